@@ -1,0 +1,153 @@
+//! The seam between lock code and the world it runs in.
+//!
+//! Invariant: a lock reads time, waits, draws random numbers, starts tasks and talks to Redis only
+//! through an [`Env`], so that the same code runs in a service (on tokio and redis-rs) and under a
+//! simulator that owns every clock and every packet. Deliberately absent: timeouts, retries and
+//! reconnecting, which are decisions of the lock and live there.
+
+use std::future::Future;
+use std::time::Duration;
+
+use crate::command::Command;
+use crate::reply::{Reply, ServerError};
+use crate::time::{Instant, WallTime};
+
+/// One Redis server of a topology, by its place; a standalone server is `Node(0)`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Node(pub u16);
+
+/// What one client node can see and do. Cloning gives another handle to the same node.
+pub trait Env: Clone + Send + Sync + 'static {
+    /// A connection to a server.
+    type Conn: Conn;
+
+    /// This node's monotonic clock: it may run fast or slow, but never jumps, and runs on while the
+    /// node is paused.
+    fn now(&self) -> Instant;
+
+    /// This node's wall clock: it may also jump.
+    fn wall(&self) -> WallTime;
+
+    /// Waits for at least `span` on this node's monotonic clock.
+    fn sleep(&self, span: Duration) -> impl Future<Output = ()> + Send;
+
+    /// Random bits; unpredictable to other clients in a service, replayable in a simulation.
+    fn random(&self) -> u64;
+
+    /// Runs a task to its end beside the caller, on this node.
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static);
+
+    /// A usable connection to `node`. It may be shared with other users of this node; after a
+    /// connection has broken, the next call gives a new one.
+    ///
+    /// # Errors
+    /// [`CallError::NotSent`] where the server cannot be reached, [`CallError::Refused`] where it
+    /// refuses the handshake (a wrong password).
+    fn connect(&self, node: Node) -> impl Future<Output = Result<Self::Conn, CallError>> + Send;
+
+    /// Says which phase of locking this node has come to. A world may stage a fault there; lock code
+    /// must not depend on it.
+    fn mark(&self, phase: Phase) {
+        let _ = phase;
+    }
+}
+
+/// A connection: commands on it reach the server in the order in which they were called.
+/// Cloning gives another handle to the same connection.
+pub trait Conn: Clone + Send + Sync + 'static {
+    /// Sends a command and waits for its reply.
+    ///
+    /// Dropping the future recalls nothing: a command already called may still be carried out.
+    ///
+    /// # Errors
+    /// See [`CallError`]: only *not sent* and *refused* say that the command had no effect.
+    fn call(&self, command: Command) -> impl Future<Output = Result<Reply, CallError>> + Send;
+}
+
+/// Why a call has no reply.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CallError {
+    /// The command surely never left: no connection could be made.
+    #[error("not sent: {0}")]
+    NotSent(Box<str>),
+    /// The server answered with an error and carried nothing out.
+    #[error("refused by the server: {0}")]
+    Refused(#[from] ServerError),
+    /// The command may or may not have been carried out, now or later.
+    #[error("outcome unknown: {0}")]
+    Indeterminate(Box<str>),
+}
+
+impl CallError {
+    /// True where the command may have had an effect.
+    pub fn is_indeterminate(&self) -> bool {
+        matches!(self, Self::Indeterminate(_))
+    }
+
+    /// True where the server answered with this error code, such as `NOSCRIPT`.
+    pub fn has_code(&self, code: &str) -> bool {
+        matches!(self, Self::Refused(error) if &*error.code == code)
+    }
+}
+
+/// The places in a lock's life at which faults are staged. Every recipe marks the ones it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Phase {
+    /// About to send the command that may take the lock.
+    AcquireBeforeSend,
+    /// Between two commands of an acquisition that takes several.
+    AcquireBetween,
+    /// The acquisition has been answered with yes.
+    AcquireApplied,
+    /// Waiting for another attempt.
+    Wait,
+    /// Holding, about to work.
+    Hold,
+    /// About to send a renewal.
+    RenewBeforeSend,
+    /// Between two commands of a renewal that takes several.
+    RenewBetween,
+    /// About to begin the release.
+    ReleaseBeforeSend,
+    /// About to send the command that may delete the key.
+    ReleaseBeforeDelete,
+    /// The release has been answered.
+    Released,
+}
+
+impl Phase {
+    /// Every phase, in the order of a lock's life.
+    pub const ALL: [Self; 10] = [
+        Self::AcquireBeforeSend,
+        Self::AcquireBetween,
+        Self::AcquireApplied,
+        Self::Wait,
+        Self::Hold,
+        Self::RenewBeforeSend,
+        Self::RenewBetween,
+        Self::ReleaseBeforeSend,
+        Self::ReleaseBeforeDelete,
+        Self::Released,
+    ];
+
+    /// The name used in scenario files and histories.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::AcquireBeforeSend => "acquire.before-send",
+            Self::AcquireBetween => "acquire.between",
+            Self::AcquireApplied => "acquire.applied",
+            Self::Wait => "wait",
+            Self::Hold => "hold",
+            Self::RenewBeforeSend => "renew.before-send",
+            Self::RenewBetween => "renew.between",
+            Self::ReleaseBeforeSend => "release.before-send",
+            Self::ReleaseBeforeDelete => "release.before-delete",
+            Self::Released => "released",
+        }
+    }
+
+    /// The phase of this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|phase| phase.name() == name)
+    }
+}

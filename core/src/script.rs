@@ -1,0 +1,55 @@
+//! Lua scripts, sent by digest and in full only to a server that does not know them yet.
+//!
+//! Invariant: the fallback is taken only on `NOSCRIPT`, which says that nothing was run.
+
+use crate::command::Command;
+use crate::env::{CallError, Conn};
+use crate::reply::Reply;
+
+/// A Lua script and its SHA-1.
+#[derive(Debug)]
+pub struct Script {
+    text: &'static str,
+    sha1: String,
+}
+
+impl Script {
+    /// The script with this text.
+    pub fn new(text: &'static str) -> Self {
+        Self { text, sha1: sha1_smol::Sha1::from(text).hexdigest() }
+    }
+
+    /// The source.
+    pub fn text(&self) -> &'static str {
+        self.text
+    }
+
+    /// The SHA-1 of the source in lower-case hexadecimal, by which EVALSHA names it.
+    pub fn sha1(&self) -> &str {
+        &self.sha1
+    }
+
+    /// Runs the script with one key: EVALSHA, and EVAL where the server has lost or never seen it.
+    ///
+    /// # Errors
+    /// As [`Conn::call`], save `NOSCRIPT`.
+    pub async fn run<C: Conn>(
+        &self,
+        conn: &C,
+        key: &[u8],
+        args: &[&[u8]],
+    ) -> Result<Reply, CallError> {
+        let by_digest = self.command("EVALSHA", &self.sha1, key, args);
+        match conn.call(by_digest).await {
+            Err(error) if error.has_code("NOSCRIPT") => {
+                conn.call(self.command("EVAL", self.text, key, args)).await
+            }
+            answer => answer,
+        }
+    }
+
+    fn command(&self, verb: &str, body: &str, key: &[u8], args: &[&[u8]]) -> Command {
+        let head = Command::new(verb).arg(body).int(1).arg(key);
+        args.iter().fold(head, |command, arg| command.arg(arg))
+    }
+}

@@ -1,0 +1,5 @@
+//! The worlds picklock runs in.
+
+pub mod live;
+pub mod redis;
+pub mod resp;

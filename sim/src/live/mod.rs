@@ -1,0 +1,1 @@
+//! The live worlds: real sockets, real time.
