@@ -16,7 +16,7 @@ pub struct Script {
 impl Script {
     /// The script with this text.
     pub fn new(text: &'static str) -> Self {
-        Self { text, sha1: sha1_smol::Sha1::from(text).hexdigest() }
+        Self { text, sha1: sha1_smol::Sha1::from(text).digest().to_string() }
     }
 
     /// The source.
