@@ -45,10 +45,10 @@ pub trait Env: Clone + Send + Sync + 'static {
     /// refuses the handshake (a wrong password).
     fn connect(&self, node: Node) -> impl Future<Output = Result<Self::Conn, CallError>> + Send;
 
-    /// Says which phase of locking this node has come to. A world may stage a fault there; lock code
-    /// must not depend on it.
-    fn mark(&self, phase: Phase) {
-        let _ = phase;
+    /// Tells the world where this node's locking has come to. A world may stage a fault there, or
+    /// write it down; lock code must not depend on it.
+    fn mark(&self, mark: Mark) {
+        let _ = mark;
     }
 }
 
@@ -88,6 +88,18 @@ impl CallError {
     pub fn has_code(&self, code: &str) -> bool {
         matches!(self, Self::Refused(error) if &*error.code == code)
     }
+}
+
+/// What a lock tells its world about itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mark {
+    /// A phase begins.
+    Phase(Phase),
+    /// The lease may be relied on until this instant of the node's own monotonic clock: after an
+    /// acquisition, and again after every renewal. A lock that keeps no validity never says it.
+    ValidUntil(Instant),
+    /// The holder has learnt that the lock is no longer its own.
+    Lost,
 }
 
 /// The places in a lock's life at which faults are staged. Every recipe marks the ones it has.

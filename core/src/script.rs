@@ -6,17 +6,33 @@ use crate::command::Command;
 use crate::env::{CallError, Conn};
 use crate::reply::Reply;
 
+/// What the answer 1 of a lock script says of its first key. Only an observer needs to know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Meaning {
+    /// The key was there, was the caller's and is deleted.
+    Deletes,
+    /// The key was there, was the caller's and expires later now; the last argument is the new TTL
+    /// in milliseconds.
+    Extends,
+}
+
 /// A Lua script and its SHA-1.
 #[derive(Debug)]
 pub struct Script {
     text: &'static str,
     sha1: String,
+    meaning: Meaning,
 }
 
 impl Script {
-    /// The script with this text.
-    pub fn new(text: &'static str) -> Self {
-        Self { text, sha1: sha1_smol::Sha1::from(text).digest().to_string() }
+    /// The script with this text, whose answer 1 means this.
+    pub fn new(text: &'static str, meaning: Meaning) -> Self {
+        Self { text, sha1: sha1_smol::Sha1::from(text).digest().to_string(), meaning }
+    }
+
+    /// What the answer 1 says of the first key.
+    pub fn meaning(&self) -> Meaning {
+        self.meaning
     }
 
     /// The source.
