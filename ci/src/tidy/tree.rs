@@ -101,7 +101,9 @@ impl Tree {
 
 fn file(path: String, text: String) -> File {
     let rust = path.ends_with(".rs").then(|| Source::new(&text));
-    let is_test = path.split('/').any(|part| part == "tests" || part == "tests.rs");
+    let in_tests =
+        |part: &str| part == "tests" || part == "tests.rs" || part.ends_with("_tests.rs");
+    let is_test = path.split('/').any(in_tests);
     File { path, text, rust, is_test }
 }
 
@@ -162,11 +164,13 @@ mod tests {
             ("a/src/plain/loom.rs", ""),
             ("a/tests/whole.rs", ""),
             ("a/src/b/tests.rs", ""),
+            ("a/src/c_tests.rs", ""),
         ]);
         let tests: Vec<&str> =
             tree.files.iter().filter(|file| file.is_test).map(|file| file.path.as_str()).collect();
         let expected = [
             "a/src/b/tests.rs",
+            "a/src/c_tests.rs",
             "a/src/check.rs",
             "a/src/check/deep.rs",
             "a/src/plain/loom.rs",
