@@ -1,2 +1,37 @@
-//! main
-fn main() {}
+//! `cargo tidy`: prints what breaks the rules of the house, a finding a line.
+//!
+//! Exit codes: 0 tidy, 1 findings, 2 usage, 69 the workspace could not be read.
+
+use std::env;
+use std::process::ExitCode;
+
+use ci::tidy::run;
+
+const USAGE: &str = "usage: cargo run -p ci -- tidy";
+
+fn main() -> ExitCode {
+    let words: Vec<String> = env::args().skip(1).collect();
+    if words != ["tidy"] {
+        eprintln!("ci: expected one subcommand, tidy, and no more\n{USAGE}");
+        return ExitCode::from(2);
+    }
+    let report = match run::workspace() {
+        Ok(report) => report,
+        Err(error) => {
+            eprintln!("tidy: {error}");
+            return ExitCode::from(69);
+        }
+    };
+    for note in &report.notes {
+        eprintln!("note: {note}");
+    }
+    for finding in &report.findings {
+        println!("{finding}");
+    }
+    if report.findings.is_empty() {
+        eprintln!("tidy: {} files, nothing to say", report.files);
+        return ExitCode::SUCCESS;
+    }
+    eprintln!("tidy: {} findings in {} files", report.findings.len(), report.files);
+    ExitCode::FAILURE
+}

@@ -1,0 +1,13 @@
+//! The checks, one a file, and what they look at and say.
+
+pub mod apis;
+pub mod dependencies;
+pub mod finding;
+pub mod heads;
+pub mod length;
+pub mod manifests;
+pub mod names;
+pub mod run;
+pub mod tree;
+pub mod wiring;
+pub mod words;

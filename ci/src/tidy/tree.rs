@@ -1,0 +1,208 @@
+//! The text files of the workspace, in memory.
+//!
+//! Invariant: files git ignores are not seen, files not yet added are; so a finding comes before the
+//! commit and not after it. Without git (an unpacked archive) the directory is walked instead.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::process::Command;
+
+use crate::rust::Source;
+
+/// Directories that are never part of the source, for a tree without git.
+const NOT_SOURCE: [&str; 3] = [".git", "target", "picklock-out"];
+
+/// A text file.
+#[derive(Clone, Debug)]
+pub struct File {
+    /// From the root of the workspace, with forward slashes.
+    pub path: String,
+    /// All of it.
+    pub text: String,
+    /// The file as Rust, if it is Rust.
+    pub rust: Option<Source>,
+    /// True where only a test build compiles any of it.
+    pub is_test: bool,
+}
+
+impl File {
+    /// The last part of the path.
+    pub fn name(&self) -> &str {
+        self.path.rsplit('/').next().unwrap_or_default()
+    }
+
+    /// The last part of the path without its ending.
+    pub fn stem(&self) -> &str {
+        self.name().rsplit_once('.').map_or(self.name(), |(stem, _)| stem)
+    }
+
+    /// The path of the directory; empty at the root.
+    pub fn dir(&self) -> &str {
+        self.path.rsplit_once('/').map_or("", |(dir, _)| dir)
+    }
+}
+
+/// The files a check looks at.
+#[derive(Clone, Debug, Default)]
+pub struct Tree {
+    /// In the order of their paths.
+    pub files: Vec<File>,
+}
+
+impl Tree {
+    /// A tree of these paths and texts.
+    pub fn new<P: Into<String>, T: Into<String>>(files: impl IntoIterator<Item = (P, T)>) -> Self {
+        let mut files: Vec<File> =
+            files.into_iter().map(|(path, text)| file(path.into(), text.into())).collect();
+        files.sort_by(|a, b| a.path.cmp(&b.path));
+        let test_modules: BTreeSet<String> = files.iter().flat_map(test_modules).collect();
+        for file in &mut files {
+            file.is_test |= test_modules.iter().any(|module| belongs_to(&file.path, module));
+        }
+        Self { files }
+    }
+
+    /// Reads the text files under `root`.
+    ///
+    /// # Errors
+    /// Where a directory or a file that is listed cannot be read.
+    pub fn load(root: &Path) -> io::Result<Self> {
+        let paths = match listed_by_git(root) {
+            Some(paths) => paths,
+            None => walked(root)?,
+        };
+        let mut files = Vec::new();
+        for path in paths {
+            let place = root.join(&path);
+            // A link has its text elsewhere; a listed file may have been deleted and not committed.
+            if !place.symlink_metadata().is_ok_and(|found| found.is_file()) {
+                continue;
+            }
+            // What is not UTF-8 is a picture or a font, not a text.
+            if let Ok(text) = String::from_utf8(fs::read(&place)?) {
+                files.push((path, text));
+            }
+        }
+        Ok(Self::new(files))
+    }
+
+    /// The Rust files, with their source.
+    pub fn rust(&self) -> impl Iterator<Item = (&File, &Source)> {
+        self.files.iter().filter_map(|file| Some((file, file.rust.as_ref()?)))
+    }
+
+    /// The file at this path.
+    pub fn get(&self, path: &str) -> Option<&File> {
+        self.files.iter().find(|file| file.path == path)
+    }
+}
+
+fn file(path: String, text: String) -> File {
+    let rust = path.ends_with(".rs").then(|| Source::new(&text));
+    let in_tests =
+        |part: &str| part == "tests" || part == "tests.rs" || part.ends_with("_tests.rs");
+    let is_test = path.split('/').any(in_tests);
+    File { path, text, rust, is_test }
+}
+
+/// The paths, without an ending, of the test-only modules that a file declares.
+fn test_modules(file: &File) -> Vec<String> {
+    let Some(source) = &file.rust else { return Vec::new() };
+    let inside = match file.name() {
+        "mod.rs" | "lib.rs" | "main.rs" => file.dir().to_owned(),
+        _ => file.path.trim_end_matches(".rs").to_owned(),
+    };
+    source.test_modules().into_iter().map(|name| format!("{inside}/{name}")).collect()
+}
+
+fn belongs_to(path: &str, module: &str) -> bool {
+    path.strip_prefix(module).is_some_and(|rest| rest == ".rs" || rest.starts_with('/'))
+}
+
+fn listed_by_git(root: &Path) -> Option<Vec<String>> {
+    let listing = ["ls-files", "-z", "--cached", "--others", "--exclude-standard"];
+    let output = Command::new("git").arg("-C").arg(root).args(listing).output().ok()?;
+    let text = String::from_utf8(output.stdout).ok()?;
+    let paths: BTreeSet<&str> = text.split('\0').filter(|path| !path.is_empty()).collect();
+    // Nothing listed: not a repository, or an archive unpacked inside another one that ignores it.
+    (output.status.success() && !paths.is_empty())
+        .then(|| paths.into_iter().map(str::to_owned).collect())
+}
+
+fn walked(root: &Path) -> io::Result<Vec<String>> {
+    let mut paths = Vec::new();
+    let mut pending = vec![String::new()];
+    while let Some(dir) = pending.pop() {
+        for entry in fs::read_dir(root.join(&dir))? {
+            let entry = entry?;
+            let Ok(name) = entry.file_name().into_string() else { continue };
+            let path = if dir.is_empty() { name.clone() } else { format!("{dir}/{name}") };
+            match entry.file_type()? {
+                kind if kind.is_file() => paths.push(path),
+                kind if kind.is_dir() && !NOT_SOURCE.contains(&name.as_str()) => pending.push(path),
+                _ => {}
+            }
+        }
+    }
+    Ok(paths)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_of_tests_is_known_by_its_place_or_its_parent() {
+        let tree = Tree::new([
+            ("a/src/lib.rs", "#[cfg(test)] mod check;\nmod plain;"),
+            ("a/src/check.rs", ""),
+            ("a/src/check/deep.rs", ""),
+            ("a/src/checks.rs", ""),
+            ("a/src/plain.rs", "#[cfg(all(test, picklock_loom))] mod loom;"),
+            ("a/src/plain/loom.rs", ""),
+            ("a/tests/whole.rs", ""),
+            ("a/src/b/tests.rs", ""),
+            ("a/src/c_tests.rs", ""),
+        ]);
+        let tests: Vec<&str> =
+            tree.files.iter().filter(|file| file.is_test).map(|file| file.path.as_str()).collect();
+        let expected = [
+            "a/src/b/tests.rs",
+            "a/src/c_tests.rs",
+            "a/src/check.rs",
+            "a/src/check/deep.rs",
+            "a/src/plain/loom.rs",
+            "a/tests/whole.rs",
+        ];
+        assert_eq!(tests, expected);
+    }
+
+    #[test]
+    fn names_stems_and_directories() {
+        let tree = Tree::new([("a/b.toml", ""), ("c", "")]);
+        assert_eq!((tree.files[0].stem(), tree.files[0].dir()), ("b", "a"));
+        assert_eq!((tree.files[1].stem(), tree.files[1].dir()), ("c", ""));
+    }
+
+    #[test]
+    fn without_git_the_directory_is_walked() {
+        let root = tempfile::tempdir().expect("a temporary directory");
+        for (path, bytes) in
+            [("a/b.rs", &b"//! b"[..]), ("target/c.rs", b""), ("d.png", b"\xff\xfe")]
+        {
+            let place = root.path().join(path);
+            fs::create_dir_all(place.parent().expect("it has one")).expect("created");
+            fs::write(place, bytes).expect("written");
+        }
+        let mut walked = walked(root.path()).expect("readable");
+        walked.sort();
+        assert_eq!(walked, ["a/b.rs", "d.png"]);
+        let tree = Tree::load(root.path()).expect("readable");
+        assert_eq!(
+            tree.files.iter().map(|file| file.path.as_str()).collect::<Vec<_>>(),
+            ["a/b.rs"]
+        );
+    }
+}
