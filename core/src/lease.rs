@@ -53,38 +53,30 @@ impl<E: Env> Lease<E> {
     /// Asks the server for another whole TTL; returns the new end of validity.
     pub(crate) async fn renew(&self) -> Result<Instant, NotExtended> {
         let target = &*self.target;
-        if let Standing::Lost(lost) = self.standing() {
-            return Err(lost.into());
+        match self.standing() {
+            Standing::Held(_) => {}
+            ended => return extended(ended),
         }
         target.env.mark(Mark::Phase(Phase::RenewBeforeSend));
         let sent = target.env.now();
         let call = target.compare_and_extend(&self.link, &self.token);
-        let seen = match race(call, self.over()).await {
+        match race(call, self.over()).await {
             First::Left((_, Ok(Found::Own))) => {
                 let until = target.valid_until(sent);
                 let standing = self.tell(self.hold.extend(until, target.env.now()));
                 if let Standing::Held(until) = standing {
                     target.env.mark(Mark::ValidUntil(until));
+                    tracing::debug!(key = %target.key_text(), "lock renewed");
                 }
-                standing
+                extended(standing)
             }
-            First::Left((_, Ok(Found::Missing))) => self.lose(Lost::KeyGone),
-            First::Left((_, Ok(Found::Other))) => self.lose(Lost::TakenByOther),
+            First::Left((_, Ok(Found::Missing))) => extended(self.lose(Lost::KeyGone)),
+            First::Left((_, Ok(Found::Other))) => extended(self.lose(Lost::TakenByOther)),
             First::Left((_, Err(error))) => {
                 tracing::debug!(key = %target.key_text(), %error, "lock not renewed");
-                return Err(error.into());
+                Err(error.into())
             }
-            First::Right(ended) => ended,
-        };
-        match seen {
-            Standing::Held(until) => {
-                tracing::debug!(key = %target.key_text(), "lock renewed");
-                Ok(until)
-            }
-            Standing::Lost(lost) => Err(lost.into()),
-            Standing::Releasing => {
-                Err(CallError::NotSent("the lock is being released".into()).into())
-            }
+            First::Right(ended) => extended(ended),
         }
     }
 
@@ -152,6 +144,16 @@ impl<E: Env> Lease<E> {
             tracing::warn!(key = %self.target.key_text(), standing = ?seen.standing, "lock lost");
         }
         seen.standing
+    }
+}
+
+/// How a hold stands, as the answer to a renewal.
+fn extended(standing: Standing) -> Result<Instant, NotExtended> {
+    match standing {
+        Standing::Held(until) => Ok(until),
+        Standing::Lost(lost) => Err(lost.into()),
+        // Only the watchdog can meet this: a guard that is being released is gone.
+        Standing::Releasing => Err(CallError::NotSent("the lock is being released".into()).into()),
     }
 }
 

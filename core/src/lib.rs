@@ -26,6 +26,9 @@ mod watched;
 #[cfg(all(test, not(picklock_loom)))]
 mod testing;
 
+#[cfg(all(test, picklock_loom))]
+mod loom_tests;
+
 pub use env::{Env, Node};
 pub use guard::Guard;
 pub use lock::{Lost, NotAcquired, NotExtended, Outcome, Released};

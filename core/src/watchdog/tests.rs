@@ -154,3 +154,14 @@ fn a_renewal_in_flight_at_the_release_leaves_no_ghost() {
     world.advance(TTL);
     assert_eq!(world.value("k"), None);
 }
+
+#[test]
+fn no_renewal_is_sent_while_the_release_is_under_way() {
+    let (world, guard) = held();
+    world.advance(EVERY - 10 * MS);
+    // Carried out after the next renewal would have been due.
+    world.fault("DELETE", Fault::Delay { request: 50 * MS, reply: Duration::ZERO });
+    assert_eq!(world.block_on(guard.release()), Released::Released);
+    assert_eq!(world.count("EXTEND"), 0);
+    assert_eq!(world.tasks(), 0);
+}
