@@ -5,7 +5,9 @@
 //! simulator: it knows the five commands these tests need and takes the meaning of the lock scripts
 //! for granted (a real server checks it in `tests/real_redis.rs`).
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+mod server;
+
+use std::collections::{BTreeMap, VecDeque};
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -15,8 +17,9 @@ use std::time::Duration;
 use crate::command::Command;
 use crate::env::{CallError, Conn, Env, Mark, Node, Phase};
 use crate::reply::{Reply, ServerError};
-use crate::scripts::{COMPARE_AND_DELETE, COMPARE_AND_EXTEND};
 use crate::time::{Instant, WallTime, span_ns};
+
+use server::{Server, name_of};
 
 pub(crate) const MS: Duration = Duration::from_millis(1);
 
@@ -43,8 +46,7 @@ struct State {
     seq: u64,
     seed: u64,
     scripted_random: VecDeque<u64>,
-    keys: BTreeMap<Vec<u8>, (Vec<u8>, u64)>,
-    known_scripts: BTreeSet<String>,
+    server: Server,
     faults: Vec<(&'static str, Fault)>,
     connect_faults: VecDeque<CallError>,
     /// By client: its connection, until it breaks.
@@ -117,7 +119,7 @@ impl World {
     }
 
     pub(crate) fn flush_scripts(&self) {
-        self.state().known_scripts.clear();
+        self.state().server.known_scripts.clear();
     }
 
     pub(crate) fn now(&self) -> Instant {
@@ -128,20 +130,20 @@ impl World {
     pub(crate) fn value(&self, key: &str) -> Option<Vec<u8>> {
         let mut state = self.state();
         let now_ns = state.now_ns;
-        state.get(key.as_bytes(), now_ns)
+        state.server.get(key.as_bytes(), now_ns)
     }
 
     /// When the key expires, in nanoseconds.
     pub(crate) fn expiry(&self, key: &str) -> Option<u64> {
-        self.state().keys.get(key.as_bytes()).map(|(_, expiry_ns)| *expiry_ns)
+        self.state().server.keys.get(key.as_bytes()).map(|(_, expiry_ns)| *expiry_ns)
     }
 
     /// Sets or removes a key, past any client.
     pub(crate) fn put(&self, key: &str, value: Option<&str>) {
         let mut state = self.state();
         match value {
-            Some(value) => state.keys.insert(key.into(), (value.into(), u64::MAX)),
-            None => state.keys.remove(key.as_bytes()),
+            Some(value) => state.server.keys.insert(key.into(), (value.into(), u64::MAX)),
+            None => state.server.keys.remove(key.as_bytes()),
         };
     }
 
@@ -291,13 +293,6 @@ impl State {
         self.events.insert((at_ns, seq), event);
     }
 
-    fn get(&mut self, key: &[u8], now_ns: u64) -> Option<Vec<u8>> {
-        if self.keys.get(key).is_some_and(|(_, expiry_ns)| *expiry_ns <= now_ns) {
-            self.keys.remove(key);
-        }
-        self.keys.get(key).map(|(value, _)| value.clone())
-    }
-
     fn send(&mut self, client: u32, conn: u64, command: Command) -> u64 {
         let call = self.next_seq();
         let name = name_of(&command);
@@ -340,71 +335,11 @@ impl State {
     }
 
     fn arrive(&mut self, call: u64, command: &Command, reply_ns: Option<u64>, now_ns: u64) {
-        let answer = self.execute(command, now_ns);
+        let answer = self.server.execute(command, now_ns);
         match reply_ns {
             None => {}
             Some(reply_ns) => self.at(now_ns + reply_ns, Event::Answer { call, answer }),
         }
-    }
-
-    fn execute(&mut self, command: &Command, now_ns: u64) -> Result<Reply, CallError> {
-        let arg = |place: usize| command.get(place).unwrap_or_default();
-        let ms_from_now = |digits: &[u8]| {
-            let ms: u64 = std::str::from_utf8(digits).unwrap().parse().unwrap();
-            now_ns.saturating_add(ms.saturating_mul(1_000_000))
-        };
-        match command.name() {
-            b"SET" => {
-                assert_eq!((arg(3), arg(4)), (&b"NX"[..], &b"PX"[..]));
-                if self.get(arg(1), now_ns).is_some() {
-                    return Ok(Reply::Nil);
-                }
-                self.keys.insert(arg(1).into(), (arg(2).into(), ms_from_now(arg(5))));
-                Ok(Reply::Ok)
-            }
-            b"DEL" => Ok(Reply::Int(i64::from(self.keys.remove(arg(1)).is_some()))),
-            b"EVALSHA" | b"EVAL" => {
-                let body = std::str::from_utf8(arg(1)).unwrap();
-                let scripts = [&*COMPARE_AND_DELETE, &*COMPARE_AND_EXTEND];
-                let script = scripts.into_iter().find(|known| {
-                    body == if command.name() == b"EVAL" { known.text() } else { known.sha1() }
-                });
-                let script = script.expect("a script of ours");
-                if command.name() == b"EVAL" {
-                    self.known_scripts.insert(script.sha1().into());
-                } else if !self.known_scripts.contains(body) {
-                    return Err(ServerError::from_line("NOSCRIPT No matching script.").into());
-                }
-                let deletes = script.text() == COMPARE_AND_DELETE.text();
-                match self.get(arg(3), now_ns) {
-                    None => Ok(Reply::Int(0)),
-                    Some(owner) if owner != arg(4) => Ok(Reply::Int(-1)),
-                    Some(_) if deletes => {
-                        self.keys.remove(arg(3));
-                        Ok(Reply::Int(1))
-                    }
-                    Some(owner) => {
-                        self.keys.insert(arg(3).into(), (owner, ms_from_now(arg(5))));
-                        Ok(Reply::Int(1))
-                    }
-                }
-            }
-            name => panic!("this server does not know {}", name.escape_ascii()),
-        }
-    }
-}
-
-fn name_of(command: &Command) -> &'static str {
-    let body = command.get(1).unwrap_or_default();
-    let is = |script: &crate::script::Script| {
-        body == script.text().as_bytes() || body == script.sha1().as_bytes()
-    };
-    match command.name() {
-        b"SET" => "SET",
-        b"DEL" => "DEL",
-        _ if is(&COMPARE_AND_DELETE) => "DELETE",
-        _ if is(&COMPARE_AND_EXTEND) => "EXTEND",
-        name => panic!("no name for {}", name.escape_ascii()),
     }
 }
 

@@ -205,7 +205,8 @@ async fn a_dropped_acquisition_leaves_no_orphan() {
     call(&observer, &["CLIENT", "PAUSE", "100000", "WRITE"]).await;
     {
         let mut acquire = Box::pin(lock.try_acquire());
-        poll_fn(|cx| Poll::Ready(assert!(acquire.as_mut().poll(cx).is_pending()))).await;
+        let pending = poll_fn(|cx| Poll::Ready(acquire.as_mut().poll(cx).is_pending())).await;
+        assert!(pending);
         eventually(&observer, || async {
             let clients = call(&observer, &["CLIENT", "LIST"]).await;
             String::from_utf8_lossy(clients.as_bytes().unwrap()).contains("cmd=set ")
