@@ -183,6 +183,8 @@ fn a_clean_up_never_touches_anothers_lock() {
     world.block_on(lock.try_acquire()).unwrap_err();
     world.advance(2 * TTL);
     assert_eq!(world.value("k").as_deref(), Some(&b"another"[..]));
+    // Behind the acquisition, on its own connection, even that answer is proof (EVALSHA, EVAL).
+    assert_eq!(world.count("DELETE"), 2);
 }
 
 #[test]
@@ -318,6 +320,17 @@ fn acquire_tells_of_an_outcome_that_is_still_unknown_at_the_deadline() {
     let error = world.block_on(lock.acquire(TIMEOUT, POLL)).unwrap_err();
     assert!(matches!(error, NotAcquired::Deadline { .. }), "{error}");
     assert_eq!(error.outcome(), Outcome::Unknown);
+}
+
+#[test]
+fn a_later_no_does_not_hide_an_outcome_that_is_still_unknown() {
+    let (world, lock) = setting();
+    world.put("k", Some("another"));
+    // Broken at once, so the next attempt is made on a new connection and is answered.
+    world.fault("SET", Fault::BreakAndArrive(TTL));
+    let error = world.block_on(lock.acquire(TIMEOUT, POLL)).unwrap_err();
+    assert!(world.count("SET") > 1);
+    assert_eq!(error.outcome(), Outcome::Unknown, "the first may still arrive: {error}");
 }
 
 #[test]

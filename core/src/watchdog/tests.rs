@@ -165,3 +165,12 @@ fn no_renewal_is_sent_while_the_release_is_under_way() {
     assert_eq!(world.count("EXTEND"), 0);
     assert_eq!(world.tasks(), 0);
 }
+
+#[test]
+fn a_node_that_comes_back_after_the_limit_does_not_renew() {
+    let (world, guard) = held_for(Some(EVERY + 100 * MS));
+    world.pause_clients(EVERY + 200 * MS);
+    world.advance(TTL);
+    assert_eq!(world.count("EXTEND"), 0);
+    assert!(guard.is_lost());
+}
