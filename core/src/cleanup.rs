@@ -1,0 +1,101 @@
+//! After an acquisition of unknown outcome: make sure that no orphan key is left.
+//!
+//! Invariant: it ends only when the key surely is not this acquisition's and cannot become it, or
+//! when the linger time is over. A definite answer on the acquisition's own connection is such a
+//! proof, for the server has passed the acquisition by then. On another connection only *deleted*
+//! is: the acquisition runs at most once, but it may still be on its way.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::env::Env;
+use crate::link::Link;
+use crate::target::{Found, Target};
+use crate::time::Instant;
+use crate::token::OwnerToken;
+use crate::watched::Watched;
+
+const PAUSE_MIN: Duration = Duration::from_millis(1);
+
+/// How far a clean-up has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Progress {
+    Running,
+    /// The server says that the key is not ours now, but the acquisition may still arrive.
+    NotOursNow,
+    /// It is over.
+    Settled,
+}
+
+/// A running clean-up, as its acquisition sees it.
+pub(crate) struct Cleanup {
+    progress: Watched<Progress>,
+}
+
+impl Cleanup {
+    /// Starts looking after the acquisition that was sent then, on this connection.
+    pub(crate) fn start<E: Env>(
+        target: &Arc<Target<E>>,
+        conn: &E::Conn,
+        token: &OwnerToken,
+        sent: Instant,
+    ) -> Arc<Self> {
+        let cleanup = Arc::new(Self { progress: Watched::new(Progress::Running) });
+        let (handle, target) = (Arc::clone(&cleanup), Arc::clone(target));
+        let (link, token) = (Link::on(conn.clone()), token.clone());
+        let env = target.env.clone();
+        env.spawn(async move { handle.run(&target, &link, &token, sent).await });
+        cleanup
+    }
+
+    /// Waits until the key does not stand in the way of another attempt.
+    pub(crate) async fn answered(&self) {
+        let answered = |progress: &Progress| (*progress > Progress::Running).then_some(());
+        self.progress.until(answered).await;
+    }
+
+    /// True when it is over.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.progress.with(|progress| *progress == Progress::Settled)
+    }
+
+    async fn run<E: Env>(
+        &self,
+        target: &Target<E>,
+        link: &Link<E::Conn>,
+        token: &OwnerToken,
+        sent: Instant,
+    ) {
+        let options = &target.options;
+        let end = sent.after(options.linger());
+        let pause = (options.call_timeout() / 2).max(PAUSE_MIN);
+        loop {
+            let (turn, answer) = target.compare_and_delete(link, token).await;
+            let settled = match answer {
+                Ok(Found::Own) => true,
+                Ok(Found::Missing | Found::Other) => turn.is_behind_acquire(),
+                Err(_) => false,
+            };
+            if settled {
+                tracing::debug!(key = %target.key_text(), found = ?answer, "unknown acquisition cleaned up");
+                return self.reach(Progress::Settled);
+            }
+            if answer.is_ok() {
+                self.reach(Progress::NotOursNow);
+            }
+            let left = end.since(target.env.now());
+            if left.is_zero() {
+                tracing::warn!(key = %target.key_text(), ?answer, "unknown acquisition given up; its key goes by its ttl");
+                return self.reach(Progress::Settled);
+            }
+            target.env.sleep(pause.min(left)).await;
+        }
+    }
+
+    fn reach(&self, reached: Progress) {
+        self.progress.change(|progress| {
+            *progress = reached.max(*progress);
+            ((), true)
+        });
+    }
+}

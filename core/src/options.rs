@@ -1,0 +1,335 @@
+//! How a lock is held: its TTL, the drift allowed for, timeouts and renewal.
+//!
+//! Invariant: an [`Options`] that exists can work: some validity is left of its TTL, a renewal
+//! comes before that validity ends, and Redis takes the TTL. What cannot work is refused when the
+//! options are built, not when the lock is first needed.
+
+use std::time::Duration;
+
+use crate::time::span_ms;
+use crate::validity::Drift;
+
+/// The shortest TTL: Redis counts in milliseconds.
+pub const TTL_MIN: Duration = Duration::from_millis(1);
+
+/// The longest TTL. Redis adds it to its wall clock in signed milliseconds and refuses an overflow;
+/// this leaves room for every date before the year 10000.
+pub const TTL_MAX: Duration = Duration::from_millis(i64::MAX as u64 - 253_402_300_800_000);
+
+/// The longest key Redis takes, in bytes: 512 MiB.
+pub const KEY_LEN_MAX: usize = 512 * 1024 * 1024;
+
+const CALL_TIMEOUT_MAX: Duration = Duration::from_secs(2);
+
+/// How a watchdog renews a hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Renewal {
+    /// The time from one renewal's send to the next.
+    pub every: Duration,
+    /// Renewal stops this long after the acquisition was sent; the hold then ends when its last
+    /// validity does. `None`: as long as the guard lives, even if its work never ends.
+    pub max_hold: Option<Duration>,
+}
+
+/// How a lock is held. Built by [`Options::builder`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    ttl: Duration,
+    drift: Drift,
+    call_timeout: Duration,
+    linger: Duration,
+    renewal: Option<Renewal>,
+}
+
+impl Options {
+    /// Options for holds of this TTL; a fraction of a millisecond is cut off, as Redis would refuse
+    /// it.
+    pub fn builder(ttl: Duration) -> OptionsBuilder {
+        OptionsBuilder {
+            ttl,
+            drift: Drift::default(),
+            call_timeout: None,
+            linger: None,
+            renewal: None,
+        }
+    }
+
+    /// The time to live that is given to the key, in whole milliseconds.
+    pub fn ttl(&self) -> Duration {
+        self.ttl
+    }
+
+    /// The allowance for clocks that run apart.
+    pub fn drift(&self) -> Drift {
+        self.drift
+    }
+
+    /// How long a hold may be relied on after its request was sent.
+    pub fn validity(&self) -> Duration {
+        self.ttl.saturating_sub(self.drift.over(self.ttl))
+    }
+
+    /// How long the lock waits for a connection, and then for a reply.
+    pub fn call_timeout(&self) -> Duration {
+        self.call_timeout
+    }
+
+    /// How long after its send an acquisition of unknown outcome is looked after.
+    pub fn linger(&self) -> Duration {
+        self.linger
+    }
+
+    /// How holds are renewed, if they are.
+    pub fn renewal(&self) -> Option<Renewal> {
+        self.renewal
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum RenewalChoice {
+    Default,
+    Own(Renewal),
+}
+
+/// Collects options; [`build`](Self::build) checks them.
+#[derive(Clone, Debug)]
+#[must_use = "options take effect once built"]
+pub struct OptionsBuilder {
+    ttl: Duration,
+    drift: Drift,
+    call_timeout: Option<Duration>,
+    linger: Option<Duration>,
+    renewal: Option<RenewalChoice>,
+}
+
+impl OptionsBuilder {
+    /// How far clocks may run apart over one TTL. Default: one per cent and two milliseconds.
+    pub fn drift(mut self, drift: Drift) -> Self {
+        self.drift = drift;
+        self
+    }
+
+    /// How long to wait for a connection, and then for a reply, before the outcome counts as
+    /// unknown. Default: a third of the TTL, at most two seconds; so a watchdog that renews at a
+    /// third of the TTL can try again before validity ends.
+    pub fn call_timeout(mut self, span: Duration) -> Self {
+        self.call_timeout = Some(span);
+        self
+    }
+
+    /// How long after its send an acquisition of unknown outcome is looked after, where its own
+    /// connection is gone and it might still arrive. Default: the TTL and one call timeout.
+    pub fn linger(mut self, span: Duration) -> Self {
+        self.linger = Some(span);
+        self
+    }
+
+    /// Renews holds in the background, every third of the TTL and without a limit.
+    pub fn watchdog(mut self) -> Self {
+        self.renewal = Some(RenewalChoice::Default);
+        self
+    }
+
+    /// Renews holds in the background, in this way.
+    pub fn renewal(mut self, renewal: Renewal) -> Self {
+        self.renewal = Some(RenewalChoice::Own(renewal));
+        self
+    }
+
+    /// The options.
+    ///
+    /// # Errors
+    /// An [`OptionsError`] says which option cannot work, and beside which other.
+    pub fn build(self) -> Result<Options, OptionsError> {
+        let Self { ttl, drift, .. } = self;
+        if ttl < TTL_MIN {
+            return Err(OptionsError::TtlTooShort { ttl });
+        }
+        if ttl > TTL_MAX {
+            return Err(OptionsError::TtlTooLong { ttl });
+        }
+        let ttl = Duration::from_millis(span_ms(ttl));
+        let allowance = drift.over(ttl);
+        if allowance >= ttl {
+            return Err(OptionsError::NothingLeft { ttl, allowance });
+        }
+        let call_timeout = self.call_timeout.unwrap_or((ttl / 3).min(CALL_TIMEOUT_MAX));
+        if call_timeout.is_zero() {
+            return Err(OptionsError::CallTimeoutZero);
+        }
+        let renewal = self.renewal.map(|choice| match choice {
+            RenewalChoice::Default => Renewal { every: ttl / 3, max_hold: None },
+            RenewalChoice::Own(renewal) => renewal,
+        });
+        if let Some(Renewal { every, max_hold }) = renewal {
+            let validity = ttl.saturating_sub(allowance);
+            if every.is_zero() {
+                return Err(OptionsError::RenewalZero);
+            }
+            if every >= validity {
+                return Err(OptionsError::RenewalTooLate { every, validity });
+            }
+            if max_hold.is_some_and(|span| span.is_zero()) {
+                return Err(OptionsError::MaxHoldZero);
+            }
+        }
+        let linger = self.linger.unwrap_or(ttl.saturating_add(call_timeout));
+        Ok(Options { ttl, drift, call_timeout, linger, renewal })
+    }
+}
+
+/// Why options cannot work.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum OptionsError {
+    /// Redis counts a TTL in whole milliseconds.
+    #[error("ttl of {ttl:?} is below one millisecond")]
+    TtlTooShort {
+        /// What was asked for.
+        ttl: Duration,
+    },
+    /// Redis would refuse it: its end overflows a signed count of milliseconds.
+    #[error("ttl of {ttl:?} is beyond what redis takes ({TTL_MAX:?})")]
+    TtlTooLong {
+        /// What was asked for.
+        ttl: Duration,
+    },
+    /// No time would be left in which the lock may be relied on.
+    #[error("drift allowance of {allowance:?} leaves nothing of a ttl of {ttl:?}")]
+    NothingLeft {
+        /// The TTL in whole milliseconds.
+        ttl: Duration,
+        /// What is subtracted from it.
+        allowance: Duration,
+    },
+    /// No reply could ever come in time.
+    #[error("call timeout is zero")]
+    CallTimeoutZero,
+    /// The watchdog would never rest.
+    #[error("renewal interval is zero")]
+    RenewalZero,
+    /// The hold would be lost before its first renewal.
+    #[error("renewal every {every:?} comes after validity has ended ({validity:?})")]
+    RenewalTooLate {
+        /// What was asked for.
+        every: Duration,
+        /// The TTL less the drift allowance.
+        validity: Duration,
+    },
+    /// The watchdog would never renew.
+    #[error("max hold is zero; leave renewal out instead")]
+    MaxHoldZero,
+    /// A lock needs a name.
+    #[error("key is empty")]
+    KeyEmpty,
+    /// Redis would refuse it.
+    #[error("key of {len} bytes is beyond what redis takes ({KEY_LEN_MAX})")]
+    KeyTooLong {
+        /// Its length in bytes.
+        len: usize,
+    },
+}
+
+/// Checks the length of a key in bytes: neither empty nor longer than Redis takes.
+pub(crate) fn check_key_len(len: usize) -> Result<(), OptionsError> {
+    match len {
+        0 => Err(OptionsError::KeyEmpty),
+        1..=KEY_LEN_MAX => Ok(()),
+        _ => Err(OptionsError::KeyTooLong { len }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+    const NS: Duration = Duration::from_nanos(1);
+
+    fn exact(ttl: Duration) -> OptionsBuilder {
+        Options::builder(ttl).drift(Drift::NONE)
+    }
+
+    fn renewed(ttl: Duration, every: Duration) -> Result<Options, OptionsError> {
+        exact(ttl).renewal(Renewal { every, max_hold: None }).build()
+    }
+
+    #[test]
+    fn a_ttl_has_two_ends() {
+        let short = MS.saturating_sub(NS);
+        assert_eq!(exact(short).build(), Err(OptionsError::TtlTooShort { ttl: short }));
+        assert_eq!(
+            exact(Duration::ZERO).build(),
+            Err(OptionsError::TtlTooShort { ttl: Duration::ZERO })
+        );
+        assert_eq!(exact(MS).build().unwrap().ttl(), MS);
+        assert_eq!(exact(TTL_MAX).build().unwrap().ttl(), TTL_MAX);
+        let long = TTL_MAX + NS;
+        assert_eq!(exact(long).build(), Err(OptionsError::TtlTooLong { ttl: long }));
+    }
+
+    #[test]
+    fn a_ttl_is_cut_to_milliseconds_before_validity_is_counted() {
+        let options = exact(2 * MS - NS).build().unwrap();
+        assert_eq!((options.ttl(), options.validity()), (MS, MS));
+    }
+
+    #[test]
+    fn the_drift_allowance_leaves_something() {
+        let with = |fixed| exact(10 * MS).drift(Drift { ppm: 0, fixed }).build();
+        assert_eq!(with(10 * MS - NS).unwrap().validity(), NS);
+        assert_eq!(
+            with(10 * MS),
+            Err(OptionsError::NothingLeft { ttl: 10 * MS, allowance: 10 * MS })
+        );
+        assert!(Options::builder(2 * MS).build().is_err(), "the default allowance is over 2 ms");
+        assert!(Options::builder(3 * MS).build().is_ok());
+    }
+
+    #[test]
+    fn a_renewal_comes_before_validity_ends() {
+        assert_eq!(renewed(10 * MS, Duration::ZERO), Err(OptionsError::RenewalZero));
+        assert!(renewed(10 * MS, NS).is_ok());
+        assert!(renewed(10 * MS, 10 * MS - NS).is_ok());
+        assert_eq!(
+            renewed(10 * MS, 10 * MS),
+            Err(OptionsError::RenewalTooLate { every: 10 * MS, validity: 10 * MS })
+        );
+        // Compared with validity, not with the TTL.
+        let drift = Drift { ppm: 0, fixed: 4 * MS };
+        let renewal = Renewal { every: 6 * MS, max_hold: None };
+        let options = exact(10 * MS).drift(drift).renewal(renewal).build();
+        assert_eq!(options, Err(OptionsError::RenewalTooLate { every: 6 * MS, validity: 6 * MS }));
+    }
+
+    #[test]
+    fn the_other_spans_are_not_zero() {
+        let renewal = |max_hold| Renewal { every: MS, max_hold: Some(max_hold) };
+        let build = |max_hold| exact(10 * MS).renewal(renewal(max_hold)).build();
+        assert_eq!(build(Duration::ZERO), Err(OptionsError::MaxHoldZero));
+        assert!(build(NS).is_ok());
+        let timeout = |span| exact(10 * MS).call_timeout(span).build();
+        assert_eq!(timeout(Duration::ZERO), Err(OptionsError::CallTimeoutZero));
+        assert!(timeout(NS).is_ok());
+    }
+
+    #[test]
+    fn defaults_follow_the_ttl() {
+        let short = exact(300 * MS).watchdog().build().unwrap();
+        assert_eq!(short.call_timeout(), 100 * MS);
+        assert_eq!(short.linger(), 400 * MS);
+        assert_eq!(short.renewal(), Some(Renewal { every: 100 * MS, max_hold: None }));
+        let long = exact(Duration::from_secs(30)).build().unwrap();
+        assert_eq!(long.call_timeout(), Duration::from_secs(2));
+        assert_eq!(long.renewal(), None);
+    }
+
+    #[test]
+    fn a_key_has_two_ends() {
+        assert_eq!(check_key_len(0), Err(OptionsError::KeyEmpty));
+        assert_eq!(check_key_len(1), Ok(()));
+        assert_eq!(check_key_len(KEY_LEN_MAX), Ok(()));
+        let len = KEY_LEN_MAX + 1;
+        assert_eq!(check_key_len(len), Err(OptionsError::KeyTooLong { len }));
+    }
+}

@@ -1,0 +1,340 @@
+//! Acquiring: from when validity counts, the three outcomes, and what an unknown one leaves behind.
+
+use std::time::Duration;
+
+use super::*;
+use crate::lock::Outcome;
+use crate::testing::{Fault, MS, TestEnv, World};
+use crate::validity::Drift;
+
+const TTL: Duration = Duration::from_millis(900);
+/// The default call timeout for this TTL.
+const TIMEOUT: Duration = Duration::from_millis(300);
+const POLL: Poll =
+    Poll { base: Duration::from_millis(10), jitter: Duration::ZERO, max_retries: None };
+
+fn options() -> Options {
+    Options::builder(TTL).drift(Drift::NONE).build().unwrap()
+}
+
+fn lock_of(env: TestEnv) -> Single<TestEnv> {
+    Single::new(env, Node(0), *b"k", options()).unwrap()
+}
+
+fn setting() -> (World, Single<TestEnv>) {
+    let world = World::new();
+    let lock = lock_of(world.env());
+    (world, lock)
+}
+
+fn slow(request: Duration, reply: Duration) -> Fault {
+    Fault::Delay { request, reply }
+}
+
+#[test]
+fn validity_counts_from_the_send_and_not_from_the_reply() {
+    let (world, lock) = setting();
+    world.advance(5 * MS);
+    let sent = world.now();
+    world.fault("SET", slow(40 * MS, 60 * MS));
+    let guard = world.block_on(lock.try_acquire()).unwrap();
+    assert_eq!(world.now(), sent.after(100 * MS));
+    assert_eq!(guard.valid_until(), sent.after(TTL));
+    assert_eq!(guard.remaining(), TTL - 100 * MS);
+    // The server, which counts from when the request came, keeps the key longer.
+    assert_eq!(world.expiry("k"), Some(sent.after(TTL + 40 * MS).as_ns()));
+}
+
+#[test]
+fn the_drift_allowance_is_taken_off() {
+    let world = World::new();
+    let options = Options::builder(TTL).drift(Drift { ppm: 0, fixed: 7 * MS }).build().unwrap();
+    let lock = Single::new(world.env(), Node(0), *b"k", options).unwrap();
+    let guard = world.block_on(lock.try_acquire()).unwrap();
+    assert_eq!(guard.valid_until(), Instant::from_ns(0).after(TTL - 7 * MS));
+}
+
+#[test]
+fn the_phases_are_marked_in_order() {
+    let (world, lock) = setting();
+    let guard = world.block_on(lock.try_acquire()).unwrap();
+    assert_eq!(world.phases(), [Phase::AcquireBeforeSend, Phase::AcquireApplied]);
+    assert_eq!(world.marks().last(), Some(&Mark::ValidUntil(guard.valid_until())));
+}
+
+#[test]
+fn a_held_lock_is_refused_at_once_and_left_alone() {
+    let (world, lock) = setting();
+    world.put("k", Some("another"));
+    let error = world.block_on(lock.try_acquire()).unwrap_err();
+    assert_eq!((error.outcome(), error), (Outcome::No, NotAcquired::Held));
+    assert_eq!(world.sent(), ["SET"]);
+}
+
+#[test]
+fn every_acquisition_has_a_token_of_its_own() {
+    let (world, lock) = setting();
+    let first = world.block_on(lock.try_acquire()).unwrap();
+    let token = first.token().clone();
+    world.put("k", None);
+    let second = world.block_on(lock.try_acquire()).unwrap();
+    assert_ne!(&token, second.token());
+    assert_eq!(world.value("k").as_deref(), Some(second.token().as_bytes()));
+}
+
+#[test]
+fn an_error_of_the_server_is_a_no_and_needs_no_clean_up() {
+    for line in ["READONLY no", "LOADING wait", "OOM full", "MISCONF disk", "NOAUTH who"] {
+        let (world, lock) = setting();
+        world.fault("SET", Fault::Refuse(line));
+        let error = world.block_on(lock.try_acquire()).unwrap_err();
+        assert!(matches!(error, NotAcquired::Refused(_)), "{error}");
+        assert_eq!(error.outcome(), Outcome::No);
+        world.advance(2 * TTL);
+        assert_eq!(world.sent(), ["SET"]);
+    }
+}
+
+#[test]
+fn a_failed_connect_is_a_no_and_needs_no_clean_up() {
+    for error in [CallError::NotSent("no route".into()), CallError::Indeterminate("eof".into())] {
+        let (world, lock) = setting();
+        world.fault_connect(error);
+        let error = world.block_on(lock.try_acquire()).unwrap_err();
+        assert!(matches!(error, NotAcquired::NotSent(_)), "{error}");
+        world.advance(2 * TTL);
+        assert_eq!(world.sent(), [""; 0]);
+    }
+}
+
+#[test]
+fn a_lost_reply_is_unknown_and_leaves_no_orphan() {
+    let (world, lock) = setting();
+    world.fault("SET", Fault::LoseReply);
+    let error = world.block_on(lock.try_acquire()).unwrap_err();
+    assert_eq!(error.outcome(), Outcome::Unknown);
+    assert_eq!(world.now(), Instant::from_ns(0).after(TIMEOUT));
+    world.advance(MS);
+    assert_eq!(world.value("k"), None);
+    // One answer behind the acquisition is proof: nothing more is sent. (The server did not know
+    // the script: EVALSHA, then EVAL.)
+    world.advance(2 * TTL);
+    assert_eq!(world.sent(), ["SET", "DELETE", "DELETE"]);
+    assert_eq!(world.tasks(), 0);
+}
+
+#[test]
+fn an_acquisition_still_on_its_way_is_followed_on_its_connection() {
+    let (world, lock) = setting();
+    // Arrives long after the caller has given up, and ahead of the clean-up.
+    world.fault("SET", slow(TIMEOUT + 50 * MS, Duration::ZERO));
+    let error = world.block_on(lock.try_acquire()).unwrap_err();
+    assert_eq!(error.outcome(), Outcome::Unknown);
+    world.advance(60 * MS);
+    assert_eq!(world.value("k"), None);
+    assert_eq!(world.tasks(), 0, "a definite answer on the same connection settles it");
+}
+
+#[test]
+fn on_another_connection_only_deleted_is_proof() {
+    let (world, lock) = setting();
+    world.fault("SET", Fault::BreakAndArrive(400 * MS));
+    let error = world.block_on(lock.try_acquire()).unwrap_err();
+    assert_eq!(error.outcome(), Outcome::Unknown);
+    world.advance(399 * MS);
+    assert!(world.count("DELETE") > 1, "it asks on another connection");
+    assert_eq!(world.tasks(), 1, "missing there proves nothing yet");
+    // The acquisition arrives, and the next try finds it.
+    world.advance(TIMEOUT / 2 + MS);
+    assert_eq!(world.value("k"), None);
+    assert_eq!(world.tasks(), 0, "deleted does");
+}
+
+#[test]
+fn a_clean_up_on_another_connection_ends_with_the_linger_time() {
+    let (world, lock) = setting();
+    world.fault("SET", Fault::BreakBefore);
+    world.block_on(lock.try_acquire()).unwrap_err();
+    let linger = options().linger();
+    world.advance(linger - MS);
+    assert_eq!(world.tasks(), 1);
+    world.advance(2 * MS);
+    assert_eq!(world.tasks(), 0);
+}
+
+#[test]
+fn a_clean_up_whose_own_replies_are_lost_is_repeated() {
+    let (world, lock) = setting();
+    world.fault("SET", Fault::LoseReply);
+    world.fault("DELETE", Fault::Hang);
+    world.fault("DELETE", Fault::Refuse("LOADING wait"));
+    world.fault("DELETE", Fault::BreakBefore);
+    world.block_on(lock.try_acquire()).unwrap_err();
+    assert!(world.value("k").is_some());
+    world.advance(options().linger());
+    assert_eq!(world.value("k"), None);
+}
+
+#[test]
+fn a_clean_up_never_touches_anothers_lock() {
+    let (world, lock) = setting();
+    world.put("k", Some("another"));
+    world.fault("SET", Fault::LoseReply);
+    world.block_on(lock.try_acquire()).unwrap_err();
+    world.advance(2 * TTL);
+    assert_eq!(world.value("k").as_deref(), Some(&b"another"[..]));
+    // Behind the acquisition, on its own connection, even that answer is proof (EVALSHA, EVAL).
+    assert_eq!(world.count("DELETE"), 2);
+}
+
+#[test]
+fn a_future_dropped_in_mid_call_leaves_no_orphan() {
+    let (world, lock) = setting();
+    assert!(world.poll_and_drop(lock.try_acquire()).is_none());
+    assert!(world.value("k").is_some(), "the acquisition had left already");
+    world.advance(MS);
+    assert_eq!(world.value("k"), None);
+    assert_eq!(world.tasks(), 0);
+}
+
+#[test]
+fn a_future_that_was_never_polled_sends_nothing() {
+    let (world, lock) = setting();
+    drop(lock.try_acquire());
+    world.advance(TTL);
+    assert_eq!(world.sent(), [""; 0]);
+}
+
+#[test]
+fn a_yes_that_comes_too_late_is_released() {
+    let world = World::new();
+    // A call timeout beyond the TTL, so that the reply is awaited and not the timeout.
+    let options = Options::builder(TTL).drift(Drift::NONE).call_timeout(2 * TTL).build().unwrap();
+    let lock = Single::new(world.env(), Node(0), *b"k", options).unwrap();
+    for (reply, late) in [(TTL - Duration::from_nanos(1), false), (TTL, true)] {
+        world.put("k", None);
+        world.fault("SET", slow(5 * MS, reply - 5 * MS));
+        let answer = world.block_on(lock.try_acquire());
+        assert_eq!(answer.is_err(), late);
+        if let Err(error) = answer {
+            assert_eq!((error.outcome(), error), (Outcome::Yes, NotAcquired::TooLate));
+            assert!(world.value("k").is_none(), "released, although the server would keep it");
+        }
+        world.advance(MS);
+    }
+}
+
+#[test]
+fn a_pause_before_the_reply_is_seen_makes_it_too_late() {
+    let (world, lock) = setting();
+    let mut work = Box::pin(lock.try_acquire());
+    assert!(world.poll_and_drop(work.as_mut()).is_none());
+    world.pause_clients(TTL);
+    assert_eq!(world.block_on(work).unwrap_err(), NotAcquired::TooLate);
+}
+
+#[test]
+fn an_unexpected_reply_proves_nothing() {
+    let error = NotAcquired::from(unexpected(&Reply::Int(7)));
+    assert_eq!(error.outcome(), Outcome::Unknown);
+}
+
+#[test]
+fn acquire_polls_until_the_lock_is_free() {
+    let (world, lock) = setting();
+    let other = lock_of(world.client(1));
+    let held = world.block_on(other.try_acquire()).unwrap();
+    let start = world.now();
+    let guard = world.block_on(lock.acquire(2 * TTL, POLL)).unwrap();
+    // The other never released: taken over at the end of its TTL, within one pause.
+    assert!(world.now().since(start) <= TTL + POLL.base);
+    assert!(held.is_lost());
+    assert!(!guard.is_lost());
+    let waits = world.phases().iter().filter(|phase| **phase == Phase::Wait).count();
+    assert_eq!(waits + 2, world.count("SET"), "one wait before every attempt but the first");
+}
+
+#[test]
+fn acquire_makes_its_last_attempt_at_the_deadline() {
+    let (world, lock) = setting();
+    world.put("k", Some("another"));
+    let error = world.block_on(lock.acquire(25 * MS, POLL)).unwrap_err();
+    assert_eq!(error, NotAcquired::Deadline { last: Box::new(NotAcquired::Held) });
+    assert_eq!(world.now(), Instant::from_ns(0).after(25 * MS));
+    assert_eq!(world.count("SET"), 4);
+}
+
+#[test]
+fn a_deadline_of_zero_is_one_attempt() {
+    let (world, lock) = setting();
+    world.put("k", Some("another"));
+    world.block_on(lock.acquire(Duration::ZERO, POLL)).unwrap_err();
+    assert_eq!(world.count("SET"), 1);
+    world.put("k", None);
+    assert!(world.block_on(lock.acquire(Duration::ZERO, POLL)).is_ok());
+}
+
+#[test]
+fn retries_are_counted() {
+    for retries in 0..3 {
+        let (world, lock) = setting();
+        world.put("k", Some("another"));
+        let poll = Poll { max_retries: Some(retries), ..POLL };
+        let error = world.block_on(lock.acquire(TTL, poll)).unwrap_err();
+        assert_eq!(error, NotAcquired::Held);
+        assert_eq!(world.count("SET"), retries as usize + 1);
+    }
+}
+
+#[test]
+fn acquire_gives_up_at_once_where_time_mends_nothing() {
+    let (world, lock) = setting();
+    world.fault("SET", Fault::Refuse("LOADING wait"));
+    assert!(world.block_on(lock.acquire(TTL, POLL)).is_ok());
+    world.put("k", None);
+    world.fault("SET", Fault::Refuse("WRONGPASS no"));
+    let error = world.block_on(lock.acquire(TTL, POLL)).unwrap_err();
+    assert!(matches!(error, NotAcquired::Refused(_)), "{error}");
+}
+
+#[test]
+fn acquire_does_not_trip_over_its_own_orphan() {
+    let (world, lock) = setting();
+    world.fault("SET", Fault::LoseReply);
+    let guard = world.block_on(lock.acquire(TTL, POLL)).unwrap();
+    // The clean-up was awaited, so the second attempt is the one that succeeds.
+    assert_eq!(world.count("SET"), 2);
+    assert_eq!(world.now(), Instant::from_ns(0).after(TIMEOUT + POLL.base));
+    assert_eq!(world.value("k").as_deref(), Some(guard.token().as_bytes()));
+    world.advance(TTL / 2);
+    assert!(world.value("k").is_some(), "the clean-up of the first leaves the second alone");
+}
+
+#[test]
+fn acquire_tells_of_an_outcome_that_is_still_unknown_at_the_deadline() {
+    let (world, lock) = setting();
+    world.fault("SET", Fault::BreakAndArrive(2 * TIMEOUT));
+    for _ in 0..100 {
+        world.fault("DELETE", Fault::Hang);
+    }
+    let error = world.block_on(lock.acquire(TIMEOUT, POLL)).unwrap_err();
+    assert!(matches!(error, NotAcquired::Deadline { .. }), "{error}");
+    assert_eq!(error.outcome(), Outcome::Unknown);
+}
+
+#[test]
+fn a_later_no_does_not_hide_an_outcome_that_is_still_unknown() {
+    let (world, lock) = setting();
+    world.put("k", Some("another"));
+    // Broken at once, so the next attempt is made on a new connection and is answered.
+    world.fault("SET", Fault::BreakAndArrive(TTL));
+    let error = world.block_on(lock.acquire(TIMEOUT, POLL)).unwrap_err();
+    assert!(world.count("SET") > 1);
+    assert_eq!(error.outcome(), Outcome::Unknown, "the first may still arrive: {error}");
+}
+
+#[test]
+fn a_key_is_checked_when_the_lock_is_made() {
+    let error = Single::new(World::new().env(), Node(0), *b"", options()).unwrap_err();
+    assert_eq!(error, OptionsError::KeyEmpty);
+}

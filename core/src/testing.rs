@@ -1,0 +1,436 @@
+//! A world for unit tests: one server with strings and expiry, a clock that moves by hand, and
+//! faults that are scripted call by call.
+//!
+//! Invariant: nothing happens but by the script, in the same order each time. It is not the
+//! simulator: it knows the five commands these tests need and takes the meaning of the lock scripts
+//! for granted (a real server checks it in `tests/real_redis.rs`).
+
+mod server;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use crate::command::Command;
+use crate::env::{CallError, Conn, Env, Mark, Node, Phase};
+use crate::reply::{Reply, ServerError};
+use crate::time::{Instant, WallTime, span_ns};
+
+use server::{Server, name_of};
+
+pub(crate) const MS: Duration = Duration::from_millis(1);
+
+/// What befalls one call.
+#[derive(Clone, Debug)]
+pub(crate) enum Fault {
+    /// The request and the reply take this long. Later calls on the connection queue up behind.
+    Delay { request: Duration, reply: Duration },
+    /// Carried out; the reply never comes.
+    LoseReply,
+    /// Never carried out, never answered.
+    Hang,
+    /// The connection breaks; the command is not carried out.
+    BreakBefore,
+    /// The connection breaks; the command is carried out after this long all the same.
+    BreakAndArrive(Duration),
+    /// The server answers with this error line.
+    Refuse(&'static str),
+}
+
+#[derive(Default)]
+struct State {
+    now_ns: u64,
+    seq: u64,
+    seed: u64,
+    scripted_random: VecDeque<u64>,
+    server: Server,
+    faults: Vec<(&'static str, Fault)>,
+    connect_faults: VecDeque<CallError>,
+    /// By client: its connection, until it breaks.
+    conns: BTreeMap<u32, u64>,
+    /// By connection: when its last request arrives.
+    arrivals: BTreeMap<u64, u64>,
+    events: BTreeMap<(u64, u64), Event>,
+    answers: BTreeMap<u64, Result<Reply, CallError>>,
+    sent: Vec<String>,
+    marks: Vec<Mark>,
+    tasks: BTreeMap<u64, Task>,
+    ready: VecDeque<u64>,
+}
+
+type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+enum Event {
+    Wake(Waker),
+    Arrive { call: u64, command: Command, reply_ns: Option<u64> },
+    Answer { call: u64, answer: Result<Reply, CallError> },
+}
+
+#[derive(Clone)]
+pub(crate) struct World(Arc<Mutex<State>>);
+
+struct TaskWaker {
+    world: World,
+    id: u64,
+}
+
+impl Wake for TaskWaker {
+    fn wake(self: Arc<Self>) {
+        let mut state = self.world.state();
+        if !state.ready.contains(&self.id) {
+            state.ready.push_back(self.id);
+        }
+    }
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        Self(Arc::new(Mutex::new(State { seed: 1, ..State::default() })))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap()
+    }
+
+    /// The first client; every client has a connection of its own.
+    pub(crate) fn env(&self) -> TestEnv {
+        self.client(0)
+    }
+
+    pub(crate) fn client(&self, client: u32) -> TestEnv {
+        TestEnv { world: self.clone(), client }
+    }
+
+    pub(crate) fn script_random(&self, bits: impl IntoIterator<Item = u64>) {
+        self.state().scripted_random.extend(bits);
+    }
+
+    /// The next call of this command (`SET`, `DELETE`, `EXTEND`) meets this fault. Faults for the
+    /// same command take effect one after the other.
+    pub(crate) fn fault(&self, command: &'static str, fault: Fault) {
+        self.state().faults.push((command, fault));
+    }
+
+    pub(crate) fn fault_connect(&self, error: CallError) {
+        self.state().connect_faults.push_back(error);
+    }
+
+    pub(crate) fn flush_scripts(&self) {
+        self.state().server.known_scripts.clear();
+    }
+
+    pub(crate) fn now(&self) -> Instant {
+        Instant::from_ns(self.state().now_ns)
+    }
+
+    /// The value under the key, if it has not expired.
+    pub(crate) fn value(&self, key: &str) -> Option<Vec<u8>> {
+        let mut state = self.state();
+        let now_ns = state.now_ns;
+        state.server.get(key.as_bytes(), now_ns)
+    }
+
+    /// When the key expires, in nanoseconds.
+    pub(crate) fn expiry(&self, key: &str) -> Option<u64> {
+        self.state().server.keys.get(key.as_bytes()).map(|(_, expiry_ns)| *expiry_ns)
+    }
+
+    /// Sets or removes a key, past any client.
+    pub(crate) fn put(&self, key: &str, value: Option<&str>) {
+        let mut state = self.state();
+        match value {
+            Some(value) => state.server.keys.insert(key.into(), (value.into(), u64::MAX)),
+            None => state.server.keys.remove(key.as_bytes()),
+        };
+    }
+
+    /// The names of the commands that clients have sent, in order.
+    pub(crate) fn sent(&self) -> Vec<String> {
+        self.state().sent.clone()
+    }
+
+    pub(crate) fn count(&self, command: &str) -> usize {
+        self.state().sent.iter().filter(|sent| *sent == command).count()
+    }
+
+    pub(crate) fn marks(&self) -> Vec<Mark> {
+        self.state().marks.clone()
+    }
+
+    pub(crate) fn phases(&self) -> Vec<Phase> {
+        let phase = |mark: &Mark| match mark {
+            Mark::Phase(phase) => Some(*phase),
+            Mark::ValidUntil(_) | Mark::Lost => None,
+        };
+        self.state().marks.iter().filter_map(phase).collect()
+    }
+
+    pub(crate) fn tasks(&self) -> usize {
+        self.state().tasks.len()
+    }
+
+    /// Lets time pass while every client stands still: replies come in meanwhile, but the next thing
+    /// any client sees is later.
+    pub(crate) fn pause_clients(&self, span: Duration) {
+        let end_ns = self.state().now_ns + span_ns(span);
+        let mut rung = Vec::new();
+        loop {
+            let mut state = self.state();
+            let Some(entry) = state.events.first_entry().filter(|entry| entry.key().0 <= end_ns)
+            else {
+                break;
+            };
+            if matches!(entry.get(), Event::Wake(_)) {
+                rung.push(entry.remove_entry());
+            } else {
+                drop(state);
+                self.step(end_ns);
+            }
+        }
+        let mut state = self.state();
+        state.now_ns = end_ns;
+        state.events.extend(rung);
+    }
+
+    /// Runs everything that is due within `span`, in order.
+    pub(crate) fn advance(&self, span: Duration) {
+        let end_ns = self.state().now_ns + span_ns(span);
+        self.run_tasks();
+        while self.step(end_ns) {
+            self.run_tasks();
+        }
+        self.state().now_ns = end_ns;
+    }
+
+    /// Runs `work` to its end, letting time pass as needed.
+    pub(crate) fn block_on<F: Future>(&self, work: F) -> F::Output {
+        let mut work = pin!(work);
+        for _ in 0..100_000 {
+            if let Poll::Ready(output) = work.as_mut().poll(&mut Context::from_waker(Waker::noop()))
+            {
+                self.run_tasks();
+                return output;
+            }
+            // A task may have made the work ready; only if nobody moves, time does.
+            if !self.run_tasks() && !self.step(u64::MAX) {
+                panic!("nothing will ever happen");
+            }
+        }
+        panic!("no end after 100000 events");
+    }
+
+    /// Polls `work` once, then drops it unless it is ready.
+    pub(crate) fn poll_and_drop<F: Future>(&self, work: F) -> Option<F::Output> {
+        let mut work = Box::pin(work);
+        match work.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(output) => Some(output),
+            Poll::Pending => None,
+        }
+    }
+
+    fn run_tasks(&self) -> bool {
+        let mut ran = false;
+        loop {
+            let Some((id, mut task)) = self.state().next_ready() else { return ran };
+            ran = true;
+            let waker = Waker::from(Arc::new(TaskWaker { world: self.clone(), id }));
+            if task.as_mut().poll(&mut Context::from_waker(&waker)).is_pending() {
+                self.state().tasks.insert(id, task);
+            }
+        }
+    }
+
+    fn step(&self, end_ns: u64) -> bool {
+        let woken = {
+            let mut state = self.state();
+            match state.events.first_key_value() {
+                Some((&(at_ns, _), _)) if at_ns <= end_ns => {}
+                _ => return false,
+            }
+            let ((at_ns, _), event) = state.events.pop_first().unwrap();
+            state.now_ns = state.now_ns.max(at_ns);
+            match event {
+                Event::Wake(waker) => Some(waker),
+                Event::Arrive { call, command, reply_ns } => {
+                    state.arrive(call, &command, reply_ns, at_ns);
+                    None
+                }
+                Event::Answer { call, answer } => {
+                    state.answers.insert(call, answer);
+                    // Whoever waits is woken below: every task, for simplicity.
+                    state.ready = state.tasks.keys().copied().collect();
+                    None
+                }
+            }
+        };
+        if let Some(waker) = woken {
+            waker.wake();
+        }
+        true
+    }
+}
+
+impl State {
+    fn next_ready(&mut self) -> Option<(u64, Task)> {
+        while let Some(id) = self.ready.pop_front() {
+            if let Some(task) = self.tasks.remove(&id) {
+                return Some((id, task));
+            }
+        }
+        None
+    }
+
+    fn next_seq(&mut self) -> u64 {
+        self.seq += 1;
+        self.seq
+    }
+
+    fn at(&mut self, at_ns: u64, event: Event) {
+        let seq = self.next_seq();
+        self.events.insert((at_ns, seq), event);
+    }
+
+    fn send(&mut self, client: u32, conn: u64, command: Command) -> u64 {
+        let call = self.next_seq();
+        let name = name_of(&command);
+        self.sent.push(name.to_string());
+        let now_ns = self.now_ns;
+        let place = self.faults.iter().position(|(fault, _)| *fault == name);
+        let fault = place.map(|place| self.faults.remove(place).1);
+        let (request, reply_ns) = match &fault {
+            Some(Fault::Delay { request, reply }) => (span_ns(*request), Some(span_ns(*reply))),
+            Some(Fault::BreakAndArrive(request)) => (span_ns(*request), None),
+            Some(Fault::LoseReply) => (0, None),
+            _ => (0, Some(0)),
+        };
+        let broken = self.conns.get(&client) != Some(&conn);
+        let breaks = matches!(fault, Some(Fault::BreakBefore | Fault::BreakAndArrive(_)));
+        if broken || breaks {
+            if !broken {
+                self.conns.remove(&client);
+            }
+            self.answers.insert(call, Err(CallError::Indeterminate("broken".into())));
+        }
+        match fault {
+            _ if broken => return call,
+            Some(Fault::Hang | Fault::BreakBefore) => return call,
+            Some(Fault::Refuse(line)) => {
+                self.answers.insert(call, Err(ServerError::from_line(line).into()));
+                return call;
+            }
+            _ => {}
+        }
+        let last_ns = self.arrivals.get(&conn).copied().unwrap_or_default();
+        let arrives_ns = (now_ns + request).max(last_ns);
+        self.arrivals.insert(conn, arrives_ns);
+        if arrives_ns == now_ns {
+            self.arrive(call, &command, reply_ns, now_ns);
+        } else {
+            self.at(arrives_ns, Event::Arrive { call, command, reply_ns });
+        }
+        call
+    }
+
+    fn arrive(&mut self, call: u64, command: &Command, reply_ns: Option<u64>, now_ns: u64) {
+        let answer = self.server.execute(command, now_ns);
+        match reply_ns {
+            None => {}
+            Some(reply_ns) => self.at(now_ns + reply_ns, Event::Answer { call, answer }),
+        }
+    }
+}
+
+#[derive(Clone)]
+pub(crate) struct TestEnv {
+    world: World,
+    client: u32,
+}
+
+#[derive(Clone)]
+pub(crate) struct TestConn {
+    world: World,
+    client: u32,
+    id: u64,
+}
+
+impl Env for TestEnv {
+    type Conn = TestConn;
+
+    fn now(&self) -> Instant {
+        self.world.now()
+    }
+
+    fn wall(&self) -> WallTime {
+        WallTime::from_unix_ns(self.world.now().as_ns())
+    }
+
+    /// Over when its timer has rung, and not when its time has come: after a pause a timer is late.
+    async fn sleep(&self, span: Duration) {
+        if span.is_zero() {
+            return;
+        }
+        let end_ns = self.now().after(span).as_ns();
+        let mut timer = None;
+        poll_fn(|cx| {
+            let mut state = self.world.state();
+            match timer {
+                None => {
+                    let key = *timer.insert((end_ns, state.next_seq()));
+                    state.events.insert(key, Event::Wake(cx.waker().clone()));
+                }
+                Some(key) => match state.events.get_mut(&key) {
+                    Some(Event::Wake(waker)) => waker.clone_from(cx.waker()),
+                    _ => return Poll::Ready(()),
+                },
+            }
+            Poll::Pending
+        })
+        .await;
+    }
+
+    fn random(&self) -> u64 {
+        let mut state = self.world.state();
+        if let Some(bits) = state.scripted_random.pop_front() {
+            return bits;
+        }
+        // SplitMix64: enough for tokens that differ.
+        state.seed = state.seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (state.seed ^ (state.seed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed ^ (mixed >> 27)
+    }
+
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let mut state = self.world.state();
+        let id = state.next_seq();
+        state.tasks.insert(id, Box::pin(task));
+        state.ready.push_back(id);
+    }
+
+    async fn connect(&self, _node: Node) -> Result<TestConn, CallError> {
+        let mut state = self.world.state();
+        if let Some(error) = state.connect_faults.pop_front() {
+            return Err(error);
+        }
+        let fresh = state.next_seq();
+        let id = *state.conns.entry(self.client).or_insert(fresh);
+        Ok(TestConn { world: self.world.clone(), client: self.client, id })
+    }
+
+    fn mark(&self, mark: Mark) {
+        self.world.state().marks.push(mark);
+    }
+}
+
+impl Conn for TestConn {
+    async fn call(&self, command: Command) -> Result<Reply, CallError> {
+        let call = self.world.state().send(self.client, self.id, command);
+        poll_fn(|_| match self.world.state().answers.remove(&call) {
+            Some(answer) => Poll::Ready(answer),
+            None => Poll::Pending,
+        })
+        .await
+    }
+}

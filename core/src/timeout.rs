@@ -1,0 +1,45 @@
+//! Waiting for the first of two futures, and for a future within a span of time.
+//!
+//! Invariant: the first future is polled first, always, so that a reply that has come wins over a
+//! timer that has rung, and a replay takes the same way. Deliberately absent: fairness and
+//! macros; no runtime is needed.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::task::Poll;
+use std::time::Duration;
+
+use crate::env::Env;
+
+/// Which of two futures was ready first.
+pub(crate) enum First<A, B> {
+    /// The one that is polled first.
+    Left(A),
+    /// The other.
+    Right(B),
+}
+
+/// Waits for either; drops the other.
+pub(crate) async fn race<A: Future, B: Future>(left: A, right: B) -> First<A::Output, B::Output> {
+    let mut left = pin!(left);
+    let mut right = pin!(right);
+    poll_fn(|cx| {
+        if let Poll::Ready(output) = left.as_mut().poll(cx) {
+            return Poll::Ready(First::Left(output));
+        }
+        right.as_mut().poll(cx).map(First::Right)
+    })
+    .await
+}
+
+/// Waits for `work`, at most `span` on the node's clock; `None` means that it was dropped unfinished.
+pub(crate) async fn within<E: Env, F: Future>(
+    env: &E,
+    span: Duration,
+    work: F,
+) -> Option<F::Output> {
+    match race(work, env.sleep(span)).await {
+        First::Left(output) => Some(output),
+        First::Right(()) => None,
+    }
+}

@@ -1,0 +1,176 @@
+//! Renewing: from when validity counts, what makes a loss, and that nothing is sent after the end.
+
+use super::*;
+use crate::env::{Mark, Node};
+use crate::guard::Guard;
+use crate::lock::{Lost, Released};
+use crate::options::Options;
+use crate::single::Single;
+use crate::testing::{Fault, MS, TestEnv, World};
+use crate::validity::Drift;
+
+const TTL: Duration = Duration::from_millis(900);
+const EVERY: Duration = Duration::from_millis(300);
+
+fn held_for(max_hold: Option<Duration>) -> (World, Guard<TestEnv>) {
+    let world = World::new();
+    let renewal = Renewal { every: EVERY, max_hold };
+    let options = Options::builder(TTL).drift(Drift::NONE).renewal(renewal).build().unwrap();
+    let lock = Single::new(world.env(), Node(0), *b"k", options).unwrap();
+    let guard = world.block_on(lock.try_acquire()).unwrap();
+    (world, guard)
+}
+
+fn held() -> (World, Guard<TestEnv>) {
+    held_for(None)
+}
+
+fn losses(world: &World) -> usize {
+    world.marks().iter().filter(|mark| **mark == Mark::Lost).count()
+}
+
+#[test]
+fn a_watched_lock_outlives_its_ttl() {
+    let (world, guard) = held();
+    world.advance(5 * TTL - MS);
+    assert!(guard.is_valid());
+    assert_eq!(world.value("k").as_deref(), Some(guard.token().as_bytes()));
+    // At 300, 600, … 4200 ms; the first call needs two commands, as the script is new.
+    assert_eq!(world.count("EXTEND"), 14 + 1);
+    assert_eq!(guard.valid_until(), Instant::from_ns(0).after(14 * EVERY + TTL));
+}
+
+#[test]
+fn a_renewal_counts_from_its_send_and_the_next_does_too() {
+    let (world, guard) = held();
+    world.fault("EXTEND", Fault::Delay { request: 50 * MS, reply: 50 * MS });
+    world.fault("EXTEND", Fault::Delay { request: 50 * MS, reply: 50 * MS });
+    world.advance(EVERY + 250 * MS);
+    assert_eq!(guard.valid_until(), Instant::from_ns(0).after(EVERY + TTL));
+    world.advance(100 * MS);
+    assert_eq!(guard.valid_until(), Instant::from_ns(0).after(2 * EVERY + TTL));
+}
+
+#[test]
+fn a_renewal_never_brings_a_lost_key_back() {
+    let (world, guard) = held();
+    world.put("k", None);
+    world.advance(EVERY);
+    assert!(guard.is_lost());
+    assert_eq!(world.block_on(guard.lost()), Lost::KeyGone);
+    world.advance(5 * TTL);
+    assert_eq!(world.value("k"), None);
+    assert_eq!((losses(&world), world.count("DELETE")), (1, 0));
+    assert_eq!(world.tasks(), 0, "the watchdog has gone");
+}
+
+#[test]
+fn a_renewal_that_finds_another_says_lost_at_once() {
+    let (world, guard) = held();
+    world.put("k", Some("another"));
+    assert_eq!(world.block_on(guard.lost()), Lost::TakenByOther);
+    assert_eq!(world.now(), Instant::from_ns(0).after(EVERY));
+    assert_eq!(world.value("k").as_deref(), Some(&b"another"[..]));
+    assert_eq!(world.block_on(guard.release()), Released::TakenByOther);
+}
+
+#[test]
+fn a_failed_renewal_is_tried_again_within_validity_and_never_deletes() {
+    for fault in [Fault::Hang, Fault::BreakBefore, Fault::LoseReply, Fault::Refuse("LOADING wait")]
+    {
+        let (world, guard) = held();
+        world.fault("EXTEND", fault);
+        world.advance(TTL - MS);
+        assert!(guard.valid_until() > Instant::from_ns(0).after(TTL), "renewed at the second try");
+        assert_eq!(world.count("DELETE"), 0);
+    }
+}
+
+#[test]
+fn the_end_of_validity_says_lost_while_a_call_is_outstanding() {
+    let (world, guard) = held();
+    for _ in 0..100 {
+        world.fault("EXTEND", Fault::Hang);
+    }
+    world.advance(TTL - MS);
+    assert_eq!(losses(&world), 0);
+    world.advance(MS);
+    assert_eq!(losses(&world), 1, "said without anyone asking the guard");
+    assert!(guard.is_lost());
+    let sent = world.count("EXTEND");
+    world.advance(5 * TTL);
+    assert_eq!(world.count("EXTEND"), sent, "what is lost is not renewed");
+}
+
+#[test]
+fn a_node_that_was_paused_beyond_validity_does_not_renew() {
+    let (world, guard) = held();
+    world.pause_clients(TTL);
+    world.advance(TTL);
+    assert!(guard.is_lost());
+    assert_eq!(world.count("EXTEND"), 0);
+}
+
+#[test]
+fn renewal_stops_at_the_limit_and_validity_runs_out() {
+    let (world, guard) = held_for(Some(2 * EVERY));
+    world.advance(10 * TTL);
+    assert_eq!(world.count("EXTEND"), 1 + 1, "at 300 ms only: 600 is the limit");
+    assert_eq!(guard.valid_until(), Instant::from_ns(0).after(EVERY + TTL));
+    assert_eq!(losses(&world), 1, "the watchdog still watched the clock");
+    assert_eq!(world.tasks(), 0);
+}
+
+#[test]
+fn a_release_stops_renewal() {
+    let (world, guard) = held();
+    world.advance(EVERY + MS);
+    let sent = world.count("EXTEND");
+    assert_eq!(world.block_on(guard.release()), Released::Released);
+    world.advance(5 * TTL);
+    assert_eq!((world.count("EXTEND"), world.tasks()), (sent, 0));
+}
+
+#[test]
+fn a_drop_stops_renewal_and_releases_once() {
+    let (world, guard) = held();
+    world.advance(EVERY + MS);
+    let sent = world.count("EXTEND");
+    drop(guard);
+    world.advance(5 * TTL);
+    assert_eq!(world.value("k"), None);
+    // Two commands, as this script too is new to the server.
+    assert_eq!((world.count("EXTEND"), world.count("DELETE")), (sent, 2));
+    assert_eq!(world.tasks(), 0);
+}
+
+#[test]
+fn a_renewal_in_flight_at_the_release_leaves_no_ghost() {
+    let (world, guard) = held();
+    world.fault("EXTEND", Fault::BreakAndArrive(100 * MS));
+    world.advance(EVERY);
+    // The deletion overtakes the renewal on another connection.
+    assert_eq!(world.block_on(guard.release()), Released::Released);
+    world.advance(TTL);
+    assert_eq!(world.value("k"), None);
+}
+
+#[test]
+fn no_renewal_is_sent_while_the_release_is_under_way() {
+    let (world, guard) = held();
+    world.advance(EVERY - 10 * MS);
+    // Carried out after the next renewal would have been due.
+    world.fault("DELETE", Fault::Delay { request: 50 * MS, reply: Duration::ZERO });
+    assert_eq!(world.block_on(guard.release()), Released::Released);
+    assert_eq!(world.count("EXTEND"), 0);
+    assert_eq!(world.tasks(), 0);
+}
+
+#[test]
+fn a_node_that_comes_back_after_the_limit_does_not_renew() {
+    let (world, guard) = held_for(Some(EVERY + 100 * MS));
+    world.pause_clients(EVERY + 200 * MS);
+    world.advance(TTL);
+    assert_eq!(world.count("EXTEND"), 0);
+    assert!(guard.is_lost());
+}
