@@ -38,6 +38,12 @@ struct Pair {
 }
 
 impl Pair {
+    fn new(server: &RealServer) -> Self {
+        let mut model = Model::new(Options::default());
+        let clients = [model.connect(now(), "a"), model.connect(now(), "b")];
+        Self { real: [server.connect(), server.connect()], model, clients }
+    }
+
     fn both(&mut self, who: usize, command: &[Vec<u8>]) -> (Vec<u8>, Vec<u8>) {
         let args: Vec<&[u8]> = command.iter().map(Vec::as_slice).collect();
         let real = self.real[who].call(&args);
@@ -66,9 +72,7 @@ impl Pair {
 #[test]
 fn random_sequences_are_answered_as_redis_answers_them() {
     let server = RealServer::start();
-    let mut model = Model::new(Options::default());
-    let clients = [model.connect(now(), "a"), model.connect(now(), "b")];
-    let mut pair = Pair { real: [server.connect(), server.connect()], model, clients };
+    let mut pair = Pair::new(&server);
     let mut tally: BTreeMap<String, (u64, u64)> = BTreeMap::new();
     let first_seed = setting("PICKLOCK_DIFF_SEED", 1);
     for seed in first_seed..first_seed + setting("PICKLOCK_DIFF_SEQUENCES", SEQUENCES) {
@@ -128,12 +132,11 @@ fn compare_statistics(pair: &mut Pair, seed: u64, story: &str) {
 
 #[test]
 fn fixed_requests_are_answered_as_redis_answers_them() {
-    let server = RealServer::start();
-    let mut model = Model::new(Options::default());
-    let clients = [model.connect(now(), "a"), model.connect(now(), "b")];
-    let mut pair = Pair { real: [server.connect(), server.connect()], model, clients };
     let mut differences = String::new();
     for protocol in ["2", "3"] {
+        // A server of its own: the random numbers of scripts run on.
+        let server = RealServer::start();
+        let mut pair = Pair::new(&server);
         pair.start_over(protocol);
         for command in model_support::fixed::commands() {
             let (real, mine) = pair.both(0, &command);

@@ -19,10 +19,11 @@ use super::effect::Effect;
 use super::fault::Fault;
 use super::options::Options;
 use super::reply::Reply;
-use super::script::engine::{Engine, Invocation};
+use super::script::engine::{Engine, Invocation, refused};
 use super::server::{Request, Server};
 pub use super::session::ClientId;
 use super::session::Session;
+use super::stats::ErrorCount;
 use super::text::blob;
 use crate::resp::encode::Protocol;
 
@@ -169,11 +170,16 @@ impl Model {
         reply
     }
 
-    /// The reply, and how many errors in it have not been counted yet.
-    fn eval(&mut self, request: &Request<'_>, by_digest: bool, read_only: bool) -> (Reply, u64) {
+    /// The reply and the errors in it.
+    fn eval(
+        &mut self,
+        request: &Request<'_>,
+        by_digest: bool,
+        read_only: bool,
+    ) -> (Reply, ErrorCount) {
         let (keys, args) = match keys_and_args(request.args) {
             Ok(split) => split,
-            Err(fail) => return (Reply::Error(fail), 1),
+            Err(fail) => return refused(fail),
         };
         let (now_us, session) = (request.now_us, request.session);
         let body = request.args[1];
@@ -201,7 +207,8 @@ impl Model {
 }
 
 fn count(server: &mut Server, command: u16, reply: &Reply) {
-    server.stats.called(command, u64::from(reply.is_error()));
+    let fresh = u64::from(reply.is_error());
+    server.stats.called(command, ErrorCount { fresh, handed_on: 0 });
 }
 
 fn unix_us(now: WallTime) -> i64 {

@@ -234,7 +234,7 @@ fn a_script_is_counted_with_its_commands_and_an_error_once() {
     for line in [
         "cmdstat_get:calls=1,usec=0,usec_per_call=0.00,rejected_calls=0,failed_calls=0",
         "cmdstat_incr:calls=1,usec=0,usec_per_call=0.00,rejected_calls=0,failed_calls=1",
-        "cmdstat_eval:calls=1,usec=0,usec_per_call=0.00,rejected_calls=0,failed_calls=0",
+        "cmdstat_eval:calls=1,usec=0,usec_per_call=0.00,rejected_calls=0,failed_calls=1",
     ] {
         assert!(text.contains(line), "{line} not in {text}");
     }

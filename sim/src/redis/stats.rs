@@ -18,6 +18,23 @@ impl CommandStats {
     }
 }
 
+/// The errors in a reply.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ErrorCount {
+    /// Not counted yet.
+    pub(crate) fresh: u64,
+    /// Counted where a command inside a script failed, and handed on by the script. Each of them still
+    /// counts as a failed call of the script.
+    pub(crate) handed_on: u64,
+}
+
+impl ErrorCount {
+    /// One more, counted already or not.
+    pub(crate) fn add(&mut self, counted: bool) {
+        if counted { self.handed_on += 1 } else { self.fresh += 1 }
+    }
+}
+
 /// The counters of a server.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Stats {
@@ -54,12 +71,12 @@ impl Stats {
         self.errors_seen = self.errors;
     }
 
-    /// A command has been carried out, with this many new errors in its reply.
-    pub(crate) fn called(&mut self, command: u16, errors: u64) {
-        self.errors += errors;
+    /// A command has been carried out, with these errors in its reply.
+    pub(crate) fn called(&mut self, command: u16, errors: ErrorCount) {
+        self.errors += errors.fresh;
         let stats = &mut self.commands[usize::from(command)];
         stats.calls += 1;
-        stats.failed_calls += u64::from(self.errors > self.errors_seen);
+        stats.failed_calls += u64::from(self.errors > self.errors_seen) + errors.handed_on;
         self.errors_seen = self.errors;
         self.processed += 1;
     }

@@ -63,9 +63,17 @@ fn scan(server: &mut Server, request: &Request<'_>) -> Answer {
     for slot in start..end {
         let Some(entry) = server.db(request).peek(slot) else { continue };
         let key = entry.key.clone();
-        let wanted = options.pattern.is_none_or(|pattern| glob(pattern, &key, false))
-            && options.type_name.is_none_or(|name| is_word(name, entry.value.type_name()));
-        if wanted && server.find(request, &key).is_some() {
+        if !options.pattern.is_none_or(|pattern| glob(pattern, &key, false)) {
+            continue;
+        }
+        let wanted = match options.type_name {
+            // Looking at the type counts as a read of the key.
+            Some(name) => server
+                .read(request, &key)
+                .is_some_and(|entry| is_word(name, entry.value.type_name())),
+            None => server.find(request, &key).is_some(),
+        };
+        if wanted {
             found.push(Reply::Bulk(key));
         }
     }

@@ -66,10 +66,13 @@ fn kill(_server: &mut Server, _request: &Request<'_>) -> Answer {
     Err(Fail::new("NOTBUSY No scripts in execution right now."))
 }
 
+/// Some of a request's arguments.
+type Args<'a, 'b> = &'b [&'a [u8]];
+
 /// The keys and the arguments of an EVAL.
 pub(crate) fn keys_and_args<'a, 'b>(
-    args: &'b [&'a [u8]],
-) -> Result<(&'b [&'a [u8]], &'b [&'a [u8]]), Fail> {
+    args: Args<'a, 'b>,
+) -> Result<(Args<'a, 'b>, Args<'a, 'b>), Fail> {
     let count = decimal(args[2]).ok_or(Fail::NOT_AN_INTEGER)?;
     let rest = &args[3..];
     if count > i64::try_from(rest.len()).unwrap_or(i64::MAX) {

@@ -72,7 +72,7 @@ fn mset(server: &mut Server, request: &Request<'_>) -> Answer {
 }
 
 fn msetnx(server: &mut Server, request: &Request<'_>) -> Answer {
-    if request.args.len() % 2 == 0 {
+    if request.args.len().is_multiple_of(2) {
         return Err(Fail::arity("msetnx"));
     }
     let keys = request.args[1..].iter().step_by(2);
@@ -84,7 +84,7 @@ fn msetnx(server: &mut Server, request: &Request<'_>) -> Answer {
 }
 
 fn set_all(server: &mut Server, request: &Request<'_>, command: &str) -> Result<(), Fail> {
-    if request.args.len() % 2 == 0 {
+    if request.args.len().is_multiple_of(2) {
         return Err(Fail::arity(command));
     }
     for pair in request.args[1..].chunks_exact(2) {

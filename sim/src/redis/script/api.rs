@@ -17,6 +17,7 @@ use crate::redis::commands::table::{Found, Run, TABLE, flag};
 use crate::redis::fault::Fault;
 use crate::redis::reply::{Fail, Reply};
 use crate::redis::server::{Request, SCRIPT_SESSION, Server};
+use crate::redis::stats::ErrorCount;
 
 /// An error on its way from Rust to whoever catches it in Lua.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -96,7 +97,8 @@ impl Shared {
         let Run::Plain(handler) = spec.run else { unreachable!("the others are noscript") };
         let request = Request { now_us: self.now_us.get(), session: SCRIPT_SESSION, args };
         let reply: Reply = handler(server, &request).into();
-        server.stats.called(command, u64::from(reply.is_error()));
+        let fresh = u64::from(reply.is_error());
+        server.stats.called(command, ErrorCount { fresh, handed_on: 0 });
         reply
     }
 

@@ -6,6 +6,7 @@
 use mlua::{IntoLua, Lua, Table, Value};
 
 use crate::redis::reply::{Fail, Reply};
+use crate::redis::stats::ErrorCount;
 use crate::redis::text::{blob, decimal};
 use crate::resp::encode::{double, general};
 
@@ -86,22 +87,22 @@ fn list(lua: &Lua, parts: Vec<Reply>, resp3: bool) -> mlua::Result<Value> {
     table.into_lua(lua)
 }
 
-/// What a script returned, and how many errors in it INFO has not counted yet.
+/// What a script returned, and the errors in it.
 pub(crate) struct Returned {
     pub(crate) reply: Reply,
-    pub(crate) errors: u64,
+    pub(crate) errors: ErrorCount,
 }
 
 /// A script's result as a reply.
 pub(crate) fn from_lua(value: &Value, resp3: bool) -> mlua::Result<Returned> {
-    let mut errors = 0;
+    let mut errors = ErrorCount::default();
     let reply = reply(value, resp3, &mut errors, 0)?;
     Ok(Returned { reply, errors })
 }
 
-fn reply(value: &Value, resp3: bool, errors: &mut u64, depth: usize) -> mlua::Result<Reply> {
+fn reply(value: &Value, resp3: bool, errors: &mut ErrorCount, depth: usize) -> mlua::Result<Reply> {
     if depth > DEPTH_MAX {
-        *errors += 1;
+        errors.add(false);
         return Ok(Reply::Error(Fail::new("ERR reached lua stack limit")));
     }
     Ok(match value {
@@ -122,10 +123,15 @@ fn truncated(value: f64) -> i64 {
     if (-LIMIT..LIMIT).contains(&value) { value as i64 } else { i64::MIN }
 }
 
-fn table_reply(table: &Table, resp3: bool, errors: &mut u64, depth: usize) -> mlua::Result<Reply> {
+fn table_reply(
+    table: &Table,
+    resp3: bool,
+    errors: &mut ErrorCount,
+    depth: usize,
+) -> mlua::Result<Reply> {
     if let Some(text) = text_field(table, "err")? {
         let counted = matches!(table.raw_get("ignore_error_stats_update")?, Value::Boolean(true));
-        *errors += u64::from(!counted);
+        errors.add(counted);
         return Ok(Reply::Error(Fail::of(text)));
     }
     if let Some(text) = text_field(table, "ok")? {

@@ -21,6 +21,7 @@ use super::shebang::Shebang;
 use crate::redis::fault::Fault;
 use crate::redis::reply::{Fail, Reply};
 use crate::redis::server::{SCRIPT_SESSION, Server};
+use crate::redis::stats::ErrorCount;
 use crate::resp::encode::Protocol;
 
 /// A digest as EVALSHA names it.
@@ -130,14 +131,14 @@ impl Engine {
         Ok(digest)
     }
 
-    /// Runs a script. With the reply comes how many errors in it are not counted yet.
-    pub(crate) fn run(&mut self, call: &Invocation<'_>) -> (Reply, u64) {
+    /// Runs a script. With the reply come the errors in it.
+    pub(crate) fn run(&mut self, call: &Invocation<'_>) -> (Reply, ErrorCount) {
         match self.prepare(call) {
             Ok((digest, compiled)) => match self.invoke(call, &digest, &compiled) {
                 Ok(answer) => answer,
-                Err(error) => (Reply::Error(Fail::of(format!("ERR {error}"))), 1),
+                Err(error) => refused(Fail::of(format!("ERR {error}"))),
             },
-            Err(fail) => (Reply::Error(fail), 1),
+            Err(fail) => refused(fail),
         }
     }
 
@@ -181,7 +182,7 @@ impl Engine {
         call: &Invocation<'_>,
         digest: &Digest,
         compiled: &Compiled,
-    ) -> mlua::Result<(Reply, u64)> {
+    ) -> mlua::Result<(Reply, ErrorCount)> {
         let shared = &self.shared;
         shared.now_us.set(call.now_us);
         shared.read_only.set(call.read_only || compiled.shebang.no_writes);
@@ -226,7 +227,7 @@ impl Engine {
 }
 
 /// The answer for an error that nobody has caught.
-fn failure(error: &Table, digest: &Digest) -> mlua::Result<(Reply, u64)> {
+fn failure(error: &Table, digest: &Digest) -> mlua::Result<(Reply, ErrorCount)> {
     let mut text = match error.raw_get("err")? {
         Value::String(text) => text.as_bytes().to_vec(),
         _ => b"ERR unknown error".to_vec(),
@@ -237,7 +238,14 @@ fn failure(error: &Table, digest: &Digest) -> mlua::Result<(Reply, u64)> {
         text.extend_from_slice(format!(", on @user_script:{line}.").as_bytes());
     }
     let counted = matches!(error.raw_get("ignore_error_stats_update")?, Value::Boolean(true));
-    Ok((Reply::Error(Fail::of(text)), u64::from(!counted)))
+    let mut errors = ErrorCount::default();
+    errors.add(counted);
+    Ok((Reply::Error(Fail::of(text)), errors))
+}
+
+/// The answer where nothing was run.
+pub(crate) fn refused(fail: Fail) -> (Reply, ErrorCount) {
+    (Reply::Error(fail), ErrorCount { fresh: 1, handed_on: 0 })
 }
 
 fn describe(value: &Value) -> String {
