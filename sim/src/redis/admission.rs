@@ -1,0 +1,133 @@
+//! What a request meets before it is carried out: lookup, arity, authentication, faults, MULTI.
+//!
+//! Invariant: the checks come in the order of redis-server's `processCommand`, because the first one
+//! that fails words the answer. Deliberately absent: ACL, cluster redirection, client pauses.
+
+use super::commands::table::{Found, Run, Spec, TABLE, flag};
+use super::fault::Fault;
+use super::reply::{Fail, Reply};
+use super::server::{Request, Server};
+use super::text::blob;
+
+/// How much of an unknown command's arguments its error repeats.
+const ECHO_MAX_BYTES: usize = 128;
+
+impl Server {
+    /// The command to carry out, or the answer: an error, or QUEUED.
+    pub(crate) fn admit(&mut self, request: &Request<'_>) -> Result<u16, Reply> {
+        let command = match TABLE.find(request.args) {
+            Found::Command(command) => command,
+            Found::UnknownSubcommand => {
+                return Err(self.reject(request, None, unknown_subcommand(request.args)));
+            }
+            Found::Unknown => {
+                return Err(self.reject(request, None, unknown_command(request.args)));
+            }
+        };
+        let spec = TABLE.spec(command);
+        if !spec.takes(request.args.len()) {
+            let fail = Fail::arity(&TABLE.line(command).full_name);
+            return Err(self.reject(request, Some(command), fail));
+        }
+        if !spec.has(flag::NO_AUTH) && !self.is_let_in(request.session) {
+            let fail = Fail::new("NOAUTH Authentication required.");
+            return Err(self.reject(request, Some(command), fail));
+        }
+        if let Some(fail) = self.refusal(request, spec) {
+            return Err(self.reject(request, Some(command), fail));
+        }
+        match &mut self.sessions[request.session as usize].queue {
+            Some(queue) if !runs_inside_multi(spec) => {
+                let args = request.args.iter().map(|arg| blob(arg)).collect();
+                queue.commands.push((command, args));
+                queue.flags |= spec.flags;
+                Err(Reply::status("QUEUED"))
+            }
+            _ => Ok(command),
+        }
+    }
+
+    /// Whether a session need not authenticate, or has.
+    pub(crate) fn is_let_in(&self, session: u32) -> bool {
+        self.sessions[session as usize].authenticated || self.parameters.password().is_none()
+    }
+
+    /// Why the server's state forbids this command.
+    fn refusal(&self, request: &Request<'_>, spec: &Spec) -> Option<Fail> {
+        let fault = self.fault?;
+        let queue = self.sessions[request.session as usize].queue.as_ref();
+        // EXEC is judged by what it will carry out.
+        let is_exec = matches!(spec.run, Run::Exec);
+        let queued = if is_exec { queue.map_or(0, |queue| queue.flags) } else { 0 };
+        let flags = spec.flags | queued;
+        match fault {
+            Fault::OutOfMemory => {
+                // What is queued takes memory too, whatever it is.
+                let queueing = queue.is_some()
+                    && !is_exec
+                    && !matches!(spec.name, "discard" | "quit" | "reset");
+                (flags & flag::DENYOOM != 0 || queueing).then_some(Fault::OUT_OF_MEMORY)
+            }
+            Fault::CannotPersist => {
+                (flags & flag::WRITE != 0 || spec.name == "ping").then_some(Fault::CANNOT_PERSIST)
+            }
+            Fault::ReadOnly => (flags & flag::WRITE != 0).then_some(Fault::READ_ONLY),
+            Fault::Loading => {
+                let unfit = |&(command, _): &(u16, _)| !TABLE.spec(command).has(flag::LOADING);
+                let queued = is_exec && queue.is_some_and(|queue| queue.commands.iter().any(unfit));
+                (!spec.has(flag::LOADING) || queued).then_some(Fault::LOADING)
+            }
+        }
+    }
+
+    fn reject(&mut self, request: &Request<'_>, command: Option<u16>, fail: Fail) -> Reply {
+        self.stats.rejected(command);
+        if let Some(queue) = &mut self.session(request).queue {
+            queue.refused = true;
+        }
+        if command.is_some_and(|command| matches!(TABLE.spec(command).run, Run::Exec)) {
+            self.discard(request.session);
+            let text = [b"EXECABORT Transaction discarded because of: ", fail.text()].concat();
+            return Reply::Error(Fail::of(text));
+        }
+        Reply::Error(fail)
+    }
+}
+
+fn runs_inside_multi(spec: &Spec) -> bool {
+    matches!(spec.name, "exec" | "discard" | "multi" | "watch" | "quit" | "reset")
+}
+
+/// The text as C prints it: up to a NUL, and no more than `limit` bytes.
+fn printed(bytes: &[u8], limit: usize) -> &[u8] {
+    let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
+    &bytes[..end.min(limit)]
+}
+
+fn unknown_command(args: &[&[u8]]) -> Fail {
+    let name = args.first().copied().unwrap_or_default();
+    let mut echoed: Vec<u8> = Vec::new();
+    for arg in args.iter().skip(1) {
+        if echoed.len() >= ECHO_MAX_BYTES {
+            break;
+        }
+        let left = ECHO_MAX_BYTES - echoed.len();
+        echoed.push(b'\'');
+        echoed.extend_from_slice(printed(arg, left));
+        echoed.extend_from_slice(b"' ");
+    }
+    let mut text = b"ERR unknown command '".to_vec();
+    text.extend_from_slice(printed(name, ECHO_MAX_BYTES));
+    text.extend_from_slice(b"', with args beginning with: ");
+    text.extend_from_slice(&echoed);
+    Fail::of(text)
+}
+
+fn unknown_subcommand(args: &[&[u8]]) -> Fail {
+    let mut text = b"ERR unknown subcommand '".to_vec();
+    text.extend_from_slice(printed(args[1], ECHO_MAX_BYTES));
+    text.extend_from_slice(b"'. Try ");
+    text.extend_from_slice(&args[0].to_ascii_uppercase());
+    text.extend_from_slice(b" HELP.");
+    Fail::of(text)
+}

@@ -1,0 +1,98 @@
+//! CLIENT ID, GETNAME, SETNAME, INFO, LIST, NO-EVICT.
+//!
+//! Invariant: only what the model knows is shown: buffers, memory and descriptors read as those of an
+//! idle connection. Deliberately absent: KILL, PAUSE, REPLY, TRACKING; and SETINFO, which
+//! redis-server 7.0 does not have either: it answers "unknown subcommand", and clients go on.
+
+use super::table::{Spec, TABLE, flag};
+use crate::redis::reply::{Answer, Fail, Reply};
+use crate::redis::server::{Request, Server};
+use crate::redis::session::Session;
+use crate::redis::text::{Blob, blob, is_word};
+use crate::resp::encode::Protocol;
+
+const FLAGS: u32 = flag::NOSCRIPT | flag::LOADING | flag::STALE;
+
+pub(crate) const SPECS: &[Spec] = &[Spec::container("client", SUBCOMMANDS)];
+
+const SUBCOMMANDS: &[Spec] = &[
+    Spec::new("id", 2, FLAGS, id).group("connection"),
+    Spec::new("getname", 2, FLAGS, getname).group("connection"),
+    Spec::new("setname", 3, FLAGS, setname).group("connection"),
+    Spec::new("info", 2, FLAGS, info).group("connection"),
+    Spec::new("list", -2, FLAGS | flag::ADMIN, list).group("connection"),
+    Spec::new("no-evict", 3, FLAGS | flag::ADMIN, no_evict).group("connection"),
+];
+
+fn id(server: &mut Server, request: &Request<'_>) -> Answer {
+    Ok(Reply::Int(i64::try_from(server.session(request).id).unwrap_or(i64::MAX)))
+}
+
+fn getname(server: &mut Server, request: &Request<'_>) -> Answer {
+    let name = &server.session(request).name;
+    Ok(if name.is_empty() { Reply::Nil } else { Reply::Bulk(name.clone()) })
+}
+
+fn setname(server: &mut Server, request: &Request<'_>) -> Answer {
+    check_name(request.args[2])?;
+    server.session(request).name = blob(request.args[2]);
+    Ok(Reply::Ok)
+}
+
+/// A name that could break the lines of CLIENT LIST is refused.
+pub(super) fn check_name(name: &[u8]) -> Result<(), Fail> {
+    match name.iter().all(|byte| (b'!'..=b'~').contains(byte)) {
+        true => Ok(()),
+        false => Err(Fail::new(
+            "ERR Client names cannot contain spaces, newlines or special characters.",
+        )),
+    }
+}
+
+fn info(server: &mut Server, request: &Request<'_>) -> Answer {
+    let line = describe(server.session(request), request.now_us / 1_000_000);
+    Ok(Reply::Verbatim(Blob::from_vec(line.into_bytes())))
+}
+
+fn list(server: &mut Server, request: &Request<'_>) -> Answer {
+    if request.args.len() > 2 {
+        return Err(Fail::SYNTAX);
+    }
+    let mut sessions: Vec<&Session> =
+        server.sessions[1..].iter().filter(|session| session.open).collect();
+    sessions.sort_unstable_by_key(|session| session.id);
+    let now_s = request.now_us / 1_000_000;
+    let lines: String = sessions.into_iter().map(|session| describe(session, now_s)).collect();
+    Ok(Reply::Verbatim(Blob::from_vec(lines.into_bytes())))
+}
+
+fn describe(session: &Session, now_s: i64) -> String {
+    let queued = session.queue.as_ref();
+    let multi = queued.map_or(-1, |queue| i64::try_from(queue.commands.len()).unwrap_or(i64::MAX));
+    let last = session.last_command.map_or("NULL", |place| &TABLE.line(place).full_name);
+    let mut flags = String::new();
+    for (set, letter) in [(queued.is_some(), 'x'), (session.dirty, 'd')] {
+        flags.extend(set.then_some(letter));
+    }
+    if flags.is_empty() {
+        flags.push('N');
+    }
+    format!(
+        "id={} addr={} laddr=127.0.0.1:0 fd=0 name={} age={} idle={} flags={flags} db={} sub=0 \
+         psub=0 ssub=0 multi={multi} qbuf=0 qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 \
+         oll=0 omem=0 tot-mem=0 events=r cmd={last} user=default redir=-1 resp={}\n",
+        session.id,
+        String::from_utf8_lossy(&session.address),
+        String::from_utf8_lossy(&session.name),
+        now_s - session.connected_ms / 1000,
+        now_s - session.active_ms / 1000,
+        session.db,
+        if session.protocol == Protocol::Resp3 { 3 } else { 2 },
+    )
+}
+
+fn no_evict(_server: &mut Server, request: &Request<'_>) -> Answer {
+    let arg = request.args[2];
+    // The model evicts nobody, so either answer is kept at once.
+    if is_word(arg, "ON") || is_word(arg, "OFF") { Ok(Reply::Ok) } else { Err(Fail::SYNTAX) }
+}

@@ -1,0 +1,143 @@
+//! The options SET and GETEX share: EX, PX, EXAT, PXAT, KEEPTTL, PERSIST, NX, XX, GET.
+//!
+//! Invariant: combinations are refused exactly where redis-server 7.0 refuses them: `EX 1 EX 2` is
+//! taken (the last one counts), `EX 1 PX 2` is a syntax error.
+
+use crate::redis::reply::Fail;
+use crate::redis::text::{decimal, is_word};
+
+/// The unit and base of an expiry argument.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unit {
+    Ex,
+    Px,
+    Exat,
+    Pxat,
+}
+
+impl Unit {
+    const ALL: [(Self, &'static str); 4] =
+        [(Self::Ex, "EX"), (Self::Px, "PX"), (Self::Exat, "EXAT"), (Self::Pxat, "PXAT")];
+
+    /// Whether the argument is a point in time rather than a span.
+    pub(crate) fn is_absolute(self) -> bool {
+        matches!(self, Self::Exat | Self::Pxat)
+    }
+
+    fn is_seconds(self) -> bool {
+        matches!(self, Self::Ex | Self::Exat)
+    }
+}
+
+/// Which command the options belong to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum For {
+    Set,
+    GetEx,
+}
+
+/// The options of one command.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ExpireOptions<'a> {
+    pub(crate) only_if_absent: bool,
+    pub(crate) only_if_present: bool,
+    pub(crate) get: bool,
+    pub(crate) keep_ttl: bool,
+    pub(crate) persist: bool,
+    pub(crate) expiry: Option<(Unit, &'a [u8])>,
+}
+
+impl<'a> ExpireOptions<'a> {
+    /// Reads the arguments behind key and value.
+    pub(crate) fn parse(args: &[&'a [u8]], command: For) -> Result<Self, Fail> {
+        let mut options = Self::default();
+        let set = command == For::Set;
+        let mut args = args.iter();
+        while let Some(&arg) = args.next() {
+            if set && is_word(arg, "NX") && !options.only_if_present {
+                options.only_if_absent = true;
+            } else if set && is_word(arg, "XX") && !options.only_if_absent {
+                options.only_if_present = true;
+            } else if set && is_word(arg, "GET") {
+                options.get = true;
+            } else if set && is_word(arg, "KEEPTTL") && options.expiry.is_none() {
+                options.keep_ttl = true;
+            } else if !set && is_word(arg, "PERSIST") && options.expiry.is_none() {
+                options.persist = true;
+            } else {
+                let unit = Unit::ALL.into_iter().find(|(_, word)| is_word(arg, word));
+                let (unit, _) = unit.ok_or(Fail::SYNTAX)?;
+                let other = options.expiry.is_some_and(|(before, _)| before != unit);
+                if options.keep_ttl || options.persist || other {
+                    return Err(Fail::SYNTAX);
+                }
+                options.expiry = Some((unit, args.next().ok_or(Fail::SYNTAX)?));
+            }
+        }
+        Ok(options)
+    }
+
+    /// When the key is to expire, in milliseconds since the epoch.
+    pub(crate) fn when(&self, now_ms: i64, command: &str) -> Result<Option<i64>, Fail> {
+        let Some((unit, text)) = self.expiry else { return Ok(None) };
+        expires_at_ms(unit, text, now_ms, command).map(Some)
+    }
+}
+
+/// An expiry argument of SET and its kind, which must lie after the epoch.
+pub(crate) fn expires_at_ms(
+    unit: Unit,
+    text: &[u8],
+    now_ms: i64,
+    command: &str,
+) -> Result<i64, Fail> {
+    let value = decimal(text).ok_or(Fail::NOT_AN_INTEGER)?;
+    let scaled = if unit.is_seconds() { value.checked_mul(1000) } else { Some(value) };
+    let based = scaled.filter(|_| value > 0).and_then(|span| match unit.is_absolute() {
+        true => Some(span),
+        false => span.checked_add(now_ms),
+    });
+    based.ok_or_else(|| invalid_expire_time(command))
+}
+
+/// `ERR invalid expire time in '…' command`.
+pub(crate) fn invalid_expire_time(command: &str) -> Fail {
+    Fail::of(format!("ERR invalid expire time in '{command}' command"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &'static str) -> Result<ExpireOptions<'static>, Fail> {
+        let args: Vec<&[u8]> = line.split_whitespace().map(str::as_bytes).collect();
+        ExpireOptions::parse(&args, For::Set)
+    }
+
+    #[test]
+    fn options_combine_as_in_redis() {
+        for line in ["nx px 5", "XX GET KEEPTTL", "EX 1 EX 2", "NX NX", "px 1 nx get"] {
+            assert!(parse(line).is_ok(), "{line}");
+        }
+        for line in ["NX XX", "EX", "EX 1 PX 2", "KEEPTTL EX 1", "EX 1 KEEPTTL", "PERSIST", "n"] {
+            assert_eq!(parse(line).unwrap_err(), Fail::SYNTAX, "{line}");
+        }
+    }
+
+    #[test]
+    fn expiry_overflows_on_neither_side() {
+        let at = |unit, text: &str| expires_at_ms(unit, text.as_bytes(), 1_000, "set");
+        assert_eq!(at(Unit::Px, "5"), Ok(1_005));
+        assert_eq!(at(Unit::Exat, "5"), Ok(5_000));
+        assert_eq!(at(Unit::Px, "9223372036854774807"), Ok(i64::MAX));
+        for (unit, text) in [
+            (Unit::Px, "0"),
+            (Unit::Px, "-1"),
+            (Unit::Px, "9223372036854774808"),
+            (Unit::Ex, "9223372036854776"),
+        ] {
+            assert_eq!(at(unit, text), Err(invalid_expire_time("set")), "{text}");
+        }
+        assert_eq!(at(Unit::Ex, "x"), Err(Fail::NOT_AN_INTEGER));
+    }
+}

@@ -1,0 +1,252 @@
+use super::*;
+use crate::redis::effect::Change;
+use crate::redis::reply::Fail;
+
+fn at(ms: u64) -> WallTime {
+    WallTime::from_unix_ns(ms * 1_000_000)
+}
+
+struct Bench {
+    model: Model,
+    client: ClientId,
+    now_ms: u64,
+}
+
+impl Bench {
+    fn new() -> Self {
+        Self::with(Options::default())
+    }
+
+    fn with(options: Options) -> Self {
+        let mut model = Model::new(options);
+        let client = model.connect(at(1_000), "127.0.0.1:1");
+        Self { model, client, now_ms: 1_000 }
+    }
+
+    fn run(&mut self, line: &str) -> Reply {
+        let args: Vec<&[u8]> = line.split_whitespace().map(str::as_bytes).collect();
+        self.model.execute(at(self.now_ms), self.client, &args)
+    }
+
+    fn eval(&mut self, script: &str) -> Reply {
+        let args = [&b"EVAL"[..], script.as_bytes(), b"0"];
+        self.model.execute(at(self.now_ms), self.client, &args)
+    }
+
+    fn changes(&self) -> Vec<(String, u64, Change)> {
+        let effects = self.model.effects();
+        let one = |effect: &Effect| {
+            (effect.key.escape_ascii().to_string(), effect.incarnation, effect.change)
+        };
+        effects.iter().map(one).collect()
+    }
+}
+
+fn error(text: &str) -> Reply {
+    Reply::Error(Fail::of(text))
+}
+
+#[test]
+fn a_key_lives_through_its_last_millisecond_and_no_longer() {
+    let mut bench = Bench::new();
+    assert_eq!(bench.run("SET k v NX PX 10"), Reply::Ok);
+    bench.now_ms = 1_010;
+    assert_eq!(bench.run("SET k w NX PX 10"), Reply::Nil);
+    bench.now_ms = 1_011;
+    assert_eq!(bench.run("SET k w NX PX 10"), Reply::Ok);
+    let expired = Change::Expired { expired_at_ms: 1_010 };
+    let created = Change::Created { expires_at_ms: Some(1_021) };
+    assert_eq!(bench.changes(), [("k".into(), 1, expired), ("k".into(), 2, created)]);
+}
+
+#[test]
+fn every_change_of_a_key_is_reported_once() {
+    let mut bench = Bench::new();
+    for (line, change) in [
+        ("SET k 1", Some(Change::Created { expires_at_ms: None })),
+        ("SET k 2 PX 5", Some(Change::Overwritten { expires_at_ms: Some(1_005) })),
+        ("INCR k", Some(Change::Modified)),
+        ("SET k 9 KEEPTTL", Some(Change::Overwritten { expires_at_ms: Some(1_005) })),
+        ("PEXPIRE k 50", Some(Change::ExpiryChanged { expires_at_ms: Some(1_050) })),
+        ("PERSIST k", Some(Change::ExpiryChanged { expires_at_ms: None })),
+        ("GET k", None),
+        ("SET k 1 NX", None),
+        ("DEL k", Some(Change::Deleted)),
+        ("DEL k", None),
+    ] {
+        bench.run(line);
+        let changes: Vec<_> = bench.changes().into_iter().map(|(.., change)| change).collect();
+        assert_eq!(changes, change.into_iter().collect::<Vec<_>>(), "{line}");
+    }
+}
+
+#[test]
+fn active_expiry_takes_the_earliest_first_and_no_more_than_asked() {
+    let mut bench = Bench::new();
+    for line in ["SET late v PX 9", "SET early v PX 3", "SET never v", "SET after v PX 500"] {
+        bench.run(line);
+    }
+    assert_eq!(bench.model.expire_due(at(1_003), 9), 0);
+    assert_eq!(bench.model.expire_due(at(1_100), 1), 1);
+    assert_eq!(bench.changes()[0].0, "early");
+    assert_eq!(bench.model.expire_due(at(1_100), 9), 1);
+    bench.now_ms = 1_100;
+    assert_eq!(bench.run("DBSIZE"), Reply::Int(2));
+}
+
+#[test]
+fn a_watched_key_that_is_touched_or_expires_undoes_the_transaction() {
+    let mut bench = Bench::new();
+    let other = bench.model.connect(at(1_000), "127.0.0.1:2");
+    let transact = |bench: &mut Bench| {
+        bench.run("MULTI");
+        assert_eq!(bench.run("SET k mine"), Reply::status("QUEUED"));
+        bench.run("EXEC")
+    };
+    bench.run("SET k v PX 10");
+    bench.run("WATCH k");
+    assert_eq!(transact(&mut bench), Reply::Array(vec![Reply::Ok]));
+    bench.run("WATCH k");
+    bench.model.execute(at(1_000), other, &[b"SET", b"k", b"theirs", b"PX", b"10"]);
+    assert_eq!(transact(&mut bench), Reply::NilArray);
+    bench.run("WATCH k");
+    bench.now_ms = 1_011;
+    assert_eq!(transact(&mut bench), Reply::NilArray);
+    assert_eq!(transact(&mut bench), Reply::Array(vec![Reply::Ok]));
+}
+
+#[test]
+fn a_refused_command_undoes_the_transaction() {
+    let mut bench = Bench::new();
+    bench.run("MULTI");
+    assert!(bench.run("GET").is_error());
+    let text = "EXECABORT Transaction discarded because of previous errors.";
+    assert_eq!(bench.run("EXEC"), error(text));
+    assert_eq!(bench.run("EXEC"), error("ERR EXEC without MULTI"));
+}
+
+#[test]
+fn faults_refuse_by_the_flags_of_the_command() {
+    let mut bench = Bench::new();
+    bench.run("SET k v");
+    for (fault, refused, taken) in [
+        (Fault::Loading, &["GET k", "SET k v", "PING"][..], &["ECHO a", "INFO"][..]),
+        (Fault::ReadOnly, &["SET k v", "DEL k"], &["GET k", "PING"]),
+        (Fault::OutOfMemory, &["SET k v", "APPEND k v"], &["DEL nokey", "GET k"]),
+        (Fault::CannotPersist, &["SET k v", "DEL k", "PING"], &["GET k"]),
+    ] {
+        bench.model.set_fault(Some(fault));
+        for line in refused {
+            assert!(bench.run(line).is_error(), "{fault:?} {line}");
+        }
+        for line in taken {
+            assert!(!bench.run(line).is_error(), "{fault:?} {line}");
+        }
+    }
+    bench.model.set_fault(Some(Fault::OutOfMemory));
+    let reply = bench.eval("return redis.call('set', 'k', 'v')");
+    let Reply::Error(fail) = reply else { panic!("{reply:?}") };
+    assert_eq!(fail.code(), b"OOM");
+}
+
+#[test]
+fn a_password_is_asked_for_and_checked() {
+    let mut bench =
+        Bench::with(Options { password: Some("secret".to_owned()), ..Options::default() });
+    assert_eq!(bench.run("GET k"), error("NOAUTH Authentication required."));
+    let wrong = "WRONGPASS invalid username-password pair or user is disabled.";
+    assert_eq!(bench.run("AUTH nope"), error(wrong));
+    assert_eq!(bench.run("HELLO 3 AUTH default nope"), error(wrong));
+    assert!(matches!(bench.run("HELLO 3 AUTH default secret"), Reply::Map(_)));
+    assert_eq!(bench.model.protocol(bench.client), Protocol::Resp3);
+    assert_eq!(bench.run("GET k"), Reply::Nil);
+}
+
+#[test]
+fn a_script_that_never_ends_is_ended_even_if_it_catches_errors() {
+    let options = Options { script_budget_instructions: 100_000, ..Options::default() };
+    let mut bench = Bench::with(options);
+    for script in [
+        "while true do end",
+        "while true do pcall(function() while true do end end) end",
+        "local c = coroutine.wrap(function() while true do end end) while true do pcall(c) end",
+        "while true do xpcall(function() while true do end end, function() end) end",
+    ] {
+        let Reply::Error(fail) = bench.eval(script) else { panic!("{script} has ended") };
+        let text = String::from_utf8_lossy(fail.text()).into_owned();
+        assert!(text.starts_with("ERR Script ended after 100000 instructions"), "{text}");
+    }
+    assert_eq!(bench.eval("return 1"), Reply::Int(1));
+}
+
+#[test]
+fn after_a_reset_a_model_cannot_be_told_from_a_new_one() {
+    let lines =
+        ["SET k v PX 5", "INCR n", "CLIENT ID", "HSET h a 1", "SCAN 0", "INFO commandstats"];
+    let mut bench = Bench::new();
+    let script = "return redis.call('incr', 'n')";
+    let first: Vec<_> = lines.iter().map(|line| bench.run(line)).collect();
+    bench.eval(script);
+    bench.run("CONFIG SET requirepass x");
+    bench.model.reset();
+    bench.client = bench.model.connect(at(1_000), "127.0.0.1:1");
+    let second: Vec<_> = lines.iter().map(|line| bench.run(line)).collect();
+    assert_eq!(first, second);
+    let digest = sha1_smol::Sha1::from(script).digest().to_string();
+    let reply = bench.run(&format!("EVALSHA {digest} 0"));
+    assert_eq!(reply, error("NOSCRIPT No matching script. Please use EVAL."));
+}
+
+#[test]
+fn scan_answers_every_lasting_key_exactly_once_while_others_come_and_go() {
+    let mut bench = Bench::new();
+    for key in 0..50 {
+        bench.run(&format!("SET key{key} v"));
+    }
+    let (mut cursor, mut seen, mut step) = ("0".to_owned(), Vec::new(), 0);
+    loop {
+        let Reply::Array(parts) = bench.run(&format!("SCAN {cursor} COUNT 7")) else { panic!() };
+        let [Reply::Bulk(next), Reply::Array(keys)] = &parts[..] else { panic!("{parts:?}") };
+        seen.extend(keys.iter().map(|key| format!("{key:?}")));
+        cursor = String::from_utf8_lossy(next).into_owned();
+        bench.run(&format!("DEL passing{step}"));
+        bench.run(&format!("SET passing{} v", step + 1));
+        step += 1;
+        if cursor == "0" {
+            break;
+        }
+    }
+    let lasting = |key: &String| !key.contains(&format!("{:?}", b"passing").replace(']', ""));
+    let mut lasting: Vec<_> = seen.into_iter().filter(lasting).collect();
+    assert_eq!(lasting.len(), 50);
+    lasting.sort();
+    lasting.dedup();
+    assert_eq!(lasting.len(), 50);
+}
+
+#[test]
+fn a_script_is_counted_with_its_commands_and_an_error_once() {
+    let mut bench = Bench::new();
+    bench.run("SET k a");
+    bench.eval("redis.call('get', 'k') return redis.call('incr', 'k')");
+    let Reply::Verbatim(text) = bench.run("INFO commandstats") else { panic!() };
+    let text = String::from_utf8_lossy(&text).into_owned();
+    for line in [
+        "cmdstat_get:calls=1,usec=0,usec_per_call=0.00,rejected_calls=0,failed_calls=0",
+        "cmdstat_incr:calls=1,usec=0,usec_per_call=0.00,rejected_calls=0,failed_calls=1",
+        "cmdstat_eval:calls=1,usec=0,usec_per_call=0.00,rejected_calls=0,failed_calls=1",
+    ] {
+        assert!(text.contains(line), "{line} not in {text}");
+    }
+}
+
+#[test]
+fn time_stands_still_in_a_script() {
+    let mut bench = Bench::new();
+    bench.run("SET k v PX 0");
+    let reply = bench.eval(
+        "redis.call('set', 'k', 'v', 'px', 5) for i = 1, 9 do redis.call('get', 'k') end \
+         return redis.call('pttl', 'k')",
+    );
+    assert_eq!(reply, Reply::Int(5));
+}

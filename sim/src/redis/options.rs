@@ -1,0 +1,96 @@
+//! How a model server is set up, and what CONFIG GET and CONFIG SET know of it.
+//!
+//! Invariant: a parameter that CONFIG SET takes is either acted upon or said here to be kept only.
+//! Kept only: save, appendonly, appendfsync, maxmemory, maxmemory-policy, timeout, hz. Deliberately
+//! absent: all other parameters; asking for one answers as for a name Redis does not know.
+
+use std::collections::BTreeMap;
+
+/// How a server starts.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// What AUTH must give; none: everybody is let in.
+    pub password: Option<String>,
+    /// How many databases SELECT can choose from.
+    pub databases: u16,
+    /// The port that INFO and CONFIG GET name.
+    pub port: u16,
+    /// After so many Lua instructions (in steps of 1,000) a script is ended with an error.
+    pub script_budget_instructions: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { password: None, databases: 16, port: 6379, script_budget_instructions: 50_000_000 }
+    }
+}
+
+/// What kind of text a parameter takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Text,
+    YesNo,
+    Number,
+    Memory,
+    Choice(&'static [&'static str]),
+    Immutable,
+}
+
+const POLICIES: &[&str] = &[
+    "volatile-lru",
+    "volatile-lfu",
+    "volatile-random",
+    "volatile-ttl",
+    "allkeys-lru",
+    "allkeys-lfu",
+    "allkeys-random",
+    "noeviction",
+];
+
+/// The parameters: name, kind, value of a server started without a configuration and without saving.
+pub(crate) const PARAMETERS: &[(&str, Kind, &str)] = &[
+    ("appendfsync", Kind::Choice(&["everysec", "always", "no"]), "everysec"),
+    ("appendonly", Kind::YesNo, "no"),
+    ("databases", Kind::Immutable, "16"),
+    ("hz", Kind::Number, "10"),
+    ("maxmemory", Kind::Memory, "0"),
+    ("maxmemory-policy", Kind::Choice(POLICIES), "noeviction"),
+    ("port", Kind::Immutable, "6379"),
+    ("requirepass", Kind::Text, ""),
+    ("save", Kind::Text, ""),
+    ("timeout", Kind::Number, "0"),
+];
+
+/// The parameters as they stand.
+#[derive(Clone, Debug)]
+pub(crate) struct Parameters {
+    values: BTreeMap<&'static str, Vec<u8>>,
+}
+
+impl Parameters {
+    pub(crate) fn new(options: &Options) -> Self {
+        let fixed = PARAMETERS.iter().map(|&(name, _, value)| (name, value.as_bytes().to_vec()));
+        let mut values: BTreeMap<_, _> = fixed.collect();
+        values.insert("databases", options.databases.to_string().into_bytes());
+        values.insert("port", options.port.to_string().into_bytes());
+        values.insert("requirepass", options.password.clone().unwrap_or_default().into_bytes());
+        Self { values }
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&'static str, &[u8])> {
+        self.values.iter().map(|(&name, value)| (name, value.as_slice()))
+    }
+
+    pub(crate) fn get(&self, name: &str) -> &[u8] {
+        self.values.get(name).map_or(&[], Vec::as_slice)
+    }
+
+    pub(crate) fn set(&mut self, name: &'static str, value: Vec<u8>) {
+        self.values.insert(name, value);
+    }
+
+    /// The password, if one is asked for.
+    pub(crate) fn password(&self) -> Option<&[u8]> {
+        Some(self.get("requirepass")).filter(|password| !password.is_empty())
+    }
+}

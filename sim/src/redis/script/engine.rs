@@ -1,0 +1,279 @@
+//! Compiling and running scripts.
+//!
+//! Invariant: a script leaves nothing behind in Lua: its globals are sealed, KEYS and ARGV are new
+//! tables, and its time stands still while it runs. A script that does
+//! not end is ended when its budget of instructions is spent. Where an error table lacks `err`
+//! redis-server 7.0.15 crashes; here the answer is an error.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use mlua::chunk::ChunkMode;
+use mlua::{Function, HookTriggers, Lua, LuaOptions, LuaString, StdLib, Table, Value, VmState};
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+use super::api::{self, Shared};
+use super::bit;
+use super::convert::{error_table, from_lua};
+use super::random::Drand48;
+use super::shebang::Shebang;
+use crate::redis::fault::Fault;
+use crate::redis::reply::{Fail, Reply};
+use crate::redis::server::{SCRIPT_SESSION, Server};
+use crate::redis::stats::ErrorCount;
+use crate::resp::encode::Protocol;
+
+/// A digest as EVALSHA names it.
+pub(crate) type Digest = [u8; 40];
+
+/// How often the budget is looked at.
+const HOOK_INSTRUCTIONS: u32 = 1000;
+
+/// One EVAL.
+pub(crate) struct Invocation<'a> {
+    pub(crate) now_us: i64,
+    /// The session that asked: its database is the script's.
+    pub(crate) session: u32,
+    /// The script, or its digest.
+    pub(crate) body: &'a [u8],
+    pub(crate) by_digest: bool,
+    pub(crate) read_only: bool,
+    pub(crate) keys: &'a [&'a [u8]],
+    pub(crate) args: &'a [&'a [u8]],
+}
+
+#[derive(Clone)]
+struct Compiled {
+    function: Function,
+    shebang: Shebang,
+}
+
+/// Lua, and the scripts compiled in it. They outlive SCRIPT FLUSH and a reset of the model: whether
+/// EVALSHA knows them is the server's to say.
+pub(crate) struct Engine {
+    lua: Lua,
+    shared: Rc<Shared>,
+    compiled: FxHashMap<Digest, Compiled>,
+    run_no_key: Function,
+    run_one_key: Function,
+    run_keys: Function,
+}
+
+impl Engine {
+    pub(crate) fn new(server: Rc<RefCell<Server>>) -> Self {
+        // Lua fails to start only where memory is out.
+        Self::start(server).expect("Lua starts")
+    }
+
+    fn start(server: Rc<RefCell<Server>>) -> mlua::Result<Self> {
+        let libraries = StdLib::TABLE | StdLib::STRING | StdLib::MATH;
+        // pcall is wrapped by the sandbox; the one below must be Lua's own, as in Redis.
+        let lua = Lua::new_with(libraries, LuaOptions::new().catch_rust_panics(true))?;
+        let budget = server.borrow().options.script_budget_instructions;
+        let shared = Rc::new(Shared::new(server));
+        let host = lua.create_table()?;
+        host.set("redis", api::library(&lua, &shared)?)?;
+        host.set("bit", bit::library(&lua)?)?;
+        api::random(&lua, &shared, &host)?;
+        let converting = Rc::clone(&shared);
+        let convert =
+            lua.create_function(move |lua, error: Value| api::convert(lua, &converting, error))?;
+        host.set("convert", convert)?;
+        let last = lua.create_function(|lua, error: Value| api::convert_last(lua, error))?;
+        host.set("final", last)?;
+        let checking = Rc::clone(&shared);
+        let check = lua.create_function(move |_, ()| match checking.killed.get() {
+            true => Err(ended(budget)),
+            false => Ok(()),
+        })?;
+        host.set("check", check)?;
+        host.set("where", lua.create_function(|lua, ()| Ok(line(lua)))?)?;
+        let prelude = lua.load(include_str!("sandbox.lua")).set_name("=sandbox");
+        let (globals, run_no_key, run_one_key, run_keys): (Table, _, _, _) = prelude.call(host)?;
+        lua.set_globals(globals)?;
+        let counting = Rc::clone(&shared);
+        lua.set_global_hook(
+            HookTriggers::new().every_nth_instruction(HOOK_INSTRUCTIONS),
+            move |_, _| {
+                let spent = counting.instructions.get() + u64::from(HOOK_INSTRUCTIONS);
+                counting.instructions.set(spent);
+                if spent <= budget {
+                    return Ok(VmState::Continue);
+                }
+                counting.killed.set(true);
+                Err(ended(budget))
+            },
+        )?;
+        Ok(Self { lua, shared, compiled: FxHashMap::default(), run_no_key, run_one_key, run_keys })
+    }
+
+    /// As after a start of the server.
+    pub(crate) fn reset(&mut self) {
+        self.shared.random.set(Drand48::START);
+    }
+
+    /// Compiles a script, if it is new.
+    pub(crate) fn load(&mut self, body: &[u8]) -> Result<Digest, Fail> {
+        let digest = digest(body);
+        if !self.compiled.contains_key(&digest) {
+            let (shebang, code) = Shebang::split(body)?;
+            let chunk = self.lua.load(code).set_name("@user_script").set_mode(ChunkMode::Text);
+            let function = chunk.into_function().map_err(|error| {
+                let text = match &error {
+                    mlua::Error::SyntaxError { message, .. } => message.clone(),
+                    other => other.to_string(),
+                };
+                Fail::of(format!("ERR Error compiling script (new function): {text}"))
+            })?;
+            self.compiled.insert(digest, Compiled { function, shebang });
+        }
+        Ok(digest)
+    }
+
+    /// Runs a script. With the reply come the errors in it.
+    pub(crate) fn run(&mut self, call: &Invocation<'_>) -> (Reply, ErrorCount) {
+        match self.prepare(call) {
+            Ok((digest, compiled)) => match self.invoke(call, &digest, &compiled) {
+                Ok(answer) => answer,
+                Err(error) => refused(Fail::of(format!("ERR {error}"))),
+            },
+            Err(fail) => refused(fail),
+        }
+    }
+
+    fn prepare(&mut self, call: &Invocation<'_>) -> Result<(Digest, Compiled), Fail> {
+        let digest = if call.by_digest {
+            let no_script = Fail::new("NOSCRIPT No matching script. Please use EVAL.");
+            let digest = Digest::try_from(&call.body.to_ascii_lowercase()[..]);
+            let known = |digest: &Digest| self.shared.server.borrow().scripts.contains(digest);
+            digest.ok().filter(known).ok_or(no_script)?
+        } else {
+            let digest = self.load(call.body)?;
+            self.shared.server.borrow_mut().scripts.insert(digest);
+            digest
+        };
+        let compiled = self.compiled[&digest].clone();
+        let shebang = compiled.shebang;
+        if shebang.present {
+            let fault = self.shared.server.borrow().fault;
+            if call.read_only && !shebang.no_writes {
+                return Err(Fail::new(
+                    "ERR Can not execute a script with write flag using *_ro command.",
+                ));
+            }
+            if fault == Some(Fault::ReadOnly) && !shebang.no_writes {
+                return Err(Fail::new(
+                    "READONLY Can not run script with write flag on readonly replica.",
+                ));
+            }
+            if fault == Some(Fault::OutOfMemory) && !shebang.allow_oom && !shebang.no_writes {
+                return Err(Fail::new(
+                    "OOM allow-oom flag is not set on the script, can not run it when used memory \
+                     > 'maxmemory'",
+                ));
+            }
+        }
+        Ok((digest, compiled))
+    }
+
+    fn invoke(
+        &mut self,
+        call: &Invocation<'_>,
+        digest: &Digest,
+        compiled: &Compiled,
+    ) -> mlua::Result<(Reply, ErrorCount)> {
+        let shared = &self.shared;
+        shared.now_us.set(call.now_us);
+        shared.read_only.set(call.read_only || compiled.shebang.no_writes);
+        shared.allow_oom.set(compiled.shebang.allow_oom);
+        shared.wrote.set(false);
+        shared.resp3.set(false);
+        shared.instructions.set(0);
+        shared.killed.set(false);
+        {
+            let mut server = shared.server.borrow_mut();
+            let db = server.sessions[call.session as usize].db;
+            let session = &mut server.sessions[SCRIPT_SESSION as usize];
+            (session.db, session.protocol) = (db, Protocol::Resp2);
+        }
+        let strings = |texts: &[&[u8]]| -> mlua::Result<SmallVec<[LuaString; 8]>> {
+            texts.iter().map(|text| self.lua.create_string(text)).collect()
+        };
+        let args = mlua::Variadic::from_iter(strings(call.args)?);
+        let script = &compiled.function;
+        let outcome: mlua::Result<(bool, Value)> = match call.keys {
+            [] => self.run_no_key.call((script, args)),
+            [key] => self.run_one_key.call((script, self.lua.create_string(key)?, args)),
+            keys => {
+                let keys = self.lua.create_sequence_from(strings(keys)?)?;
+                self.run_keys.call((script, keys, args))
+            }
+        };
+        match outcome {
+            Ok((true, value)) => {
+                let returned = from_lua(&value, shared.resp3.get())?;
+                Ok((returned.reply, returned.errors))
+            }
+            Ok((false, Value::Table(error))) => failure(&error, digest),
+            // The handler itself has failed: the script was ended, or the stack is full.
+            Ok((false, Value::Error(error))) => failure(&api::as_table(&self.lua, &error)?, digest),
+            Ok((false, other)) => {
+                failure(&error_table(&self.lua, describe(&other).as_bytes(), false)?, digest)
+            }
+            Err(error) => failure(&api::as_table(&self.lua, &error)?, digest),
+        }
+    }
+}
+
+/// The answer for an error that nobody has caught.
+fn failure(error: &Table, digest: &Digest) -> mlua::Result<(Reply, ErrorCount)> {
+    let mut text = match error.raw_get("err")? {
+        Value::String(text) => text.as_bytes().to_vec(),
+        _ => b"ERR unknown error".to_vec(),
+    };
+    if let Value::Integer(line) = error.raw_get("line")? {
+        text.extend_from_slice(b" script: ");
+        text.extend_from_slice(digest);
+        text.extend_from_slice(format!(", on @user_script:{line}.").as_bytes());
+    }
+    let counted = matches!(error.raw_get("ignore_error_stats_update")?, Value::Boolean(true));
+    let mut errors = ErrorCount::default();
+    errors.add(counted);
+    Ok((Reply::Error(Fail::of(text)), errors))
+}
+
+/// The answer where nothing was run.
+pub(crate) fn refused(fail: Fail) -> (Reply, ErrorCount) {
+    (Reply::Error(fail), ErrorCount { fresh: 1, handed_on: 0 })
+}
+
+fn describe(value: &Value) -> String {
+    match value {
+        Value::String(text) => format!("ERR {}", text.to_string_lossy()),
+        other => format!("ERR {}", other.type_name()),
+    }
+}
+
+fn ended(budget: u64) -> mlua::Error {
+    api::fail(format!("Script ended after {budget} instructions"))
+}
+
+/// The line that the script has come to.
+fn line(lua: &Lua) -> Option<usize> {
+    for level in 0.. {
+        let line = lua.inspect_stack(level, |frame| {
+            let of_script = frame.source().source.is_some_and(|source| source == "@user_script");
+            of_script.then(|| frame.current_line())
+        })?;
+        if let Some(line) = line {
+            return line;
+        }
+    }
+    None
+}
+
+fn digest(body: &[u8]) -> Digest {
+    let text = sha1_smol::Sha1::from(body).digest().to_string();
+    text.as_bytes().try_into().expect("a SHA-1 has 40 digits")
+}

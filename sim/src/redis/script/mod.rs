@@ -1,0 +1,8 @@
+//! Lua 5.1 as redis-server 7.0 embeds it.
+
+pub(crate) mod api;
+pub(crate) mod bit;
+pub(crate) mod convert;
+pub(crate) mod engine;
+pub(crate) mod random;
+pub(crate) mod shebang;

@@ -1,0 +1,52 @@
+//! What the server knows about one connection.
+//!
+//! Invariant: a closed session's place may be taken by a new one, but its id never is. Deliberately
+//! absent: blocking, subscriptions, client-side caching.
+
+use super::text::Blob;
+use crate::resp::encode::Protocol;
+
+/// A connection, by its place in the model. It is given by `Model::connect` and void after
+/// `Model::disconnect`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ClientId(pub(crate) u32);
+
+/// A key under WATCH.
+#[derive(Clone, Debug)]
+pub(crate) struct Watched {
+    pub(crate) db: u16,
+    pub(crate) key: Blob,
+    /// It had already expired when WATCH came: its deletion then changes nothing.
+    pub(crate) stale: bool,
+}
+
+/// Commands kept back by MULTI.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Queue {
+    /// The place in the command table, and the arguments.
+    pub(crate) commands: Vec<(u16, Vec<Blob>)>,
+    /// One of them was refused, so EXEC will refuse.
+    pub(crate) refused: bool,
+    /// The flags of all queued commands together.
+    pub(crate) flags: u32,
+}
+
+/// The state of one connection.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Session {
+    pub(crate) open: bool,
+    pub(crate) id: u64,
+    pub(crate) address: Blob,
+    pub(crate) name: Blob,
+    pub(crate) protocol: Protocol,
+    pub(crate) db: u16,
+    pub(crate) authenticated: bool,
+    pub(crate) closing: bool,
+    pub(crate) queue: Option<Queue>,
+    pub(crate) watched: Vec<Watched>,
+    /// A watched key was touched.
+    pub(crate) dirty: bool,
+    pub(crate) last_command: Option<u16>,
+    pub(crate) connected_ms: i64,
+    pub(crate) active_ms: i64,
+}

@@ -1,0 +1,83 @@
+//! What INFO counts.
+//!
+//! Invariant: counted where redis-server counts: commands inside scripts and transactions too, a
+//! refused command as rejected, and one error once, however many calls it passes through.
+//! Deliberately absent: microseconds, which are always 0, for the model takes no time.
+
+/// The counters of one command.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct CommandStats {
+    pub(crate) calls: u64,
+    pub(crate) rejected_calls: u64,
+    pub(crate) failed_calls: u64,
+}
+
+impl CommandStats {
+    pub(crate) fn is_zero(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// The errors in a reply.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ErrorCount {
+    /// Not counted yet.
+    pub(crate) fresh: u64,
+    /// Counted where a command inside a script failed, and handed on by the script. Each of them still
+    /// counts as a failed call of the script.
+    pub(crate) handed_on: u64,
+}
+
+impl ErrorCount {
+    /// One more, counted already or not.
+    pub(crate) fn add(&mut self, counted: bool) {
+        if counted { self.handed_on += 1 } else { self.fresh += 1 }
+    }
+}
+
+/// The counters of a server.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Stats {
+    /// By the place in the command table.
+    pub(crate) commands: Vec<CommandStats>,
+    pub(crate) processed: u64,
+    pub(crate) connections: u64,
+    pub(crate) expired_keys: u64,
+    pub(crate) hits: u64,
+    pub(crate) misses: u64,
+    pub(crate) errors: u64,
+    /// What `errors` was when the last command ended: only errors since then are the next one's.
+    errors_seen: u64,
+}
+
+impl Stats {
+    pub(crate) fn new(commands: usize) -> Self {
+        Self { commands: vec![CommandStats::default(); commands], ..Self::default() }
+    }
+
+    /// Everything at zero, the memory kept.
+    pub(crate) fn reset(&mut self) {
+        self.commands.fill(CommandStats::default());
+        let commands = std::mem::take(&mut self.commands);
+        *self = Self { commands, ..Self::default() };
+    }
+
+    /// A command has been refused with an error.
+    pub(crate) fn rejected(&mut self, command: Option<u16>) {
+        if let Some(command) = command {
+            self.commands[usize::from(command)].rejected_calls += 1;
+        }
+        self.errors += 1;
+        self.errors_seen = self.errors;
+    }
+
+    /// A command has been carried out, with these errors in its reply.
+    pub(crate) fn called(&mut self, command: u16, errors: ErrorCount) {
+        self.errors += errors.fresh;
+        let stats = &mut self.commands[usize::from(command)];
+        stats.calls += 1;
+        stats.failed_calls += u64::from(self.errors > self.errors_seen) + errors.handed_on;
+        self.errors_seen = self.errors;
+        self.processed += 1;
+    }
+}

@@ -1,0 +1,157 @@
+//! The embedded server, asked by the clients people use.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::process::Command;
+use std::time::Duration;
+
+use sim::live::embedded::{EmbeddedServer, start};
+use sim::redis::options::Options;
+
+fn server() -> EmbeddedServer {
+    start(Options::default()).expect("a port on the loopback interface")
+}
+
+fn tool(server: &EmbeddedServer, name: &str, args: &[&str]) -> String {
+    let binary = which::which(name).unwrap_or_else(|_| {
+        panic!("install {name} 7.0 (apt-get install redis-tools) or put it on PATH")
+    });
+    let output = Command::new(binary)
+        .args(["-h", "127.0.0.1", "-p", &server.addr().port().to_string()])
+        .args(args)
+        .output()
+        .expect("it runs");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let complaints = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{name} {args:?} says {text}{complaints}");
+    text
+}
+
+fn raw(server: &EmbeddedServer) -> TcpStream {
+    let stream = TcpStream::connect(server.addr()).expect("it listens");
+    stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
+    stream
+}
+
+fn ask(stream: &mut TcpStream, request: &[u8], length: usize) -> String {
+    stream.write_all(request).expect("it reads");
+    let mut reply = vec![0; length];
+    stream.read_exact(&mut reply).expect("it answers");
+    reply.escape_ascii().to_string()
+}
+
+#[test]
+fn redis_cli_is_served() {
+    let server = server();
+    assert_eq!(tool(&server, "redis-cli", &["PING"]), "PONG\n");
+    assert_eq!(tool(&server, "redis-cli", &["SET", "k", "t", "NX", "PX", "60000"]), "OK\n");
+    assert_eq!(tool(&server, "redis-cli", &["SET", "k", "u", "NX", "PX", "60000"]), "\n");
+    let script = "return {KEYS[1], redis.call('get', KEYS[1])}";
+    assert_eq!(tool(&server, "redis-cli", &["-3", "EVAL", script, "1", "k"]), "k\nt\n");
+    let info = tool(&server, "redis-cli", &["INFO", "everything"]);
+    assert!(info.contains("cmdstat_set:calls=2,"), "{info}");
+    assert!(info.contains("db0:keys=1,expires=1"), "{info}");
+}
+
+#[test]
+fn redis_benchmark_is_served() {
+    let server = server();
+    let args = ["-t", "ping,set,get,incr", "-n", "20000", "-P", "16", "-q"];
+    let report = tool(&server, "redis-benchmark", &args);
+    for name in ["PING_INLINE", "PING_MBULK", "SET", "GET", "INCR"] {
+        assert!(report.contains(&format!("{name}: ")), "{report}");
+    }
+    assert!(!report.contains("rror"), "{report}");
+    assert_eq!(tool(&server, "redis-cli", &["GET", "counter:__rand_int__"]), "20000\n");
+}
+
+#[tokio::test]
+async fn redis_rs_is_served_in_both_protocols() {
+    for suffix in ["", "?protocol=resp3"] {
+        let server = server();
+        let url = format!("redis://{}/{suffix}", server.addr());
+        let client = redis::Client::open(url).expect("a URL");
+        let mut connection = client.get_multiplexed_async_connection().await.expect("a connection");
+        let set: String = redis::cmd("SET")
+            .arg(&["k", "token", "NX", "PX", "60000"])
+            .query_async(&mut connection)
+            .await
+            .expect("a reply");
+        assert_eq!(set, "OK");
+        let script = "if redis.call('get', KEYS[1]) == ARGV[1] then \
+                      return redis.call('del', KEYS[1]) else return 0 end";
+        for (token, deleted) in [("other", 0), ("token", 1), ("token", 0)] {
+            let reply: i64 = redis::cmd("EVAL")
+                .arg(&[script, "1", "k", token])
+                .query_async(&mut connection)
+                .await
+                .expect("a reply");
+            assert_eq!(reply, deleted);
+        }
+    }
+}
+
+#[test]
+fn a_malformed_stream_closes_only_its_own_connection() {
+    let server = server();
+    let (mut good, mut bad) = (raw(&server), raw(&server));
+    assert_eq!(ask(&mut good, b"PING\r\n", 7), "+PONG\\r\\n");
+    bad.write_all(b"PING\r\n*1\r\nnonsense\r\nPING\r\n").expect("it reads");
+    let mut answer = Vec::new();
+    bad.read_to_end(&mut answer).expect("it closes");
+    let expected = "+PONG\\r\\n-ERR Protocol error: expected \\'$\\', got \\'n\\'\\r\\n";
+    assert_eq!(answer.escape_ascii().to_string(), expected);
+    assert_eq!(ask(&mut good, b"PING\r\n", 7), "+PONG\\r\\n");
+}
+
+#[test]
+fn a_pipeline_is_answered_in_order_however_it_is_cut() {
+    let server = server();
+    let mut stream = raw(&server);
+    for piece in [&b"*2\r\n$4\r\nEC"[..], b"HO\r\n$1\r\na\r\nECHO ", b"b\r\n\r\nQUIT\r\nPING\r\n"] {
+        stream.write_all(piece).expect("it reads");
+        stream.flush().expect("it is sent");
+    }
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).expect("it closes after QUIT");
+    let answer = answer.escape_ascii().to_string();
+    assert_eq!(answer, "$1\\r\\na\\r\\n$1\\r\\nb\\r\\n+OK\\r\\n");
+}
+
+#[test]
+fn five_hundred_connections_are_served_at_once() {
+    let server = server();
+    let mut streams: Vec<TcpStream> = (0..500).map(|_| raw(&server)).collect();
+    for stream in &mut streams {
+        stream.write_all(b"INCR n\r\n").expect("it reads");
+    }
+    let mut seen: Vec<String> = streams
+        .iter_mut()
+        .map(|stream| {
+            let mut reply = Vec::new();
+            while !reply.ends_with(b"\r\n") {
+                let mut byte = [0];
+                stream.read_exact(&mut byte).expect("it answers");
+                reply.push(byte[0]);
+            }
+            reply.escape_ascii().to_string()
+        })
+        .collect();
+    seen.sort();
+    seen.dedup();
+    assert_eq!(seen.len(), 500, "every client drew another number");
+}
+
+#[test]
+fn a_dropped_server_closes_its_connections_and_its_port() {
+    let server = server();
+    let addr = server.addr();
+    let mut stream = raw(&server);
+    assert_eq!(ask(&mut stream, b"PING\r\n", 7), "+PONG\\r\\n");
+    drop(server);
+    let mut rest = Vec::new();
+    // Closed, or reset: either way nothing more comes.
+    let _ = stream.read_to_end(&mut rest);
+    assert!(rest.is_empty());
+    assert!(TcpStream::connect(addr).is_err(), "nobody listens any more");
+}

@@ -1,0 +1,94 @@
+//! Replies as bytes: where one ends, and what of it can be compared.
+
+/// How many bytes the first reply in the buffer has, once it is all there.
+pub(crate) fn reply_length(buffer: &[u8]) -> Option<usize> {
+    let end = buffer.windows(2).position(|pair| pair == b"\r\n")? + 2;
+    let count = || std::str::from_utf8(&buffer[1..end - 2]).ok()?.parse::<i64>().ok();
+    match buffer[0] {
+        b'$' | b'=' | b'!' => match usize::try_from(count()?) {
+            Ok(bytes) => Some(end + bytes + 2).filter(|&length| length <= buffer.len()),
+            Err(_) => Some(end),
+        },
+        kind @ (b'*' | b'~' | b'>' | b'%') => {
+            let parts = usize::try_from(count()?).unwrap_or(0) * if kind == b'%' { 2 } else { 1 };
+            (0..parts).try_fold(end, |start, _| Some(start + reply_length(&buffer[start..])?))
+        }
+        _ => Some(end),
+    }
+}
+
+/// The parts of an aggregate reply.
+fn parts(reply: &[u8]) -> Vec<&[u8]> {
+    let end = reply.windows(2).position(|pair| pair == b"\r\n").map_or(reply.len(), |at| at + 2);
+    let mut rest = &reply[end..];
+    let mut parts = Vec::new();
+    while let Some(length) = reply_length(rest).filter(|&length| length > 0 && !rest.is_empty()) {
+        parts.push(&rest[..length]);
+        rest = &rest[length..];
+        if rest.is_empty() {
+            break;
+        }
+    }
+    parts
+}
+
+fn head(reply: &[u8]) -> &[u8] {
+    let end = reply.windows(2).position(|pair| pair == b"\r\n").map_or(reply.len(), |at| at + 2);
+    &reply[..end]
+}
+
+/// The reply without what two servers cannot agree on.
+pub(crate) fn level(command: &[Vec<u8>], reply: &[u8]) -> Vec<u8> {
+    let name = String::from_utf8_lossy(&command[0]).to_ascii_lowercase();
+    match (name.as_str(), reply.first()) {
+        ("scan" | "keys", Some(b'*')) => {
+            let mut parts: Vec<Vec<u8>> = parts(reply)
+                .into_iter()
+                .map(|part| if name == "scan" { sorted(part) } else { part.to_vec() })
+                .collect();
+            if name == "keys" {
+                parts.sort();
+            }
+            [head(reply), &parts.concat()].concat()
+        }
+        // Of these only whether they are answered at all.
+        (
+            "time" | "hello" | "client" | "info" | "command",
+            Some(b'*' | b'%' | b'$' | b'=' | b':'),
+        ) => reply[..1].to_vec(),
+        _ => reply.to_vec(),
+    }
+}
+
+fn sorted(reply: &[u8]) -> Vec<u8> {
+    let mut parts = parts(reply);
+    parts.sort_unstable();
+    [head(reply), &parts.concat()].concat()
+}
+
+/// Whether both replies say the same. Two servers reckon times some moments apart.
+pub(crate) fn agree(command: &[Vec<u8>], real: &[u8], mine: &[u8]) -> bool {
+    let name = String::from_utf8_lossy(&command[0]).to_ascii_lowercase();
+    let tolerance = match name.as_str() {
+        "ttl" | "expiretime" => 1,
+        "pttl" | "pexpiretime" => 1_000,
+        _ => return level(command, real) == level(command, mine),
+    };
+    match (integer(real), integer(mine)) {
+        // -1 and -2 are answers of their own kind.
+        (Some(real), Some(mine)) if real >= 0 && mine >= 0 => real.abs_diff(mine) <= tolerance,
+        _ => real == mine,
+    }
+}
+
+fn integer(reply: &[u8]) -> Option<i64> {
+    let digits = reply.strip_prefix(b":")?.strip_suffix(b"\r\n")?;
+    std::str::from_utf8(digits).ok()?.parse().ok()
+}
+
+/// A command as a person would type it.
+pub(crate) fn show(command: &[Vec<u8>]) -> String {
+    let words: Vec<String> =
+        command.iter().map(|word| format!("\"{}\"", word.escape_ascii())).collect();
+    words.join(" ")
+}
