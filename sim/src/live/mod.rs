@@ -1,1 +1,3 @@
 //! The live worlds: real sockets, real time.
+
+pub mod proxy;
