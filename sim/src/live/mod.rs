@@ -1,3 +1,6 @@
 //! The live worlds: real sockets, real time.
 
+pub mod limits;
 pub mod proxy;
+pub mod server;
+pub mod supervisor;
