@@ -173,6 +173,42 @@ async fn a_cut_withholds_requests_until_the_heal() {
 }
 
 #[tokio::test]
+async fn more_than_the_proxy_holds_back_arrives_after_the_heal() {
+    let bed = Bed::new(Plan::default()).await;
+    let mut client = bed.client().await;
+    // Without replies nothing but the room made by writing wakes the lane.
+    client.send("PING\r\nCLIENT REPLY OFF\r\n").await;
+    client.expect("+PONG\r\n").await;
+    bed.link.cut(Cut::Requests);
+    let append = proxy_support::command(&[b"APPEND", b"k", &vec![b'x'; 1 << 20]]);
+    let sender = tokio::spawn(async move {
+        for _ in 0..24 {
+            client.send(&append).await;
+        }
+        client.send("CLIENT REPLY ON\r\nSTRLEN k\r\n").await;
+        client
+    });
+    eventually("the lane is full", || bed.link.counters().requests >= 6).await;
+    bed.link.cut(Cut::None);
+    let mut client = tokio::time::timeout(DEADLINE, sender).await.unwrap().unwrap();
+    client.expect(format!("+OK\r\n:{}\r\n", 24 << 20)).await;
+}
+
+#[tokio::test]
+async fn a_lost_reply_of_a_stream_stays_lost() {
+    let bed = Bed::new(Plan::default()).await;
+    bed.proxy.add_rule(Rule::new(Action::Drop(Side::Reply)).command("MONITOR"));
+    let (mut client, mut direct) = (bed.client().await, bed.direct().await);
+    client.send("MONITOR\r\n").await;
+    eventually("it is a stream", || bed.proxy.log().records().len() == 2).await;
+    direct.send("GET k\r\nPING\r\n").await;
+    direct.expect("$-1\r\n+PONG\r\n").await;
+    drop(bed.proxy);
+    // Closed, or reset over what the client was not to have; nothing came before.
+    assert!(client.end().await.is_ok_and(|rest| rest.is_empty()));
+}
+
+#[tokio::test]
 async fn a_cut_of_replies_lets_requests_through() {
     let bed = Bed::new(Plan::default()).await;
     let (mut client, mut direct) = (bed.client().await, bed.direct().await);

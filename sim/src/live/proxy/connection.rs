@@ -105,6 +105,7 @@ impl<U: AsyncRead + AsyncWrite + Unpin> Connection<U> {
             return Poll::Ready(End::Reset);
         }
         loop {
+            let full = [self.requests.is_full(), self.replies.is_full()];
             let mut moved = false;
             if let Poll::Ready(read) = self.requests.poll_read(cx, &mut self.client) {
                 moved = true;
@@ -138,7 +139,9 @@ impl<U: AsyncRead + AsyncWrite + Unpin> Connection<U> {
             if self.requests.ended && self.replies.ended && self.is_silent() {
                 return Poll::Ready(End::Closed);
             }
-            if !moved {
+            // A full lane is not read, so nothing wakes it when writing has made room.
+            let room = [self.requests.is_full(), self.replies.is_full()] != full;
+            if !moved && !room {
                 return Poll::Pending;
             }
         }
@@ -248,8 +251,8 @@ impl<U: AsyncRead + AsyncWrite + Unpin> Connection<U> {
             }
             other => (None, other),
         };
-        let stop = matches!(fate, Some(Action::Drop(_)))
-            && link.plan.after_lost_reply == AfterLostReply::Nothing;
+        let lost = matches!(fate, Some(Action::Drop(_)));
+        let stop = lost && link.plan.after_lost_reply == AfterLostReply::Nothing;
         let sent = self.session.sent(frame, name, request, fate);
         let mut run = run;
         if let Some((span, gate)) = held {
@@ -267,6 +270,9 @@ impl<U: AsyncRead + AsyncWrite + Unpin> Connection<U> {
             lane.lose_rest();
         }
         if let Err(why) = sent {
+            if lost {
+                self.session.lost(frame);
+            }
             self.become_opaque(why);
         }
         run

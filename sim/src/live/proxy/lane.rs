@@ -98,7 +98,7 @@ impl Lane {
         cx: &mut Context<'_>,
         from: &mut R,
     ) -> Poll<io::Result<bool>> {
-        if self.ended || self.queued > QUEUE_MOST {
+        if self.ended || self.is_full() {
             return Poll::Pending;
         }
         let missing = self.scanner.missing(&self.input).min(READ_MOST);
@@ -113,6 +113,11 @@ impl Lane {
             self.input.clear();
         }
         Poll::Ready(read.map(|count| count > 0))
+    }
+
+    /// True while so much is on its way that nothing more is read.
+    pub(super) fn is_full(&self) -> bool {
+        self.queued > QUEUE_MOST
     }
 
     /// True where every frame needs a due time of its own.
