@@ -247,5 +247,4 @@ fn is_subscription(name: &[u8]) -> bool {
 }
 
 #[cfg(test)]
-#[path = "session_tests.rs"]
 mod tests;
