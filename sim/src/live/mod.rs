@@ -1,3 +1,7 @@
 //! The live worlds: real sockets, real time.
 
 pub mod embedded;
+pub mod limits;
+pub mod proxy;
+pub mod server;
+pub mod supervisor;

@@ -1,0 +1,220 @@
+//! The thread that all links live on, and the handle that ends them.
+//!
+//! Invariant: when [`Proxy`] has been dropped, no listener, connection or thread of it is left.
+//! A thread and runtime of its own, so that the clients under test cannot starve the proxy, nor a
+//! test's runtime be blocked by it; one thread, so that rules count without races. Deliberately
+//! absent: listening anywhere but on loopback.
+
+#![expect(clippy::disallowed_methods, reason = "the live worlds run in real time")]
+
+use std::future::poll_fn;
+use std::io;
+use std::net::{Ipv4Addr, TcpListener as StdListener};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Poll;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use picklock::env::Node;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
+
+use super::connection::{self, Around};
+use super::link::{Cut, Link, LinkState, Plan};
+use super::log::{Detail, Event, Log};
+use super::rule::{ClientId, Rule, RuleHandle, RuleId, Rules};
+use super::timer::Timer;
+use super::upstream::{Stream, Upstream};
+
+/// How many records a log keeps until somebody takes them.
+const LOG_RECORDS: usize = 1 << 20;
+/// How long to wait when the system has no file descriptor for a new connection.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(20);
+
+/// Why the proxy cannot do what it should.
+#[derive(Debug, thiserror::Error)]
+pub enum ProxyError {
+    /// A thread or the event loop cannot be started.
+    #[error("cannot start the fault proxy: {0}")]
+    Start(io::Error),
+    /// There is no port to listen on.
+    #[error("cannot listen on 127.0.0.1 for client {client} and node {node}: {source}",
+            client = client.0, node = node.0)]
+    Listen {
+        /// For whom.
+        client: ClientId,
+        /// For which server.
+        node: Node,
+        /// What is wrong.
+        source: io::Error,
+    },
+    /// The proxy's thread has ended.
+    #[error("the fault proxy has stopped")]
+    Stopped,
+}
+
+/// The fault proxy. Dropping it closes every listener and connection.
+#[derive(Debug)]
+pub struct Proxy {
+    log: Arc<Log>,
+    rules: Arc<Rules>,
+    listeners: Option<mpsc::UnboundedSender<Listener>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// A new link on its way to the thread.
+#[derive(Debug)]
+struct Listener {
+    socket: StdListener,
+    link: Arc<LinkState>,
+}
+
+impl Proxy {
+    /// Starts a proxy without links, whose log tells of `detail`.
+    ///
+    /// # Errors
+    /// [`ProxyError::Start`] where the system gives no thread.
+    pub fn start(detail: Detail) -> Result<Self, ProxyError> {
+        let log = Arc::new(Log::new(detail, LOG_RECORDS));
+        let rules = Arc::new(Rules::default());
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(ProxyError::Start)?;
+        let timer = Arc::new(Timer::start().map_err(ProxyError::Start)?);
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let theirs = Arc::clone(&rules);
+        let thread = std::thread::Builder::new()
+            .name("picklock-proxy".into())
+            .spawn(move || {
+                runtime.block_on(serve(receiver, theirs, Arc::clone(&timer)));
+                // Connections go before the timer: its thread must not be the one to end it.
+                drop(runtime);
+                drop(timer);
+            })
+            .map_err(ProxyError::Start)?;
+        Ok(Self { log, rules, listeners: Some(sender), thread: Some(thread) })
+    }
+
+    /// Opens a link: a listener on an ephemeral port of 127.0.0.1.
+    ///
+    /// # Errors
+    /// [`ProxyError::Listen`] where there is no port or file descriptor left.
+    pub fn listen(
+        &self,
+        client: ClientId,
+        node: Node,
+        upstream: Upstream,
+        plan: Plan,
+    ) -> Result<Link, ProxyError> {
+        let failed = |source| ProxyError::Listen { client, node, source };
+        let socket = StdListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(failed)?;
+        socket.set_nonblocking(true).map_err(failed)?;
+        let addr = socket.local_addr().map_err(failed)?;
+        let link = Arc::new(LinkState::new(client, node, upstream, plan, Arc::clone(&self.log)));
+        let listener = Listener { socket, link: Arc::clone(&link) };
+        let sender = self.listeners.as_ref().ok_or(ProxyError::Stopped)?;
+        sender.send(listener).map_err(|_| ProxyError::Stopped)?;
+        Ok(Link { addr, state: link })
+    }
+
+    /// Puts a rule in force for every link, behind those that are.
+    pub fn add_rule(&self, rule: Rule) -> RuleHandle {
+        self.rules.add(rule)
+    }
+
+    /// Takes a rule back; false where there is none of this name. What it has decided stands.
+    pub fn remove_rule(&self, id: RuleId) -> bool {
+        self.rules.remove(id)
+    }
+
+    /// What has happened.
+    pub fn log(&self) -> Arc<Log> {
+        Arc::clone(&self.log)
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.listeners = None;
+        if let Some(thread) = self.thread.take() {
+            // A panic in there has been printed, and there is nothing to be saved.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Runs links until the proxy's handle is gone.
+async fn serve(
+    mut listeners: mpsc::UnboundedReceiver<Listener>,
+    rules: Arc<Rules>,
+    timer: Arc<Timer>,
+) {
+    let tasks = Arc::new(AtomicU64::new(0));
+    while let Some(Listener { socket, link }) = listeners.recv().await {
+        match TcpListener::from_std(socket) {
+            Ok(socket) => {
+                let around = Around {
+                    link,
+                    rules: Arc::clone(&rules),
+                    timer: Arc::clone(&timer),
+                    task: 0,
+                    number: 0,
+                    epoch: 0,
+                };
+                tokio::spawn(accept(socket, around, Arc::clone(&tasks)));
+            }
+            Err(error) => link.log.note(link.place(0), Event::Unreachable(error.to_string())),
+        }
+    }
+}
+
+async fn accept(listener: TcpListener, mut around: Around, tasks: Arc<AtomicU64>) {
+    loop {
+        match listener.accept().await {
+            Ok((client, _)) => {
+                around.task = tasks.fetch_add(1, Ordering::Relaxed);
+                around.number += 1;
+                around.epoch = around.link.switches().epoch;
+                around.link.count(|counters| counters.connections += 1);
+                tokio::spawn(connect(around.clone(), client));
+            }
+            Err(error) => {
+                let event = Event::Unreachable(format!("cannot accept a connection: {error}"));
+                around.link.log.note(around.link.place(0), event);
+                tokio::time::sleep(ACCEPT_AGAIN).await;
+            }
+        }
+    }
+}
+
+/// Connects a new client to the server, once the link is whole.
+async fn connect(around: Around, client: TcpStream) {
+    let link = &around.link;
+    let switches = poll_fn(|cx| {
+        link.wakers.register(around.task, cx.waker());
+        let switches = link.switches();
+        let goes = switches.cut == Cut::None || switches.epoch != around.epoch;
+        if goes { Poll::Ready(switches) } else { Poll::Pending }
+    })
+    .await;
+    link.wakers.remove(around.task);
+    if switches.epoch != around.epoch {
+        let _ = client.set_zero_linger();
+        return;
+    }
+    let ready = client.set_nodelay(true);
+    let stream = match ready {
+        Ok(()) => Stream::connect(&switches.upstream).await,
+        Err(error) => Err(error),
+    };
+    match stream {
+        Ok(Stream::Tcp(upstream)) => connection::run(around, client, upstream).await,
+        Ok(Stream::Tls(upstream)) => connection::run(around, client, upstream).await,
+        Err(error) => {
+            link.log.note(link.place(around.number), Event::Unreachable(error.to_string()));
+            let _ = client.set_zero_linger();
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! One client's way to one server: a listener, its latency, and the switches of its wire.
+//!
+//! Invariant: whatever is switched applies to every connection of the link, open or yet to come,
+//! from the next frame on. Deliberately absent: packet loss as such; on TCP it is seen as latency,
+//! as a cut, or as a lost frame ([`Action::Drop`](super::Action::Drop)).
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use picklock::env::Node;
+
+use super::gate::Wakers;
+use super::latency::Latency;
+use super::log::{Counters, Event, Log, Place};
+use super::rule::ClientId;
+use super::upstream::Upstream;
+use crate::resp::frame::Limits;
+
+/// Which directions of a link are cut.
+///
+/// What is sent meanwhile is withheld, not lost, as TCP sends again until it gets through: after
+/// the heal it all arrives, in order, even what a client sent before it gave up and closed. The
+/// ends of connections are withheld as well. A new connection is accepted by this machine's kernel,
+/// so the client's connect succeeds, and then nothing happens until the heal. To lose what is in
+/// flight, follow with [`Link::reset_connections`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Cut {
+    /// Both directions work.
+    #[default]
+    None,
+    /// Requests do not reach the server; replies still reach the client.
+    Requests,
+    /// Replies do not reach the client; requests still reach the server.
+    Replies,
+    /// Nothing gets through.
+    Both,
+}
+
+impl Cut {
+    pub(super) fn requests(self) -> bool {
+        matches!(self, Self::Requests | Self::Both)
+    }
+
+    pub(super) fn replies(self) -> bool {
+        matches!(self, Self::Replies | Self::Both)
+    }
+}
+
+/// What becomes of the requests behind one whose reply is lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AfterLostReply {
+    /// They do not reach the server: the connection is dead from there on.
+    #[default]
+    Nothing,
+    /// They reach the server, and their replies are lost too: only one direction is dead.
+    RequestsPass,
+}
+
+/// How a link behaves from its start.
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    /// Names the draws of [`Latency::Uniform`].
+    pub seed: u64,
+    /// Latency towards the server.
+    pub requests: Latency,
+    /// Latency towards the client.
+    pub replies: Latency,
+    /// How long a connection stays open and silent after a lost frame before it is reset; `None`
+    /// leaves that to the client.
+    pub grace: Option<Duration>,
+    /// Whether later requests still get through after a lost reply.
+    pub after_lost_reply: AfterLostReply,
+    /// What counts as hostile.
+    pub limits: Limits,
+}
+
+/// What can be switched while connections are open.
+#[derive(Clone, Debug)]
+pub(super) struct Switches {
+    pub(super) cut: Cut,
+    pub(super) requests: Latency,
+    pub(super) replies: Latency,
+    pub(super) upstream: Upstream,
+    /// Connections begun in an earlier epoch are to be reset.
+    pub(super) epoch: u64,
+}
+
+/// What a link's handle, its listener and its connections share.
+#[derive(Debug)]
+pub(super) struct LinkState {
+    pub(super) client: ClientId,
+    pub(super) node: Node,
+    pub(super) plan: Plan,
+    pub(super) log: Arc<Log>,
+    switches: Mutex<Switches>,
+    version: AtomicU64,
+    pub(super) wakers: Wakers,
+    counters: Mutex<Counters>,
+}
+
+impl LinkState {
+    pub(super) fn new(
+        client: ClientId,
+        node: Node,
+        upstream: Upstream,
+        plan: Plan,
+        log: Arc<Log>,
+    ) -> Self {
+        let (requests, replies) = (plan.requests, plan.replies);
+        let switches = Switches { cut: Cut::None, requests, replies, upstream, epoch: 0 };
+        Self {
+            client,
+            node,
+            plan,
+            log,
+            switches: Mutex::new(switches),
+            version: AtomicU64::new(0),
+            wakers: Wakers::default(),
+            counters: Mutex::default(),
+        }
+    }
+
+    pub(super) fn place(&self, connection: u64) -> Place {
+        Place { client: self.client, node: self.node, connection }
+    }
+
+    /// Changes with every switch, and after it.
+    pub(super) fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    pub(super) fn switches(&self) -> Switches {
+        self.switches.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn count(&self, add: impl FnOnce(&mut Counters)) {
+        add(&mut self.counters.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    fn switch(&self, change: impl FnOnce(&mut Switches)) {
+        change(&mut self.switches.lock().unwrap_or_else(PoisonError::into_inner));
+        self.version.fetch_add(1, Ordering::AcqRel);
+        self.wakers.wake_all();
+    }
+}
+
+/// A link. Cloning gives another handle; the link lives as long as its proxy.
+#[derive(Clone, Debug)]
+pub struct Link {
+    pub(super) addr: SocketAddr,
+    pub(super) state: Arc<LinkState>,
+}
+
+impl Link {
+    /// Where the client connects to. Plain TCP on loopback, also where the way to the server is TLS.
+    pub fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// Whose link this is.
+    pub fn client(&self) -> ClientId {
+        self.state.client
+    }
+
+    /// To which server it leads.
+    pub fn node(&self) -> Node {
+        self.state.node
+    }
+
+    /// Cuts the link, or heals it with [`Cut::None`].
+    pub fn cut(&self, cut: Cut) {
+        self.state.log.note(self.state.place(0), Event::Cut(cut));
+        self.state.switch(|switches| switches.cut = cut);
+    }
+
+    /// Sets the latencies of frames yet to come; no frame overtakes one that is on its way.
+    pub fn set_latency(&self, requests: Latency, replies: Latency) {
+        self.state.switch(|switches| {
+            switches.requests = requests;
+            switches.replies = replies;
+        });
+    }
+
+    /// Sends connections yet to come to another server, as after a restart on another port.
+    pub fn set_upstream(&self, upstream: Upstream) {
+        self.state.switch(|switches| switches.upstream = upstream);
+    }
+
+    /// Resets every open connection; what was on its way is lost. New ones are welcome.
+    pub fn reset_connections(&self) {
+        self.state.log.note(self.state.place(0), Event::ResetAll);
+        self.state.switch(|switches| switches.epoch += 1);
+    }
+
+    /// What has gone through so far.
+    pub fn counters(&self) -> Counters {
+        self.state.counters.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}

@@ -1,0 +1,184 @@
+//! What the proxy did, in order.
+//!
+//! Invariant: every fault leaves a record in the place of its decision; when the log is full it
+//! counts what it loses and never blocks a connection. Deliberately absent: values. A record names
+//! the command and its first key.
+
+#![expect(clippy::disallowed_methods, reason = "the live worlds run in real time")]
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use picklock::env::Node;
+
+use super::link::Cut;
+use super::rule::{Action, ClientId, RuleId, Side};
+use crate::resp::frame::{FrameError, Name};
+
+/// How much is written down.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Detail {
+    /// Faults and what befell connections.
+    #[default]
+    Faults,
+    /// Every request as well.
+    Requests,
+}
+
+/// What happened.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// A request went by. Only with [`Detail::Requests`].
+    Request,
+    /// A rule was applied to a request.
+    Fault(RuleId, Action),
+    /// The reply to a request arrived from the server and was lost, as a rule had it.
+    ReplyLost,
+    /// The link was cut or healed.
+    Cut(Cut),
+    /// The connections of the link were reset by hand.
+    ResetAll,
+    /// The time after a lost frame was over and the connection was reset.
+    GraceOver,
+    /// The stream is not RESP, or no longer (MONITOR, PSYNC): bytes pass, rules do not apply.
+    Opaque(&'static str),
+    /// The stream cannot be RESP; the connection was closed.
+    Malformed(Side, FrameError),
+    /// The server could not be reached; the client's connection was reset.
+    Unreachable(String),
+}
+
+/// A line of the log.
+#[derive(Clone, Debug)]
+pub struct Record {
+    /// Its number, from 1 without gaps, lost records included.
+    pub seq: u64,
+    /// When, since the proxy started.
+    pub at: Duration,
+    /// Whose link.
+    pub client: ClientId,
+    /// To which server.
+    pub node: Node,
+    /// Which connection of the link, from 1; 0 where the link itself is meant.
+    pub connection: u64,
+    /// Which request of the connection, from 1; 0 where no request is meant.
+    pub frame: u64,
+    /// The request's command, where one is meant.
+    pub command: Option<Name>,
+    /// The request's first key.
+    pub key: Option<Vec<u8>>,
+    /// What happened.
+    pub event: Event,
+}
+
+/// What went through a link.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Connections accepted.
+    pub connections: u64,
+    /// Requests read, lost ones included.
+    pub requests: u64,
+    /// Frames read from the server, pushes included.
+    pub replies: u64,
+    /// Requests for each command name.
+    pub commands: BTreeMap<Name, u64>,
+}
+
+/// The log of a proxy.
+#[derive(Debug)]
+pub struct Log {
+    start: Instant,
+    detail: Detail,
+    limit: usize,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    records: Vec<Record>,
+    seq: u64,
+    lost: u64,
+}
+
+/// Where something happened: the fixed part of a record.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    pub(super) client: ClientId,
+    pub(super) node: Node,
+    pub(super) connection: u64,
+}
+
+impl Log {
+    /// An empty log of at most `limit` records.
+    pub(super) fn new(detail: Detail, limit: usize) -> Self {
+        Self { start: Instant::now(), detail, limit, inner: Mutex::default() }
+    }
+
+    /// How much is written down.
+    pub fn detail(&self) -> Detail {
+        self.detail
+    }
+
+    /// The records so far.
+    pub fn records(&self) -> Vec<Record> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner).records.clone()
+    }
+
+    /// The records since the last call; the log is empty afterwards.
+    pub fn take(&self) -> Vec<Record> {
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut inner.records)
+    }
+
+    /// How many records did not fit.
+    pub fn lost(&self) -> u64 {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner).lost
+    }
+
+    /// Something about a connection or link.
+    pub(super) fn note(&self, place: Place, event: Event) {
+        self.write(place, 0, None, None, event);
+    }
+
+    /// Something about a request.
+    pub(super) fn write(
+        &self,
+        place: Place,
+        frame: u64,
+        command: Option<Name>,
+        key: Option<&[u8]>,
+        event: Event,
+    ) {
+        let at = self.start.elapsed();
+        let Place { client, node, connection } = place;
+        let key = key.map(<[u8]>::to_vec);
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        inner.seq += 1;
+        if inner.records.len() >= self.limit {
+            inner.lost += 1;
+            return;
+        }
+        let seq = inner.seq;
+        let record = Record { seq, at, client, node, connection, frame, command, key, event };
+        inner.records.push(record);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_log_counts_what_it_loses() {
+        let log = Log::new(Detail::Faults, 2);
+        let place = Place { client: ClientId(0), node: Node(0), connection: 1 };
+        for _ in 0..3 {
+            log.note(place, Event::ResetAll);
+        }
+        assert_eq!((log.records().len(), log.lost()), (2, 1));
+        assert_eq!(log.take().len(), 2);
+        log.note(place, Event::ResetAll);
+        assert_eq!(log.records()[0].seq, 4);
+    }
+}

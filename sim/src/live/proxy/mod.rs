@@ -1,0 +1,25 @@
+//! The fault proxy: real sockets between clients and servers, and faults at exact RESP frames.
+//!
+//! What a byte proxy cannot do: run a command and lose its reply, hold the release of a lock until
+//! its key has expired, reset a connection just behind an acquire. [`Rule`] says what happens to
+//! which frame, [`Link`] what happens to the wire, [`Record`] what has happened.
+
+mod connection;
+mod gate;
+mod host;
+mod lane;
+mod latency;
+mod link;
+mod log;
+mod rule;
+mod session;
+mod timer;
+mod upstream;
+
+pub use gate::Gate;
+pub use host::{Proxy, ProxyError};
+pub use latency::Latency;
+pub use link::{AfterLostReply, Cut, Link, Plan};
+pub use log::{Counters, Detail, Event, Log, Record};
+pub use rule::{Action, ClientId, Occurrence, Rule, RuleHandle, RuleId, Side};
+pub use upstream::{TlsError, Trust, Upstream};

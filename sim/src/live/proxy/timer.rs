@@ -1,0 +1,166 @@
+//! Wakes tasks at a moment, finer than the millisecond grain of tokio's timers.
+//!
+//! Invariant: no wake-up comes before its moment, and while nothing is due the thread sleeps in the
+//! kernel: idle connections cost nothing. Deliberately absent: cancelling. A task woken for nothing
+//! looks at its queue and goes back to sleep.
+
+#![expect(clippy::disallowed_methods, reason = "the live worlds run in real time")]
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::task::Waker;
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+/// A thread that wakes tasks.
+#[derive(Debug)]
+pub(super) struct Timer {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    queue: Mutex<Queue>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    entries: BinaryHeap<Reverse<Entry>>,
+    next: u64,
+    closed: bool,
+}
+
+#[derive(Debug)]
+struct Entry {
+    at: Instant,
+    /// Breaks ties, so that an entry can be compared without its waker.
+    order: u64,
+    waker: Waker,
+}
+
+impl PartialEq for Entry {
+    fn eq(&self, other: &Self) -> bool {
+        (self.at, self.order) == (other.at, other.order)
+    }
+}
+
+impl Eq for Entry {}
+
+impl PartialOrd for Entry {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Entry {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.at, self.order).cmp(&(other.at, other.order))
+    }
+}
+
+impl Timer {
+    /// Starts the thread.
+    pub(super) fn start() -> std::io::Result<Self> {
+        let shared = Arc::new(Shared::default());
+        let theirs = Arc::clone(&shared);
+        let thread = std::thread::Builder::new()
+            .name("picklock-timer".into())
+            .spawn(move || run(&theirs))?;
+        Ok(Self { shared, thread: Some(thread) })
+    }
+
+    /// Wakes `waker` at `at`, or at once if that has passed.
+    pub(super) fn wake_at(&self, at: Instant, waker: &Waker) {
+        let mut queue = self.shared.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        let order = queue.next;
+        queue.next += 1;
+        let sooner = queue.entries.peek().is_none_or(|Reverse(first)| at < first.at);
+        queue.entries.push(Reverse(Entry { at, order, waker: waker.clone() }));
+        drop(queue);
+        if sooner {
+            self.shared.changed.notify_one();
+        }
+    }
+}
+
+impl Drop for Timer {
+    fn drop(&mut self) {
+        self.shared.queue.lock().unwrap_or_else(PoisonError::into_inner).closed = true;
+        self.shared.changed.notify_one();
+        if let Some(thread) = self.thread.take() {
+            // It cannot panic short of a poisoned waker, and there is nobody left to tell.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn run(shared: &Shared) {
+    let mut due = Vec::new();
+    let mut queue = shared.queue.lock().unwrap_or_else(PoisonError::into_inner);
+    while !queue.closed {
+        let now = Instant::now();
+        while queue.entries.peek().is_some_and(|Reverse(first)| first.at <= now) {
+            due.extend(queue.entries.pop().map(|Reverse(entry)| entry.waker));
+        }
+        if !due.is_empty() {
+            drop(queue);
+            due.drain(..).for_each(Waker::wake);
+            queue = shared.queue.lock().unwrap_or_else(PoisonError::into_inner);
+            continue;
+        }
+        let next = queue.entries.peek().map(|Reverse(first)| first.at);
+        queue = match next {
+            None => shared.changed.wait(queue).unwrap_or_else(PoisonError::into_inner),
+            Some(at) => {
+                let span = at.saturating_duration_since(now);
+                let waited = shared.changed.wait_timeout(queue, span);
+                waited.unwrap_or_else(PoisonError::into_inner).0
+            }
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::task::Wake;
+    use std::time::Duration;
+
+    use super::*;
+
+    struct Tell(mpsc::Sender<(u32, Instant)>, u32);
+
+    impl Wake for Tell {
+        fn wake(self: Arc<Self>) {
+            self.0.send((self.1, Instant::now())).expect("the test listens");
+        }
+    }
+
+    #[test]
+    fn tasks_wake_in_the_order_of_their_moments_and_never_early() {
+        let timer = Timer::start().unwrap();
+        let (sender, receiver) = mpsc::channel();
+        let start = Instant::now();
+        let at = |ms| start + Duration::from_millis(ms);
+        for (name, ms) in [(3, 30), (1, 10), (2, 20), (0, 0)] {
+            timer.wake_at(at(ms), &Waker::from(Arc::new(Tell(sender.clone(), name))));
+        }
+        for name in 0..4 {
+            let (woken, when) = receiver.recv().unwrap();
+            assert_eq!(woken, name);
+            assert!(when >= at(u64::from(name) * 10));
+        }
+    }
+
+    #[test]
+    fn dropping_the_timer_ends_its_thread() {
+        let timer = Timer::start().unwrap();
+        timer.wake_at(Instant::now() + Duration::from_secs(3600), Waker::noop());
+        let shared = Arc::downgrade(&timer.shared);
+        drop(timer);
+        assert!(shared.upgrade().is_none());
+    }
+}

@@ -1,0 +1,155 @@
+//! Finds a redis-server to start.
+//!
+//! Invariant: what is found has said `--version` like a Redis server (or a Valkey one).
+//! Deliberately absent: reading the environment; whoever calls passes what it read.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+
+/// How long `--version` may take.
+const VERSION_WITHIN: Duration = Duration::from_secs(5);
+/// How much of its output is read.
+const OUTPUT_MOST: u64 = 4096;
+/// The names looked for on `PATH`, in this order.
+const NAMES: [&str; 2] = ["redis-server", "valkey-server"];
+
+/// A server that can be started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerBinary {
+    /// The executable.
+    pub path: PathBuf,
+    /// Its version, such as `7.0.15`.
+    pub version: String,
+    /// The whole line it printed.
+    pub banner: String,
+    /// Where it was named: `--server-bin`, `PICKLOCK_REDIS_SERVER` or `PATH`.
+    pub found_by: &'static str,
+}
+
+/// Why there is none.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DiscoverError {
+    /// Nothing was named, and `PATH` holds none.
+    #[error(
+        "no redis-server on PATH: install one, name it with --server-bin or \
+         PICKLOCK_REDIS_SERVER, or use --world embedded, which needs none"
+    )]
+    NotFound,
+    /// The file named is not there or cannot be run.
+    #[error("cannot run {path} (from {found_by}): {why}", path = path.display())]
+    CannotRun {
+        /// What was named.
+        path: PathBuf,
+        /// Where.
+        found_by: &'static str,
+        /// What is wrong.
+        why: String,
+    },
+    /// It runs, but is something else.
+    #[error("{path} (from {found_by}) is not a Redis server: `--version` printed {printed:?}",
+            path = path.display())]
+    NotRedis {
+        /// What was named.
+        path: PathBuf,
+        /// Where.
+        found_by: &'static str,
+        /// The first line of what it printed.
+        printed: String,
+    },
+}
+
+/// The server named on the command line, else the one of `PICKLOCK_REDIS_SERVER` (pass its value),
+/// else the first on `PATH`. What is named and no good is an error, not a reason to look further.
+///
+/// # Errors
+/// [`DiscoverError`] with what to do.
+pub fn find_server(
+    explicit: Option<&Path>,
+    from_env: Option<&Path>,
+) -> Result<ServerBinary, DiscoverError> {
+    let named = explicit
+        .map(|path| (path, "--server-bin"))
+        .or(from_env.map(|path| (path, "PICKLOCK_REDIS_SERVER")));
+    let (path, found_by) = match named {
+        Some((path, found_by)) => {
+            // A bare name is looked for on PATH, as a shell would.
+            (which::which(path).unwrap_or_else(|_| path.to_owned()), found_by)
+        }
+        None => {
+            let found = NAMES.iter().find_map(|name| which::which(name).ok());
+            (found.ok_or(DiscoverError::NotFound)?, "PATH")
+        }
+    };
+    let printed = version_output(&path).map_err(|why| DiscoverError::CannotRun {
+        path: path.clone(),
+        found_by,
+        why,
+    })?;
+    let banner = printed.lines().next().unwrap_or_default().trim().to_owned();
+    match version(&banner) {
+        Some(version) => Ok(ServerBinary { path, version: version.to_owned(), banner, found_by }),
+        None => Err(DiscoverError::NotRedis { path, found_by, printed: banner }),
+    }
+}
+
+/// The version in `Redis server v=7.0.15 sha=…` or `Valkey server v=8.0.1 sha=…`.
+fn version(banner: &str) -> Option<&str> {
+    let rest = banner.strip_prefix("Redis server v=").or(banner.strip_prefix("Valkey server v="))?;
+    rest.split_whitespace()
+        .next()
+        .filter(|version| version.starts_with(|c: char| c.is_ascii_digit()))
+}
+
+fn version_output(path: &Path) -> Result<String, String> {
+    let mut child = Command::new(path)
+        .arg("--version")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .map_err(|error| error.to_string())?;
+    let stdout = child.stdout.take();
+    let (sender, receiver) = mpsc::channel();
+    // The read ends when the program does, or is ended below.
+    std::thread::spawn(move || {
+        let mut text = Vec::new();
+        if let Some(stdout) = stdout {
+            let _ = stdout.take(OUTPUT_MOST).read_to_end(&mut text);
+        }
+        let _ = sender.send(text);
+    });
+    let printed = receiver.recv_timeout(VERSION_WITHIN);
+    let _ = child.kill();
+    child.wait().map_err(|error| error.to_string())?;
+    let printed = printed.map_err(|_| format!("--version took longer than {VERSION_WITHIN:?}"))?;
+    Ok(String::from_utf8_lossy(&printed).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_read_from_banners() {
+        assert_eq!(version("Redis server v=7.0.15 sha=00000000:0 malloc=libc"), Some("7.0.15"));
+        assert_eq!(version("Valkey server v=8.0.1 sha=0"), Some("8.0.1"));
+        assert_eq!(version("Redis server v= sha"), None);
+        assert_eq!(version("redis-cli 7.0.15"), None);
+    }
+
+    #[test]
+    fn what_is_named_and_no_good_is_an_error() {
+        let missing = Path::new("/nonexistent/redis-server");
+        let error = find_server(Some(missing), None).unwrap_err();
+        assert!(matches!(error, DiscoverError::CannotRun { found_by: "--server-bin", .. }));
+        let error = find_server(None, Some(Path::new("true"))).unwrap_err();
+        assert!(matches!(
+            error,
+            DiscoverError::NotRedis { found_by: "PICKLOCK_REDIS_SERVER", ref printed, .. }
+                if printed.is_empty() || printed.contains("true")
+        ));
+    }
+}

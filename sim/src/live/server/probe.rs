@@ -1,0 +1,65 @@
+//! Asks a starting server whether it is there, whether it is ours, and what it is.
+//!
+//! Invariant: an answer counts only from the server in our directory; between choosing a port and
+//! using it, somebody else's server may have taken it. Deliberately absent: redis-rs, whose
+//! reconnecting would hide what is asked here.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::resp::frame::{Kind, Limits, Scanner};
+
+/// The version of the server at `addr` whose working directory is `dir`, or what is wrong.
+pub(super) async fn version(
+    addr: SocketAddr,
+    dir: &Path,
+    within: Duration,
+) -> Result<String, String> {
+    let asked = async {
+        let mut stream = TcpStream::connect(addr).await.map_err(|error| error.to_string())?;
+        ask(&mut stream, "PING").await?;
+        let config = ask(&mut stream, "CONFIG GET dir").await?;
+        let real = dir.canonicalize().map_err(|error| error.to_string())?;
+        if !config.lines().any(|line| Path::new(line) == dir || Path::new(line) == real) {
+            return Err(format!("another server answers on {addr}"));
+        }
+        let info = ask(&mut stream, "INFO server").await?;
+        let field = |name: &str| {
+            info.lines().find_map(|line| line.strip_prefix(name)).map(|text| text.trim().to_owned())
+        };
+        field("valkey_version:")
+            .or_else(|| field("redis_version:"))
+            .ok_or_else(|| String::from("INFO tells no redis_version"))
+    };
+    match tokio::time::timeout(within, asked).await {
+        Ok(answer) => answer,
+        Err(_) => Err(format!("no answer within {within:?}")),
+    }
+}
+
+/// Sends an inline command; gives the whole reply as text, or the error in it.
+async fn ask(stream: &mut TcpStream, command: &str) -> Result<String, String> {
+    stream.write_all(format!("{command}\r\n").as_bytes()).await.map_err(|e| e.to_string())?;
+    let mut scanner = Scanner::replies(Limits::default());
+    let mut buf = Vec::new();
+    loop {
+        match scanner.scan(&buf) {
+            Err(error) => return Err(format!("{command} was not answered as Redis does: {error}")),
+            Ok(Some(frame)) => {
+                let text = String::from_utf8_lossy(&buf[..frame.len]).into_owned();
+                let refused = frame.kind == Kind::Error;
+                return if refused { Err(format!("{command}: {}", text.trim())) } else { Ok(text) };
+            }
+            Ok(None) => {}
+        }
+        match stream.read_buf(&mut buf).await {
+            Ok(0) => return Err(format!("the connection was closed on {command}")),
+            Ok(_) => {}
+            Err(error) => return Err(error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! The supervisor's own process.
+//!
+//! Invariant: a server is in the book from the moment it exists, because starting and the end of
+//! standard input are handled one after the other by one task; so at the end every process is
+//! known, killed and waited for before the directory goes. Deliberately absent: knowing whether a
+//! server is ready; who asked for it asks it.
+
+#![expect(clippy::disallowed_methods, reason = "the live worlds run in real time")]
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufRead, Write};
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{ExitCode, ExitStatus, Stdio};
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::sys::signal::{self, killpg};
+use nix::unistd::Pid;
+use tempfile::TempDir;
+use tokio::process::{Child, Command};
+use tokio::signal::unix::{SignalKind, signal as signal_stream};
+use tokio::sync::mpsc;
+
+use super::DIRECTORY_PREFIX;
+use super::protocol::{Event, Port, Request, Signal};
+
+/// How long a server may take over SIGTERM.
+const TERM_GRACE: Duration = Duration::from_secs(2);
+/// How much of a server's log is quoted.
+const LOG_TAIL: usize = 4096;
+const LOG_FILE: &str = "server.log";
+
+/// Supervises until standard input ends. The caller is the whole program.
+pub fn main() -> ExitCode {
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return fail(&error),
+    };
+    match runtime.block_on(supervise()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => fail(&error),
+    }
+}
+
+fn fail(error: &io::Error) -> ExitCode {
+    // Nobody may be listening any more, which is no reason to panic.
+    let _ = writeln!(io::stderr(), "picklock supervisor: {error}");
+    ExitCode::FAILURE
+}
+
+/// What wakes the supervisor.
+enum News {
+    Line(String),
+    /// Standard input has ended: so has picklock.
+    Eof,
+    Ended(u32, io::Result<ExitStatus>),
+    /// A server was asked to end this long ago; the pid tells it from its successor.
+    TermIsOver(u32, Pid),
+}
+
+async fn supervise() -> io::Result<()> {
+    // Streams nobody reads: the signals are caught, and forgotten. Unlike an ignored signal, a
+    // caught one is back to its default in the servers.
+    let _swallowed = [
+        signal_stream(SignalKind::interrupt())?,
+        signal_stream(SignalKind::terminate())?,
+        signal_stream(SignalKind::hangup())?,
+    ];
+    let (sender, mut news) = mpsc::unbounded_channel();
+    let lines = sender.clone();
+    std::thread::Builder::new().name("stdin".into()).spawn(move || read_lines(&lines))?;
+    let mut book = Book { root: None, servers: BTreeMap::new(), news: sender };
+    while let Some(what) = news.recv().await {
+        let told = match what {
+            News::Eof => break,
+            News::Line(line) => book.line(&line),
+            News::Ended(id, status) => book.ended(id, &status),
+            News::TermIsOver(id, pid) => {
+                if book.running(id) == Some(pid) {
+                    send(pid, signal::Signal::SIGKILL);
+                }
+                Ok(())
+            }
+        };
+        if told.is_err() {
+            break; // Nobody reads what we say: picklock is gone.
+        }
+    }
+    book.kill_all();
+    while book.servers.values().any(|server| server.pid.is_some()) {
+        if let Some(News::Ended(id, _)) = news.recv().await {
+            book.forget(id);
+        }
+    }
+    book.root.map_or(Ok(()), TempDir::close)
+}
+
+fn read_lines(news: &mpsc::UnboundedSender<News>) {
+    for line in io::stdin().lock().lines() {
+        let Ok(line) = line else { break };
+        if news.send(News::Line(line)).is_err() {
+            return;
+        }
+    }
+    let _ = news.send(News::Eof);
+}
+
+/// Every server there is or was.
+struct Book {
+    /// Made with the first server.
+    root: Option<TempDir>,
+    servers: BTreeMap<u32, Entry>,
+    news: mpsc::UnboundedSender<News>,
+}
+
+struct Entry {
+    /// While it runs.
+    pid: Option<Pid>,
+    dir: PathBuf,
+}
+
+impl Book {
+    fn line(&mut self, line: &str) -> io::Result<()> {
+        let (id, result) = match serde_json::from_str(line) {
+            Err(error) => (None, Err(io::Error::other(format!("cannot read request: {error}")))),
+            Ok(Request::Start { id, binary, port, args, config }) => {
+                (Some(id), self.start(id, &binary, port, &args, &config))
+            }
+            Ok(Request::Signal { id, signal }) => (Some(id), self.signal(id, signal)),
+            Ok(Request::Stop { id }) => (Some(id), self.stop(id)),
+        };
+        match result {
+            Ok(None) => Ok(()),
+            Ok(Some(event)) => tell(&event),
+            Err(error) => tell(&Event::Error { id, message: error.to_string() }),
+        }
+    }
+
+    fn start(
+        &mut self,
+        id: u32,
+        binary: &Path,
+        port: Port,
+        args: &[String],
+        config: &str,
+    ) -> io::Result<Option<Event>> {
+        if self.running(id).is_some() {
+            return Err(io::Error::other(format!("server {id} is already running")));
+        }
+        let dir = self.directory(id)?;
+        let port = match port {
+            Port::Fixed(port) => port,
+            Port::Auto => free_port()?,
+        };
+        let config_file = dir.join("redis.conf");
+        fs::write(&config_file, config)?;
+        let log = OpenOptions::new().create(true).append(true).open(dir.join(LOG_FILE))?;
+        let child = Command::new(binary)
+            .arg(&config_file)
+            .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--protected-mode", "yes"])
+            .args(["--save", "", "--appendonly", "no", "--daemonize", "no"])
+            // Its standard output is its log, so that what it says before it has read its
+            // configuration is in there too.
+            .args(["--logfile", "", "--dir"])
+            .arg(&dir)
+            .args(args)
+            .current_dir(&dir)
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            .process_group(0)
+            .spawn()
+            .map_err(|error| {
+                io::Error::new(error.kind(), format!("cannot run {}: {error}", binary.display()))
+            })?;
+        let pid = child.id().and_then(|pid| i32::try_from(pid).ok()).map(Pid::from_raw);
+        let Some(pid) = pid else { return Err(io::Error::other("a new process has no number")) };
+        self.servers.insert(id, Entry { pid: Some(pid), dir: dir.clone() });
+        tokio::spawn(wait(id, child, self.news.clone()));
+        Ok(Some(Event::Started { id, pid: pid.as_raw(), port, dir }))
+    }
+
+    /// The directory of this server, made if it is new.
+    fn directory(&mut self, id: u32) -> io::Result<PathBuf> {
+        if self.root.is_none() {
+            self.root = Some(tempfile::Builder::new().prefix(DIRECTORY_PREFIX).tempdir()?);
+        }
+        let root = self.root.as_ref().map(TempDir::path).unwrap_or(Path::new("."));
+        let dir = root.join(format!("server-{id}"));
+        fs::create_dir_all(&dir)?;
+        Ok(dir)
+    }
+
+    fn signal(&self, id: u32, signal: Signal) -> io::Result<Option<Event>> {
+        let pid = self.known(id)?;
+        match signal {
+            Signal::Stop => send(pid, signal::Signal::SIGSTOP),
+            Signal::Cont => send(pid, signal::Signal::SIGCONT),
+            Signal::Kill => send(pid, signal::Signal::SIGKILL),
+            Signal::Term => send(pid, signal::Signal::SIGTERM),
+        }
+        Ok(None)
+    }
+
+    fn stop(&self, id: u32) -> io::Result<Option<Event>> {
+        let pid = self.known(id)?;
+        send(pid, signal::Signal::SIGTERM);
+        // A stopped process gets it only when it goes on.
+        send(pid, signal::Signal::SIGCONT);
+        let news = self.news.clone();
+        tokio::spawn(async move {
+            tokio::time::sleep(TERM_GRACE).await;
+            let _ = news.send(News::TermIsOver(id, pid));
+        });
+        Ok(None)
+    }
+
+    fn ended(&mut self, id: u32, status: &io::Result<ExitStatus>) -> io::Result<()> {
+        let dir = self.forget(id);
+        let status = match status {
+            Ok(status) => status.to_string(),
+            Err(error) => format!("unknown: {error}"),
+        };
+        let log = dir.map(|dir| tail(&dir.join(LOG_FILE))).unwrap_or_default();
+        tell(&Event::Exited { id, status, log })
+    }
+
+    fn forget(&mut self, id: u32) -> Option<PathBuf> {
+        let entry = self.servers.get_mut(&id)?;
+        entry.pid = None;
+        Some(entry.dir.clone())
+    }
+
+    fn running(&self, id: u32) -> Option<Pid> {
+        self.servers.get(&id).and_then(|entry| entry.pid)
+    }
+
+    fn known(&self, id: u32) -> io::Result<Pid> {
+        self.running(id).ok_or_else(|| io::Error::other(format!("server {id} is not running")))
+    }
+
+    fn kill_all(&self) {
+        for pid in self.servers.values().filter_map(|entry| entry.pid) {
+            send(pid, signal::Signal::SIGKILL);
+        }
+    }
+}
+
+/// Waits for the end of a server's leader, and then ends what it may have started itself (a
+/// background save), so that nothing writes into the directory any more.
+async fn wait(id: u32, mut child: Child, news: mpsc::UnboundedSender<News>) {
+    let group = child.id().and_then(|pid| i32::try_from(pid).ok()).map(Pid::from_raw);
+    let status = child.wait().await;
+    if let Some(group) = group {
+        send(group, signal::Signal::SIGKILL);
+    }
+    let _ = news.send(News::Ended(id, status));
+}
+
+/// Sends a signal to a server and what it has started.
+fn send(pid: Pid, signal: signal::Signal) {
+    match killpg(pid, signal) {
+        // It has ended meanwhile, which its waiter will tell.
+        Ok(()) | Err(Errno::ESRCH) => {}
+        Err(error) => {
+            let _ = writeln!(io::stderr(), "picklock supervisor: cannot signal {pid}: {error}");
+        }
+    }
+}
+
+fn tell(event: &Event) -> io::Result<()> {
+    let mut line = serde_json::to_string(event)?;
+    line.push('\n');
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(line.as_bytes())?;
+    stdout.flush()
+}
+
+/// A port that was free a moment ago. Somebody may take it first; the server then says so and
+/// ends, and whoever asked for it asks again.
+fn free_port() -> io::Result<u16> {
+    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
+}
+
+/// The last lines of a log.
+fn tail(path: &Path) -> String {
+    use std::io::{Read, Seek, SeekFrom};
+    let read = || -> io::Result<Vec<u8>> {
+        let mut file = File::open(path)?;
+        let start = file.metadata()?.len().saturating_sub(LOG_TAIL as u64);
+        file.seek(SeekFrom::Start(start))?;
+        let mut bytes = Vec::new();
+        file.take(LOG_TAIL as u64).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    };
+    String::from_utf8_lossy(&read().unwrap_or_default()).trim_end().to_owned()
+}

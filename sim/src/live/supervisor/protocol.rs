@@ -1,0 +1,101 @@
+//! What picklock and its supervisor say to each other: a JSON object a line.
+//!
+//! Invariant: every [`Request::Start`] is answered by `started` or `error`, and every `started` is
+//! followed by exactly one `exited` unless the supervisor ends first. Deliberately absent:
+//! versions; both ends are the same binary.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// Which port a server is to listen on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Port {
+    /// A free one.
+    #[default]
+    Auto,
+    /// This one.
+    Fixed(u16),
+}
+
+/// Signals a server can be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Signal {
+    /// SIGSTOP: it stands still, connections stay open.
+    Stop,
+    /// SIGCONT: it goes on.
+    Cont,
+    /// SIGKILL: it is gone at once, as in a crash.
+    Kill,
+    /// SIGTERM: it saves what it should and ends.
+    Term,
+}
+
+/// What the supervisor is asked to do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "do", rename_all = "lowercase")]
+pub enum Request {
+    /// Start a server. The number of one that has ended starts it again in its old directory.
+    Start {
+        /// The server's number, chosen by who asks.
+        id: u32,
+        /// The executable.
+        binary: PathBuf,
+        /// Where to listen.
+        #[serde(default)]
+        port: Port,
+        /// Arguments behind the standard ones, which they override.
+        #[serde(default)]
+        args: Vec<String>,
+        /// Lines of a configuration file.
+        #[serde(default)]
+        config: String,
+    },
+    /// Send a signal to a server.
+    Signal {
+        /// Which server.
+        id: u32,
+        /// Which signal.
+        signal: Signal,
+    },
+    /// End a server: SIGTERM, and SIGKILL where that does not help in two seconds.
+    Stop {
+        /// Which server.
+        id: u32,
+    },
+}
+
+/// What the supervisor tells.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "lowercase")]
+pub enum Event {
+    /// A server's process runs; it need not answer yet.
+    Started {
+        /// Which server.
+        id: u32,
+        /// Its process, which is its process group too.
+        pid: i32,
+        /// Its port on 127.0.0.1.
+        port: u16,
+        /// Its working directory, with `server.log`.
+        dir: PathBuf,
+    },
+    /// A server's process has ended.
+    Exited {
+        /// Which server.
+        id: u32,
+        /// How, in words: `exit status: 1`, `signal: 9 (SIGKILL)`.
+        status: String,
+        /// The end of its log.
+        log: String,
+    },
+    /// A request could not be carried out.
+    Error {
+        /// Which server; none where the request could not be read.
+        id: Option<u32>,
+        /// Why.
+        message: String,
+    },
+}

@@ -1,0 +1,112 @@
+//! A server behind TLS: faults still see frames, and certificates are checked.
+//!
+//! The key and certificates in `proxy_support` were made for this test and protect nothing.
+
+mod proxy_support;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use picklock::env::Node;
+use proxy_support::{Bed, Raw, eventually};
+use sim::live::proxy::{
+    Action, ClientId, Event, Link, Plan, Rule, Side, TlsError, Trust, Upstream,
+};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+fn file(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/proxy_support").join(name)
+}
+
+/// TLS in front of the test's server: no Redis built without TLS can stop this test.
+async fn terminator(bed: &Bed) -> u16 {
+    let chain = CertificateDer::pem_file_iter(file("server.pem")).unwrap();
+    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(
+            chain.map(Result::unwrap).collect(),
+            PrivateKeyDer::from_pem_file(file("server.key")).unwrap(),
+        )
+        .unwrap();
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let server = bed.server.addr();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let acceptor = acceptor.clone();
+            tokio::spawn(async move {
+                // A handshake that fails is what one of the tests is about.
+                let Ok(mut tls) = acceptor.accept(stream).await else { return };
+                let mut plain = TcpStream::connect(server).await.unwrap();
+                let _ = tokio::io::copy_bidirectional(&mut tls, &mut plain).await;
+            });
+        }
+    });
+    port
+}
+
+fn link(bed: &Bed, host: &str, port: u16, trust: &Trust) -> Link {
+    let upstream = Upstream::tls(host, port, trust).unwrap();
+    bed.proxy.listen(ClientId(1), Node(0), upstream, Plan::default()).unwrap()
+}
+
+#[tokio::test]
+async fn faults_hit_frames_inside_tls() {
+    let bed = Bed::new(Plan::default()).await;
+    let port = terminator(&bed).await;
+    let trust = Trust::SystemAnd(file("ca.pem"));
+    for host in ["localhost", "127.0.0.1"] {
+        let link = link(&bed, host, port, &trust);
+        let mut client = Raw(TcpStream::connect(link.addr()).await.unwrap());
+        let big = vec![b'x'; 1 << 20];
+        client.send(proxy_support::command(&[b"SET", b"big", &big])).await;
+        client.send("STRLEN big\r\n").await;
+        client.expect("+OK\r\n:1048576\r\n").await;
+    }
+    let fault = bed.proxy.add_rule(Rule::new(Action::Drop(Side::Reply)).key("k"));
+    let link = link(&bed, "localhost", port, &trust);
+    let mut client = Raw(TcpStream::connect(link.addr()).await.unwrap());
+    client.send("SET k 1\r\n").await;
+    bed.direct().await.until("GET k", "$1\r\n1\r\n").await;
+    assert_eq!(fault.fired(), 1);
+}
+
+#[tokio::test]
+async fn an_unknown_certificate_is_refused_unless_anyone_is_trusted() {
+    let bed = Bed::new(Plan::default()).await;
+    let port = terminator(&bed).await;
+    let anyone = link(&bed, "localhost", port, &Trust::Anyone);
+    let mut client = Raw(TcpStream::connect(anyone.addr()).await.unwrap());
+    client.send("PING\r\n").await;
+    client.expect("+PONG\r\n").await;
+    let Ok(upstream) = Upstream::tls("localhost", port, &Trust::System) else {
+        return; // This machine trusts nobody at all, which is refusal enough.
+    };
+    let strict = bed.proxy.listen(ClientId(2), Node(0), upstream, Plan::default()).unwrap();
+    let mut client = Raw(TcpStream::connect(strict.addr()).await.unwrap());
+    assert!(client.end().await.is_err());
+    let log = bed.proxy.log();
+    eventually("the refusal is logged", || !log.records().is_empty()).await;
+    let records = log.records();
+    let Event::Unreachable(why) = &records[0].event else { panic!("{records:?}") };
+    assert!(why.contains("certificate"), "{why}");
+}
+
+#[test]
+fn a_ca_file_that_is_none_is_named() {
+    for path in [PathBuf::from("/nonexistent/ca.pem"), file("mod.rs")] {
+        let error = Upstream::tls("localhost", 1, &Trust::SystemAnd(path.clone())).unwrap_err();
+        assert!(matches!(error, TlsError::CaFile { .. }), "{error}");
+        assert!(error.to_string().contains(path.to_str().unwrap()), "{error}");
+    }
+    let error = Upstream::tls("no host", 1, &Trust::Anyone).unwrap_err();
+    assert!(matches!(error, TlsError::HostName { .. }), "{error}");
+}

@@ -1,0 +1,85 @@
+//! Starting a private server, and what is said when that fails.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::Duration;
+
+use sim::live::server::{Server, ServerError, ServerSpec, find_server};
+use sim::live::supervisor::{Signal, Supervisor};
+
+fn supervisor() -> Supervisor {
+    Supervisor::spawn(Some(Path::new(env!("CARGO_BIN_EXE_picklock")))).unwrap()
+}
+
+fn spec() -> ServerSpec {
+    ServerSpec::new(find_server(None, None).unwrap().path)
+}
+
+fn client(server: &Server) -> redis::Client {
+    redis::Client::open(format!("redis://{}", server.addr())).unwrap()
+}
+
+#[tokio::test]
+async fn several_servers_answer_and_stop() {
+    let supervisor = supervisor();
+    let mut first = Server::start(&supervisor, spec()).await.unwrap();
+    let second = Server::start(&supervisor, spec()).await.unwrap();
+    assert_ne!(first.addr(), second.addr());
+    assert!(first.addr().ip().is_loopback());
+    assert_eq!(first.version(), find_server(None, None).unwrap().version);
+    let mut connection = client(&second).get_multiplexed_async_connection().await.unwrap();
+    let pong: String = redis::cmd("PING").query_async(&mut connection).await.unwrap();
+    assert_eq!(pong, "PONG");
+    first.stop().await.unwrap();
+    assert!(!first.is_running());
+    assert!(matches!(first.signal(Signal::Stop), Err(ServerError::NotRunning(_))));
+    let dir = second.dir().to_owned();
+    assert!(dir.exists());
+    drop((first, second));
+    supervisor.shutdown().await;
+    assert!(!dir.exists());
+}
+
+#[tokio::test]
+async fn a_killed_server_starts_again_on_its_port_with_its_data() {
+    let supervisor = supervisor();
+    let args = ["--appendonly", "yes", "--appendfsync", "always"].map(String::from).to_vec();
+    let mut server = Server::start(&supervisor, ServerSpec { args, ..spec() }).await.unwrap();
+    let (addr, pid) = (server.addr(), server.pid());
+    let mut connection = client(&server).get_multiplexed_async_connection().await.unwrap();
+    let () = redis::cmd("SET").arg("k").arg("v").query_async(&mut connection).await.unwrap();
+    server.kill().await.unwrap();
+    server.restart().await.unwrap();
+    assert_eq!(server.addr(), addr);
+    assert_ne!(server.pid(), pid);
+    let mut connection = client(&server).get_multiplexed_async_connection().await.unwrap();
+    let value: String = redis::cmd("GET").arg("k").query_async(&mut connection).await.unwrap();
+    assert_eq!(value, "v");
+}
+
+#[tokio::test]
+async fn a_server_that_dies_at_start_shows_its_own_log() {
+    let bad = ServerSpec { config: "no-such-option 1\n".into(), ..spec() };
+    let error = Server::start(&supervisor(), bad).await.unwrap_err();
+    assert!(matches!(error, ServerError::Died { .. }), "{error}");
+    assert!(error.to_string().contains("no-such-option"), "{error}");
+}
+
+#[tokio::test]
+async fn a_missing_binary_is_named() {
+    let missing = ServerSpec::new("/nonexistent/redis-server");
+    let error = Server::start(&supervisor(), missing).await.unwrap_err();
+    assert!(matches!(error, ServerError::Refused(_)), "{error}");
+    assert!(error.to_string().contains("/nonexistent/redis-server"), "{error}");
+}
+
+#[tokio::test]
+async fn a_program_that_never_answers_is_given_up() {
+    let dir = tempfile::tempdir().unwrap();
+    let script = dir.path().join("silent");
+    std::fs::write(&script, "#!/bin/sh\nexec sleep 600\n").unwrap();
+    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let spec = ServerSpec { ready_within: Duration::from_millis(200), ..ServerSpec::new(script) };
+    let error = Server::start(&supervisor(), spec).await.unwrap_err();
+    assert!(matches!(error, ServerError::NotReady { .. }), "{error}");
+}
