@@ -1,3 +1,5 @@
+//! The model, command by command, where a real server is not needed to know what is right.
+
 use super::*;
 use crate::redis::effect::Change;
 use crate::redis::reply::Fail;

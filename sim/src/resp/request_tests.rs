@@ -1,3 +1,5 @@
+//! Requests whole, cut anywhere, and broken.
+
 use proptest::prelude::*;
 
 use super::*;

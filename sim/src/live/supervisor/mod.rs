@@ -11,10 +11,4 @@ mod protocol;
 pub use child::main;
 pub(super) use handle::ServerState;
 pub use handle::{SuperviseError, Supervisor};
-pub use protocol::{Event, Port, Request, Signal};
-
-/// The hidden command under which the binary becomes the supervisor.
-pub const COMMAND: &str = "__supervise";
-
-/// How the directory of a run begins, so that people recognise it.
-pub const DIRECTORY_PREFIX: &str = "picklock-";
+pub use protocol::{COMMAND, DIRECTORY_PREFIX, Event, Port, Request, Signal};

@@ -8,6 +8,12 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+/// The hidden command under which the binary becomes the supervisor.
+pub const COMMAND: &str = "__supervise";
+
+/// How the directory of a run begins, so that people recognise it.
+pub const DIRECTORY_PREFIX: &str = "picklock-";
+
 /// Which port a server is to listen on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
