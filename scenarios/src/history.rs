@@ -1,0 +1,50 @@
+//! The history of a run: what every client asked and what it was told, in order of time.
+//!
+//! Invariant: events stand in the order in which they were written down, their times never fall,
+//! and nothing but an event can change what a checker sees. From here on nothing knows which world
+//! the run was made in. Deliberately absent: opinions; those are the checkers'.
+
+mod event;
+mod head;
+mod journal;
+mod jsonl;
+mod text;
+mod timeline;
+
+pub use event::{Answer, Event, Intent, Stage, Touch, What};
+pub use head::{FORMAT, Head};
+pub use journal::Journal;
+pub use jsonl::{ReadError, read, write};
+pub use text::{Text, Texts};
+pub use timeline::{AcquireEnd, Acquisition, CommandOp, ReleaseEnd, TakeEnd, Timeline};
+
+/// A history: what kind of run it was, and its events.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct History {
+    /// What kind of run it was.
+    pub head: Head,
+    /// The texts that events name.
+    pub texts: Texts,
+    /// What happened.
+    pub events: Vec<Event>,
+}
+
+impl History {
+    /// An empty history.
+    pub fn new(head: Head) -> Self {
+        Self { head, texts: Texts::default(), events: Vec::new() }
+    }
+
+    /// The text of this name.
+    pub fn text(&self, text: Text) -> &str {
+        self.texts.get(text)
+    }
+
+    /// From the first event to the last, in nanoseconds.
+    pub fn duration_ns(&self) -> u64 {
+        match (self.events.first(), self.events.last()) {
+            (Some(first), Some(last)) => last.at_ns.saturating_sub(first.at_ns),
+            _ => 0,
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! What can happen in a run.
+//!
+//! Invariant: an event is plain data, small and copied freely. An operation begins with one *invoke*
+//! and ends with at most one *ok*, *fail* (surely nothing was done) or *info* (unknown); one that
+//! has no end counts as *info*.
+
+use picklock::env::Phase;
+
+use super::text::Text;
+
+/// One thing that happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// When, in nanoseconds since the run began.
+    pub at_ns: u64,
+    /// Who, from 1; 0 is the run itself.
+    pub client: u32,
+    /// The acquisition it belongs to, from 1; 0 for none.
+    pub acquisition: u32,
+    /// Which operation, from 1; 0 for a note, which is none.
+    pub op: u32,
+    /// What.
+    pub what: What,
+}
+
+/// Where an operation has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// It begins.
+    Invoke,
+    /// It was carried out.
+    Ok,
+    /// It surely was not, and will not be.
+    Fail,
+    /// It may have been, or may yet be.
+    Info,
+    /// Not an operation.
+    Note,
+}
+
+impl Stage {
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Invoke => "invoke",
+            Self::Ok => "ok",
+            Self::Fail => "fail",
+            Self::Info => "info",
+            Self::Note => "note",
+        }
+    }
+}
+
+/// What happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// A client begins to acquire the lock.
+    Acquire,
+    /// It has it.
+    Acquired,
+    /// It surely has not, for this reason.
+    NotAcquired(Text),
+    /// It does not know, for this reason.
+    AcquireUnknown(Text),
+    /// A client begins to release.
+    Release,
+    /// The release was answered, with this outcome.
+    Released(Text),
+    /// No answer says what came of the release.
+    ReleaseUnknown(Text),
+    /// A command is sent.
+    Command {
+        /// To which server.
+        node: u16,
+        /// Its name.
+        name: Text,
+        /// Its first key.
+        key: Text,
+        /// What it would do to that key.
+        intent: Intent,
+    },
+    /// The command was answered.
+    Answered {
+        /// What it did to its key.
+        touch: Touch,
+        /// The answer.
+        answer: Answer,
+    },
+    /// The server refused the command and carried nothing out.
+    Refused(Text),
+    /// The command has no answer.
+    Unanswered(Text),
+    /// A client begins to take a prize.
+    Take,
+    /// It took one.
+    Taken {
+        /// The prize: the value it read.
+        prize: i64,
+        /// What its decrement left.
+        left: i64,
+    },
+    /// It surely took none, for this reason.
+    NotTaken(Text),
+    /// It read this value, and does not know whether its decrement was carried out.
+    TakeUnknown {
+        /// The value it read.
+        prize: i64,
+        /// Why it does not know.
+        why: Text,
+    },
+    /// The pool holds so much at the end, as the run itself read it.
+    PoolLeft(i64),
+    /// The run looked at the lock's key when every client had done: milliseconds until it expires,
+    /// -1 for never, -2 for no key.
+    Probe(i64),
+    /// The client may rely on the lease until this time of the run, in nanoseconds.
+    ValidUntil(u64),
+    /// The client has learnt that the lock is no longer its own.
+    Lost,
+    /// A phase of the lock's life begins.
+    Phase(Phase),
+}
+
+impl What {
+    /// Where its operation has come to.
+    pub fn stage(self) -> Stage {
+        match self {
+            Self::Acquire | Self::Release | Self::Command { .. } | Self::Take => Stage::Invoke,
+            Self::Acquired | Self::Released(_) | Self::Answered { .. } | Self::Taken { .. } => {
+                Stage::Ok
+            }
+            Self::NotAcquired(_) | Self::Refused(_) | Self::NotTaken(_) => Stage::Fail,
+            Self::AcquireUnknown(_)
+            | Self::ReleaseUnknown(_)
+            | Self::Unanswered(_)
+            | Self::TakeUnknown { .. } => Stage::Info,
+            Self::PoolLeft(_)
+            | Self::Probe(_)
+            | Self::ValidUntil(_)
+            | Self::Lost
+            | Self::Phase(_) => Stage::Note,
+        }
+    }
+}
+
+/// What a command would do to its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Intent {
+    /// What it would do.
+    pub touch: Touch,
+    /// Whether it would do so only to a key that holds the caller's own value.
+    pub compares: bool,
+}
+
+/// What a command does to its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Touch {
+    /// Nothing, as far as locking goes: it reads, or changes another kind of value.
+    None,
+    /// It makes a key that was not there, which lives so long; `None` for ever.
+    Create(Option<u64>),
+    /// It writes whether or not the key is there.
+    Overwrite(Option<u64>),
+    /// It deletes the key.
+    Delete,
+    /// It makes the key live so long from now, in nanoseconds.
+    Extend(u64),
+    /// Nobody can tell: a script picklock does not know.
+    Unknown,
+}
+
+/// An answer, as far as it is written down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// No value.
+    Nil,
+    /// `+OK`.
+    Ok,
+    /// An integer.
+    Int(i64),
+    /// A string, cut short where it is long.
+    Text(Text),
+    /// A list.
+    List,
+}

@@ -1,0 +1,93 @@
+//! What is written reads back, and what is not a history is refused by its line.
+
+use super::*;
+use crate::history::Text;
+
+fn every_event(texts: &mut Texts) -> Vec<What> {
+    let mut text = |it: &str| -> Text { texts.intern(it) };
+    let touches = [
+        Touch::None,
+        Touch::Create(Some(5)),
+        Touch::Create(None),
+        Touch::Overwrite(Some(6)),
+        Touch::Overwrite(None),
+        Touch::Delete,
+        Touch::Extend(7),
+        Touch::Unknown,
+    ];
+    let answers = [
+        Answer::Nil,
+        Answer::Ok,
+        Answer::Int(-2),
+        Answer::Text(text("a \"quoted\"\n\u{1F512} text")),
+        Answer::List,
+    ];
+    let (name, key, why) = (text("SET"), text("k"), text("because"));
+    let mut all = vec![
+        What::Acquire,
+        What::Acquired,
+        What::NotAcquired(why),
+        What::AcquireUnknown(why),
+        What::Release,
+        What::Released(why),
+        What::ReleaseUnknown(why),
+        What::Refused(why),
+        What::Unanswered(why),
+        What::Take,
+        What::Taken { prize: 10, left: 9 },
+        What::NotTaken(why),
+        What::TakeUnknown { prize: 3, why },
+        What::PoolLeft(-1),
+        What::Probe(-2),
+        What::ValidUntil(u64::MAX),
+        What::Lost,
+    ];
+    all.extend(Phase::ALL.map(What::Phase));
+    for touch in touches {
+        for compares in [false, true] {
+            let intent = Intent { touch, compares };
+            all.push(What::Command { node: 4, name, key, intent });
+        }
+        all.extend(answers.map(|answer| What::Answered { touch, answer }));
+    }
+    all
+}
+
+#[test]
+fn every_event_reads_back_as_it_was_written() {
+    let head = Head { format: FORMAT.to_owned(), prizes: Some(10), ..Head::default() };
+    let mut history = History::new(head);
+    let events = every_event(&mut history.texts);
+    for (place, what) in (0_u32..).zip(events) {
+        let (acquisition, op) = (place % 3, place % 5);
+        let at_ns = u64::from(place);
+        history.events.push(Event { at_ns, client: 1, acquisition, op, what });
+    }
+    let mut bytes = Vec::new();
+    write(&history, &mut bytes).unwrap();
+    let back = read(&bytes[..]).unwrap();
+    let mut again = Vec::new();
+    write(&back, &mut again).unwrap();
+    assert_eq!(String::from_utf8(bytes).unwrap(), String::from_utf8(again).unwrap());
+    assert_eq!(back.events.len(), history.events.len());
+}
+
+#[test]
+fn what_is_no_history_is_refused_by_its_line() {
+    let head = serde_json::to_string(&Head { format: FORMAT.to_owned(), ..Head::default() });
+    let head = head.unwrap();
+    let refusal = |text: String| read(text.as_bytes()).unwrap_err().to_string();
+    assert!(refusal(String::new()).contains("line 1"));
+    assert!(refusal(head.replace(FORMAT, "picklock/history/2")).contains("picklock/history/2"));
+    let event = r#"{"at_ns":1,"client":1,"stage":"invoke","what":"acquire"}"#;
+    assert!(read(format!("{head}\n{event}\n").as_bytes()).is_ok());
+    for bad in [
+        "{}",
+        r#"{"at_ns":1,"client":1,"stage":"ok","what":"dance"}"#,
+        r#"{"at_ns":1,"client":1,"stage":"ok","what":"lost"}"#,
+        r#"{"at_ns":1,"client":1,"stage":"ok","what":"take","value":1}"#,
+        r#"{"at_ns":1,"client":1,"stage":"invoke","what":"acquire","colour":"red"}"#,
+    ] {
+        assert!(refusal(format!("{head}\n{event}\n{bad}\n")).contains("line 3"), "{bad}");
+    }
+}

@@ -1,0 +1,220 @@
+//! A history seen by acquisition and by command: what checkers and reports look at.
+//!
+//! Invariant: everything here follows from the events alone; an operation without an end is one of
+//! unknown outcome. Deliberately absent: judgement.
+
+use std::collections::BTreeMap;
+
+use super::History;
+use super::event::{Answer, Event, Intent, Touch, What};
+use super::text::Text;
+
+/// A history, sorted out.
+#[derive(Clone, Debug, Default)]
+pub struct Timeline {
+    /// Every acquisition, in the order in which they began.
+    pub acquisitions: Vec<Acquisition>,
+    /// Every command, in the order in which they were sent.
+    pub commands: Vec<CommandOp>,
+    /// What the pool held at the end, and when that was read.
+    pub pool_left: Option<(u64, i64)>,
+    /// What the looks at the lock's key showed after the last client had done.
+    pub probes: Vec<(u64, i64)>,
+    /// The time of the last event.
+    pub end_ns: u64,
+}
+
+/// One client's attempt to get the lock, retries included, and what it did with it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Acquisition {
+    /// Its number, from 1.
+    pub number: u32,
+    /// Whose.
+    pub client: u32,
+    /// When it began.
+    pub invoke_ns: u64,
+    /// When and how it ended.
+    pub end: Option<(u64, AcquireEnd)>,
+    /// Until when it could be relied on: when that became known, and that time.
+    pub validity: Vec<(u64, u64)>,
+    /// When its client learnt that the lock was lost.
+    pub lost_ns: Option<u64>,
+    /// When its release began.
+    pub release_ns: Option<u64>,
+    /// When and how the release ended.
+    pub released: Option<(u64, ReleaseEnd)>,
+    /// When its client began to take a prize.
+    pub take_ns: Option<u64>,
+    /// When and how that ended.
+    pub taken: Option<(u64, TakeEnd)>,
+}
+
+/// How an acquisition ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AcquireEnd {
+    /// It got the lock.
+    Ok,
+    /// It surely did not, for this reason.
+    Fail(Text),
+    /// It does not know.
+    Info(Text),
+}
+
+/// How a release ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReleaseEnd {
+    /// It was answered so.
+    Ok(Text),
+    /// It does not know.
+    Info(Text),
+}
+
+/// How taking a prize ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TakeEnd {
+    /// With this prize, and so many left.
+    Ok {
+        /// The value read.
+        prize: i64,
+        /// What the decrement left.
+        left: i64,
+    },
+    /// Surely without one, for this reason.
+    Fail(Text),
+    /// Having read this value, it does not know.
+    Info {
+        /// The value read.
+        prize: i64,
+    },
+}
+
+/// One command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CommandOp {
+    /// Whose.
+    pub client: u32,
+    /// Of which acquisition; 0 for none.
+    pub acquisition: u32,
+    /// To which server.
+    pub node: u16,
+    /// Its name.
+    pub name: Text,
+    /// Its first key.
+    pub key: Text,
+    /// What it would do.
+    pub intent: Intent,
+    /// When it was sent.
+    pub invoke_ns: u64,
+    /// When and with what it was answered; `None` where its outcome is unknown.
+    pub answer: Option<(u64, Touch, Answer)>,
+    /// True where the server refused it: it surely did nothing.
+    pub refused: bool,
+}
+
+impl CommandOp {
+    /// What it surely did, and the time by which it had.
+    pub fn done(&self) -> Option<(u64, Touch)> {
+        self.answer.map(|(at_ns, touch, _)| (at_ns, touch))
+    }
+
+    /// True where nobody can say whether it was carried out.
+    pub fn is_open(&self) -> bool {
+        self.answer.is_none() && !self.refused
+    }
+}
+
+impl Acquisition {
+    /// When it was answered with yes.
+    pub fn acquired_ns(&self) -> Option<u64> {
+        match self.end {
+            Some((at_ns, AcquireEnd::Ok)) => Some(at_ns),
+            _ => None,
+        }
+    }
+}
+
+impl Timeline {
+    /// Sorts a history out.
+    pub fn of(history: &History) -> Self {
+        let mut timeline = Self::default();
+        let mut open = BTreeMap::new();
+        for event in &history.events {
+            timeline.end_ns = event.at_ns;
+            match event.what {
+                What::Command { node, name, key, intent } => {
+                    open.insert(event.op, timeline.commands.len());
+                    timeline.commands.push(CommandOp {
+                        client: event.client,
+                        acquisition: event.acquisition,
+                        node,
+                        name,
+                        key,
+                        intent,
+                        invoke_ns: event.at_ns,
+                        answer: None,
+                        refused: false,
+                    });
+                }
+                What::Answered { touch, answer } => {
+                    if let Some(place) = open.remove(&event.op) {
+                        timeline.commands[place].answer = Some((event.at_ns, touch, answer));
+                    }
+                }
+                What::Refused(_) => {
+                    if let Some(place) = open.remove(&event.op) {
+                        timeline.commands[place].refused = true;
+                    }
+                }
+                What::PoolLeft(left) => timeline.pool_left = Some((event.at_ns, left)),
+                What::Probe(pttl_ms) => timeline.probes.push((event.at_ns, pttl_ms)),
+                What::Unanswered(_) | What::Phase(_) => {}
+                _ if event.acquisition == 0 => {}
+                _ => timeline.of_acquisition(event),
+            }
+        }
+        timeline
+    }
+
+    fn of_acquisition(&mut self, event: &Event) {
+        let at_ns = event.at_ns;
+        if event.what == What::Acquire {
+            self.acquisitions.push(Acquisition {
+                number: event.acquisition,
+                client: event.client,
+                invoke_ns: at_ns,
+                ..Acquisition::default()
+            });
+            return;
+        }
+        let place = self.acquisitions.iter().rposition(|it| it.number == event.acquisition);
+        let Some(acquisition) = place.map(|place| &mut self.acquisitions[place]) else { return };
+        match event.what {
+            What::Acquired => acquisition.end = Some((at_ns, AcquireEnd::Ok)),
+            What::NotAcquired(why) => acquisition.end = Some((at_ns, AcquireEnd::Fail(why))),
+            What::AcquireUnknown(why) => acquisition.end = Some((at_ns, AcquireEnd::Info(why))),
+            What::ValidUntil(until_ns) => acquisition.validity.push((at_ns, until_ns)),
+            What::Lost => acquisition.lost_ns = acquisition.lost_ns.or(Some(at_ns)),
+            What::Release => acquisition.release_ns = Some(at_ns),
+            What::Released(outcome) => {
+                acquisition.released = Some((at_ns, ReleaseEnd::Ok(outcome)));
+            }
+            What::ReleaseUnknown(why) => {
+                acquisition.released = Some((at_ns, ReleaseEnd::Info(why)));
+            }
+            What::Take => acquisition.take_ns = Some(at_ns),
+            What::Taken { prize, left } => {
+                acquisition.taken = Some((at_ns, TakeEnd::Ok { prize, left }));
+            }
+            What::NotTaken(why) => acquisition.taken = Some((at_ns, TakeEnd::Fail(why))),
+            What::TakeUnknown { prize, .. } => {
+                acquisition.taken = Some((at_ns, TakeEnd::Info { prize }));
+            }
+            _ => {}
+        }
+    }
+
+    /// The acquisition of this number.
+    pub fn acquisition(&self, number: u32) -> Option<&Acquisition> {
+        self.acquisitions.iter().find(|it| it.number == number)
+    }
+}

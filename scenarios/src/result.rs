@@ -1,0 +1,153 @@
+//! `result.json`: what a run found, for machines.
+//!
+//! Invariant: the type is the schema (`picklock schema` prints it), and its first field names the
+//! version of the format. Deliberately absent: the history, which has a file of its own.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::verdict::{Finding, Level, Outcome, Verdict, Witness, worst};
+
+/// The version of the format.
+pub const SCHEMA: &str = "picklock/result/1";
+
+/// What a run found.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(title = "picklock result")]
+pub struct RunResult {
+    /// The format: `picklock/result/1`.
+    pub schema: String,
+    /// The scenario's name.
+    pub scenario: String,
+    /// The recipe under test.
+    pub lock: String,
+    /// Whether the recipe keeps a validity: `tracked` or `none`.
+    pub validity: String,
+    /// The world it ran in: `virtual`, `embedded` or `redis`.
+    pub world: String,
+    /// The server it ran against.
+    pub server: ServerFacts,
+    /// What every drawn number of picklock's own follows from.
+    pub seed: u64,
+    /// The worst verdict of all invariants.
+    pub verdict: Outcome,
+    /// False where the run was interrupted; what is missing is then inconclusive.
+    pub complete: bool,
+    /// Every invariant that was checked.
+    pub invariants: Vec<Invariant>,
+    /// What deserves a reader's attention, such as a TTL shorter than the work.
+    pub remarks: Vec<String>,
+    /// Figures.
+    pub stats: Stats,
+    /// The command line that runs the same again.
+    pub replay: String,
+}
+
+/// The server of a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ServerFacts {
+    /// The program, such as `redis`.
+    pub software: String,
+    /// Its version, such as `7.0.15`.
+    pub version: String,
+    /// How picklock came to it, such as `private redis-server, found on PATH`.
+    pub origin: String,
+}
+
+/// One invariant of a result.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Invariant {
+    /// Its name.
+    pub name: String,
+    /// Its level.
+    pub level: Level,
+    /// What was found.
+    pub verdict: Outcome,
+    /// Why it is inconclusive or not applicable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// What shows the violation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub witness: Option<Witness>,
+}
+
+/// The figures of a run. Durations are in nanoseconds.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Stats {
+    /// How many clients there were.
+    pub clients: u32,
+    /// From the first event to the last.
+    pub duration_ns: u64,
+    /// What became of the acquisitions.
+    pub acquisitions: Tally,
+    /// Clients that got what they were after, where the workload has such a thing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub winners: Option<u32>,
+    /// Commands that clients sent, by name, as the history has them.
+    pub commands: BTreeMap<String, u64>,
+    /// Commands that the server counted over the same time, where it is ours alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_commands: Option<BTreeMap<String, u64>>,
+    /// Latency of each kind of operation.
+    pub latencies: Vec<LatencyFigures>,
+}
+
+/// How operations ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Tally {
+    /// Begun.
+    pub invoked: u64,
+    /// Ended with yes.
+    pub ok: u64,
+    /// Ended with surely not.
+    pub failed: u64,
+    /// Ended with no answer, or not at all.
+    pub unknown: u64,
+}
+
+/// The latency distribution of one kind of operation, in nanoseconds.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LatencyFigures {
+    /// Which operations, such as `acquire`.
+    pub operation: String,
+    /// How many.
+    pub count: u64,
+    /// The shortest.
+    pub min_ns: u64,
+    /// The median.
+    pub p50_ns: u64,
+    /// Nine in ten are no longer.
+    pub p90_ns: u64,
+    /// Ninety-nine in a hundred are no longer.
+    pub p99_ns: u64,
+    /// The longest.
+    pub max_ns: u64,
+    /// The arithmetic mean.
+    pub mean_ns: f64,
+}
+
+impl RunResult {
+    /// The worst verdict at this level; not applicable where nothing was checked.
+    pub fn level(&self, level: Level) -> Outcome {
+        worst(self.invariants.iter().filter(|found| found.level == level).map(|it| it.verdict))
+    }
+}
+
+impl From<Finding> for Invariant {
+    fn from(finding: Finding) -> Self {
+        let verdict = finding.verdict.outcome();
+        let (reason, witness) = match finding.verdict {
+            Verdict::Held => (None, None),
+            Verdict::Violated(witness) => (None, Some(witness)),
+            Verdict::Inconclusive(reason) | Verdict::NotApplicable(reason) => (Some(reason), None),
+        };
+        Self { name: finding.name.to_owned(), level: finding.level, verdict, reason, witness }
+    }
+}
+
+/// The JSON schema of [`RunResult`].
+pub fn schema() -> serde_json::Value {
+    schemars::schema_for!(RunResult).to_value()
+}

@@ -1,0 +1,150 @@
+//! What a checker says of a history, and how verdicts add up.
+//!
+//! Invariant: `violated` always comes with a witness and `inconclusive` with a reason; nothing
+//! becomes `held` by default. Deliberately absent: exit codes, which the command line decides.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The four levels at which a lock is judged, always reported apart.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Level {
+    /// Ownership: no command of another acquisition touches a hold.
+    Key,
+    /// Mutual exclusion: no two clients definitely believe at once that they hold.
+    Belief,
+    /// The protected resource was not harmed.
+    Effect,
+    /// What should happen in the end does.
+    Progress,
+}
+
+impl Level {
+    /// Every level, from the commands up to what the user sees.
+    pub const ALL: [Self; 4] = [Self::Key, Self::Belief, Self::Effect, Self::Progress];
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Key => "key",
+            Self::Belief => "belief",
+            Self::Effect => "effect",
+            Self::Progress => "progress",
+        }
+    }
+}
+
+/// A verdict without its grounds.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+pub enum Outcome {
+    /// The invariant makes no statement about this lock or run.
+    #[serde(rename = "n/a")]
+    NotApplicable,
+    /// Checked, and nothing was found.
+    #[serde(rename = "held")]
+    Held,
+    /// The run does not say: it was vacuous, cut short, or too uncertain.
+    #[serde(rename = "inconclusive")]
+    Inconclusive,
+    /// Surely broken.
+    #[serde(rename = "violated")]
+    Violated,
+}
+
+impl Outcome {
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::NotApplicable => "n/a",
+            Self::Held => "held",
+            Self::Inconclusive => "inconclusive",
+            Self::Violated => "violated",
+        }
+    }
+}
+
+/// What a checker says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Checked, and nothing was found.
+    Held,
+    /// Surely broken, and this shows it.
+    Violated(Witness),
+    /// The run does not say, for this reason.
+    Inconclusive(String),
+    /// No statement, for this reason.
+    NotApplicable(String),
+}
+
+impl Verdict {
+    /// The verdict without its grounds.
+    pub fn outcome(&self) -> Outcome {
+        match self {
+            Self::Held => Outcome::Held,
+            Self::Violated(_) => Outcome::Violated,
+            Self::Inconclusive(_) => Outcome::Inconclusive,
+            Self::NotApplicable(_) => Outcome::NotApplicable,
+        }
+    }
+}
+
+/// What shows that an invariant was broken: which clients, which values, when.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Witness {
+    /// The violation in one sentence.
+    pub summary: String,
+    /// The clients concerned, from 1, in the order of the summary.
+    pub clients: Vec<u32>,
+    /// The acquisitions concerned, as numbered in the history.
+    pub acquisitions: Vec<u32>,
+    /// What happened, in order of time.
+    pub steps: Vec<WitnessStep>,
+    /// How many violations of this kind there were in all; the witness is the first.
+    pub occurrences: u64,
+}
+
+/// A line of a witness.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WitnessStep {
+    /// When, in nanoseconds since the run began.
+    pub at_ns: u64,
+    /// Who; 0 is the run itself.
+    pub client: u32,
+    /// What happened.
+    pub text: String,
+}
+
+/// One invariant and what was found of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// The invariant's name, such as `mutual-exclusion`.
+    pub name: &'static str,
+    /// Its level.
+    pub level: Level,
+    /// What was found.
+    pub verdict: Verdict,
+}
+
+/// The worst of these: violated before inconclusive before held before n/a.
+pub fn worst(outcomes: impl IntoIterator<Item = Outcome>) -> Outcome {
+    outcomes.into_iter().max().unwrap_or(Outcome::NotApplicable)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn verdicts_add_up_to_the_worst() {
+        use Outcome::{Held, Inconclusive, NotApplicable, Violated};
+        assert_eq!(worst([Held, Violated, Inconclusive]), Violated);
+        assert_eq!(worst([Held, Inconclusive]), Inconclusive);
+        assert_eq!(worst([NotApplicable, Held]), Held);
+        assert_eq!(worst([]), NotApplicable);
+    }
+}
