@@ -237,7 +237,7 @@ fn what(line: &Line<'_>, texts: &mut Texts) -> Option<What> {
 
 fn touch_name(touch: Touch) -> (&'static str, Option<u64>) {
     match touch {
-        Touch::None => ("none", None),
+        Touch::None => ("nothing", None),
         Touch::Create(ttl_ns) => ("create", ttl_ns),
         Touch::Overwrite(ttl_ns) => ("overwrite", ttl_ns),
         Touch::Delete => ("delete", None),
@@ -248,7 +248,7 @@ fn touch_name(touch: Touch) -> (&'static str, Option<u64>) {
 
 fn touch(line: &Line<'_>) -> Option<Touch> {
     Some(match line.touch? {
-        "none" => Touch::None,
+        "nothing" => Touch::None,
         "create" => Touch::Create(line.ttl_ns),
         "overwrite" => Touch::Overwrite(line.ttl_ns),
         "delete" => Touch::Delete,

@@ -1,0 +1,128 @@
+//! Recipes: the ways to lock that picklock puts to the test, sound and flawed.
+//!
+//! Invariant: a recipe is chosen at run time and runs on any environment; it sees no history, no
+//! fault and no other client. A file a recipe; [`list`] is the only place that knows them all.
+//! Deliberately absent: retries of a workload's own, and work done under the lock.
+
+mod article;
+pub mod list;
+mod none;
+mod polling;
+mod shipped;
+mod single;
+mod single_watchdog;
+
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+use picklock::env::{Env, Node};
+use picklock::script::Script;
+use picklock::{Drift, OptionsError, Outcome};
+use serde::{Deserialize, Serialize};
+
+/// The thin boxed layer that lets a recipe be chosen by name.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// A way to lock.
+pub trait Recipe<E: Env>: Send + Sync {
+    /// Acquires the lock on this environment, with the retries and pauses it was built with.
+    ///
+    /// # Errors
+    /// [`NotHeld`] says why, and whether the lock may have been taken all the same.
+    fn acquire(&self, env: E) -> BoxFuture<'_, Result<Box<dyn Held>, NotHeld>>;
+}
+
+/// A lock that its client believes to hold.
+pub trait Held: Send + Sync {
+    /// Whether the client still believes so. A recipe without validity believes until it is told
+    /// otherwise.
+    fn is_valid(&self) -> bool;
+
+    /// Releases the lock.
+    fn release(self: Box<Self>) -> BoxFuture<'static, Release>;
+}
+
+/// Why a lock is not held.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotHeld {
+    /// Whether the server had taken it for this client all the same.
+    pub outcome: Outcome,
+    /// Why.
+    pub why: String,
+}
+
+/// What came of a release.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Release {
+    /// It was answered, in these words.
+    Answered(&'static str),
+    /// No answer says.
+    Unknown(String),
+}
+
+/// Whether a recipe keeps a validity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Validity {
+    /// It knows until when it may rely on the lock, and says so.
+    Tracked,
+    /// It believes until it releases.
+    None,
+}
+
+/// What there is to say of a recipe.
+#[derive(Debug)]
+pub struct About {
+    /// Its name.
+    pub name: &'static str,
+    /// How it locks, in a line.
+    pub how: &'static str,
+    /// Where it comes from.
+    pub from: &'static str,
+    /// What is known to be wrong with it.
+    pub flaw: Option<&'static str>,
+    /// What must be true for it to be safe.
+    pub assumes: &'static [&'static str],
+    /// Whether it keeps a validity.
+    pub validity: Validity,
+    /// Whether it locks at all.
+    pub locks: bool,
+    /// The scripts it runs.
+    pub scripts: fn() -> Vec<&'static Script>,
+}
+
+/// What a recipe is built with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Params {
+    /// The server the lock is kept on.
+    pub node: Node,
+    /// The key it is kept under.
+    pub key: Box<[u8]>,
+    /// How long the key lives, in whole milliseconds.
+    pub ttl: Duration,
+    /// How far clocks may run apart over one TTL, for recipes that keep a validity.
+    pub drift: Drift,
+    /// How often to try after the first attempt.
+    pub retries: u32,
+    /// The pause before each retry.
+    pub pause: Duration,
+    /// The most that is added to a pause, where the recipe draws one.
+    pub jitter: Duration,
+}
+
+/// Why a recipe cannot be built.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BuildError {
+    /// There is none of this name.
+    #[error("no recipe is called {name:?}")]
+    Unknown {
+        /// What was asked for.
+        name: String,
+        /// The name it comes nearest to.
+        nearest: Option<&'static str>,
+    },
+    /// Its options cannot work.
+    #[error(transparent)]
+    Options(#[from] OptionsError),
+}

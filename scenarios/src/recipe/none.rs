@@ -1,0 +1,52 @@
+//! No lock at all: everybody goes ahead.
+//!
+//! Claim: "it is only two commands, what can happen in between?"
+//! Flaw: two clients read the same value before either has written.
+//! Smallest failing schedule: A reads, B reads, A writes, B writes.
+//! Source: the prize pool of the first article, with its lock taken away.
+
+use picklock::env::{Env, Mark, Phase};
+
+use super::{About, BoxFuture, Held, NotHeld, Recipe, Release, Validity};
+
+pub(super) static ABOUT: About = About {
+    name: "none",
+    how: "no lock",
+    from: "beside the articles",
+    flaw: Some("two clients work at once"),
+    assumes: &[],
+    validity: Validity::None,
+    locks: false,
+    scripts: Vec::new,
+};
+
+/// The recipe.
+pub(super) fn recipe() -> NoLock {
+    NoLock
+}
+
+pub(super) struct NoLock;
+
+struct Nothing<E>(E);
+
+impl<E: Env> Recipe<E> for NoLock {
+    fn acquire(&self, env: E) -> BoxFuture<'_, Result<Box<dyn Held>, NotHeld>> {
+        Box::pin(async move {
+            env.mark(Mark::Phase(Phase::AcquireApplied));
+            Ok(Box::new(Nothing(env)) as Box<dyn Held>)
+        })
+    }
+}
+
+impl<E: Env> Held for Nothing<E> {
+    fn is_valid(&self) -> bool {
+        true
+    }
+
+    fn release(self: Box<Self>) -> BoxFuture<'static, Release> {
+        Box::pin(async move {
+            self.0.mark(Mark::Phase(Phase::Released));
+            Release::Answered("nothing to release")
+        })
+    }
+}

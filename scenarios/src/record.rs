@@ -1,0 +1,132 @@
+//! The environment of a client under observation: what it does is written into the history.
+//!
+//! Invariant: a command belongs to the acquisition whose environment sent it, never to the one whose
+//! value it carries; so a lock that confuses owners is seen doing so. A command whose future is
+//! dropped ends as *info*. Deliberately absent: any influence on what is recorded.
+
+mod conn;
+mod understand;
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use picklock::command::Command;
+use picklock::env::{CallError, Env, Mark, Node};
+use picklock::script::Script;
+use picklock::time::{Instant, WallTime};
+
+use crate::history::{Intent, Journal, Texts, What};
+
+pub use conn::RecordedConn;
+
+/// An environment of a run: besides its own clocks it knows the one clock all events are stamped by.
+pub trait Observed: Env {
+    /// Nanoseconds since the run began.
+    fn run_ns(&self) -> u64;
+
+    /// The time of the run at which this node's clock shows `at`, in nanoseconds.
+    fn run_ns_at(&self, at: Instant) -> u64;
+}
+
+/// The scripts whose answers picklock can read.
+pub type Scripts = Arc<[&'static Script]>;
+
+/// One client's environment, under observation.
+#[derive(Clone)]
+pub struct Recorded<W: Observed> {
+    world: W,
+    journal: Journal,
+    scripts: Scripts,
+    client: u32,
+    acquisition: u32,
+}
+
+impl<W: Observed> Recorded<W> {
+    /// Observes this client of the run, from 1; 0 is the run itself.
+    pub fn new(world: W, journal: Journal, scripts: Scripts, client: u32) -> Self {
+        Self { world, journal, scripts, client, acquisition: 0 }
+    }
+
+    /// The same client, beginning a new acquisition: what is done through this handle belongs to it.
+    pub fn begin_acquisition(&self) -> Self {
+        Self { acquisition: self.journal.next_acquisition(), ..self.clone() }
+    }
+
+    /// Which client this is.
+    pub fn client(&self) -> u32 {
+        self.client
+    }
+
+    /// Begins an operation and returns its number.
+    pub fn invoke(&self, what: What) -> u32 {
+        self.invoke_with(|_| what)
+    }
+
+    /// Ends an operation.
+    pub fn end(&self, op: u32, what: What) {
+        self.end_with(op, |_| what);
+    }
+
+    /// Ends an operation with an event that names texts.
+    pub fn end_with(&self, op: u32, what: impl FnOnce(&mut Texts) -> What) {
+        self.journal.write(|| self.world.run_ns(), self.client, self.acquisition, op, what);
+    }
+
+    /// Writes a note.
+    pub fn note(&self, what: What) {
+        self.end(0, what);
+    }
+
+    fn invoke_with(&self, what: impl FnOnce(&mut Texts) -> What) -> u32 {
+        self.journal.invoke(|| self.world.run_ns(), self.client, self.acquisition, what)
+    }
+
+    fn begin_command(&self, node: Node, command: &Command) -> (u32, Intent) {
+        let (key, intent) = understand::intent(command, &self.scripts);
+        let op = self.invoke_with(|texts| {
+            let name = understand::name(command, texts);
+            let key = texts.intern(&String::from_utf8_lossy(key));
+            What::Command { node: node.0, name, key, intent }
+        });
+        (op, intent)
+    }
+}
+
+impl<W: Observed> Env for Recorded<W> {
+    type Conn = RecordedConn<W>;
+
+    fn now(&self) -> Instant {
+        self.world.now()
+    }
+
+    fn wall(&self) -> WallTime {
+        self.world.wall()
+    }
+
+    fn sleep(&self, span: Duration) -> impl Future<Output = ()> + Send {
+        self.world.sleep(span)
+    }
+
+    fn random(&self) -> u64 {
+        self.world.random()
+    }
+
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.world.spawn(task);
+    }
+
+    async fn connect(&self, node: Node) -> Result<RecordedConn<W>, CallError> {
+        let conn = self.world.connect(node).await?;
+        Ok(RecordedConn::new(self.clone(), node, conn))
+    }
+
+    fn mark(&self, mark: Mark) {
+        match mark {
+            Mark::Phase(phase) => self.note(What::Phase(phase)),
+            Mark::ValidUntil(until) => self.note(What::ValidUntil(self.world.run_ns_at(until))),
+            Mark::Lost => self.note(What::Lost),
+        }
+        self.world.mark(mark);
+    }
+}

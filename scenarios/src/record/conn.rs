@@ -1,0 +1,69 @@
+//! A connection under observation: every command with its outcome.
+//!
+//! Invariant: each command sent has exactly one end in the history, also when nobody waits for it
+//! any more.
+
+use picklock::command::Command;
+use picklock::env::{CallError, Conn, Env, Node};
+use picklock::reply::Reply;
+
+use super::{Observed, Recorded, understand};
+use crate::history::{Intent, What};
+
+/// A connection of a client under observation.
+#[derive(Clone)]
+pub struct RecordedConn<W: Observed> {
+    env: Recorded<W>,
+    node: Node,
+    conn: <W as Env>::Conn,
+}
+
+impl<W: Observed> RecordedConn<W> {
+    pub(super) fn new(env: Recorded<W>, node: Node, conn: <W as Env>::Conn) -> Self {
+        Self { env, node, conn }
+    }
+}
+
+impl<W: Observed> Conn for RecordedConn<W> {
+    async fn call(&self, command: Command) -> Result<Reply, CallError> {
+        let (op, intent) = self.env.begin_command(self.node, &command);
+        let flight = Flight { env: &self.env, op, intent, landed: false };
+        let answer = self.conn.call(command).await;
+        flight.land(&answer);
+        answer
+    }
+}
+
+/// A command on its way. Dropped before it has landed, its outcome is unknown.
+struct Flight<'a, W: Observed> {
+    env: &'a Recorded<W>,
+    op: u32,
+    intent: Intent,
+    landed: bool,
+}
+
+impl<W: Observed> Flight<'_, W> {
+    fn land(mut self, answer: &Result<Reply, CallError>) {
+        self.landed = true;
+        let intent = self.intent;
+        self.env.end_with(self.op, |texts| match answer {
+            Ok(reply) => What::Answered {
+                touch: understand::touch(intent, reply),
+                answer: understand::answer(reply, texts),
+            },
+            Err(error @ CallError::Indeterminate(_)) => {
+                What::Unanswered(texts.intern(&error.to_string()))
+            }
+            Err(CallError::Refused(error)) => What::Refused(texts.intern(&error.to_string())),
+            Err(error @ CallError::NotSent(_)) => What::Refused(texts.intern(&error.to_string())),
+        });
+    }
+}
+
+impl<W: Observed> Drop for Flight<'_, W> {
+    fn drop(&mut self) {
+        if !self.landed {
+            self.env.end_with(self.op, |texts| What::Unanswered(texts.intern("abandoned")));
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! What a command would do to its key, and what its answer says it did.
+//!
+//! Invariant: where picklock does not know a command, it says *unknown*, which makes a checker
+//! careful; it never guesses *nothing*. Deliberately absent: the values of keys, which say nothing
+//! about who owns them.
+
+use picklock::command::Command;
+use picklock::reply::Reply;
+use picklock::script::{Meaning, Script};
+
+use crate::history::{Answer, Intent, Text, Texts, Touch};
+
+const NS_PER_MS: u64 = 1_000_000;
+const NS_PER_S: u64 = 1_000_000_000;
+/// Longer strings are cut: the history tells who did what, it is no backup.
+const TEXT_BYTES: usize = 64;
+
+/// Commands that leave the life of a key alone.
+const HARMLESS: [&str; 22] = [
+    "GET", "EXISTS", "TTL", "PTTL", "INCR", "DECR", "INCRBY", "DECRBY", "PING", "ECHO", "TIME",
+    "INFO", "WAIT", "PUBLISH", "WATCH", "UNWATCH", "MULTI", "SCRIPT", "ROLE", "CONFIG", "CLIENT",
+    "HELLO",
+];
+
+/// The command's name in capitals, as Redis counts commands.
+pub(super) fn name(command: &Command, texts: &mut Texts) -> Text {
+    let name = command.name();
+    let known = std::str::from_utf8(name).ok().filter(|name| !has_lower(name));
+    match known {
+        Some(name) => texts.intern(name),
+        None => texts.intern(&String::from_utf8_lossy(name).to_ascii_uppercase()),
+    }
+}
+
+fn has_lower(name: &str) -> bool {
+    name.bytes().any(|byte| byte.is_ascii_lowercase())
+}
+
+/// The first key of a command, and what the command would do to it.
+pub(super) fn intent<'a>(command: &'a Command, scripts: &[&'static Script]) -> (&'a [u8], Intent) {
+    let key = command.get(1).unwrap_or_default();
+    let certain = |touch| Intent { touch, compares: false };
+    let intent = match () {
+        () if is(command, "SET") => set(command),
+        () if is(command, "SETNX") => certain(Touch::Create(None)),
+        () if is(command, "GETSET") => certain(Touch::Overwrite(None)),
+        () if is(command, "DEL") || is(command, "UNLINK") => certain(Touch::Delete),
+        () if is(command, "PEXPIRE") => certain(expiry(command, 2, NS_PER_MS)),
+        () if is(command, "EXPIRE") => certain(expiry(command, 2, NS_PER_S)),
+        () if is(command, "EVALSHA") || is(command, "EVAL") => {
+            return (command.get(3).unwrap_or_default(), script(command, scripts));
+        }
+        () if HARMLESS.iter().any(|name| is(command, name)) => certain(Touch::None),
+        () => certain(Touch::Unknown),
+    };
+    (key, intent)
+}
+
+fn is(command: &Command, name: &str) -> bool {
+    command.name().eq_ignore_ascii_case(name.as_bytes())
+}
+
+fn number(command: &Command, place: usize) -> Option<u64> {
+    std::str::from_utf8(command.get(place)?).ok()?.parse().ok()
+}
+
+fn expiry(command: &Command, place: usize, unit_ns: u64) -> Touch {
+    match number(command, place) {
+        Some(span) => Touch::Extend(span.saturating_mul(unit_ns)),
+        None => Touch::Unknown,
+    }
+}
+
+/// SET with its options; one that keeps or computes the expiry otherwise is beyond us.
+fn set(command: &Command) -> Intent {
+    let (mut creates, mut compares, mut ttl_ns) = (false, false, None);
+    let mut place = 3;
+    while let Some(option) = command.get(place) {
+        let says = |name: &str| option.eq_ignore_ascii_case(name.as_bytes());
+        let unit_ns = if says("PX") { Some(NS_PER_MS) } else { says("EX").then_some(NS_PER_S) };
+        if let (Some(unit_ns), Some(span)) = (unit_ns, number(command, place + 1)) {
+            ttl_ns = Some(span.saturating_mul(unit_ns));
+            place += 1;
+        } else if says("NX") {
+            creates = true;
+        } else if says("IFEQ") {
+            compares = true;
+            place += 1;
+        } else if !says("XX") {
+            return Intent { touch: Touch::Unknown, compares: false };
+        }
+        place += 1;
+    }
+    let touch = if creates { Touch::Create(ttl_ns) } else { Touch::Overwrite(ttl_ns) };
+    Intent { touch, compares }
+}
+
+fn script(command: &Command, scripts: &[&'static Script]) -> Intent {
+    let body = command.get(1).unwrap_or_default();
+    let known = scripts.iter().find(|script| {
+        if is(command, "EVALSHA") {
+            body.eq_ignore_ascii_case(script.sha1().as_bytes())
+        } else {
+            body == script.text().as_bytes()
+        }
+    });
+    let touch = match known.map(|script| script.meaning()) {
+        Some(Meaning::Deletes) => Touch::Delete,
+        Some(Meaning::Extends) => expiry(command, command.len() - 1, NS_PER_MS),
+        None => Touch::Unknown,
+    };
+    Intent { touch, compares: known.is_some() }
+}
+
+/// What the command did, to judge by its answer.
+pub(super) fn touch(intent: Intent, reply: &Reply) -> Touch {
+    let done = match intent.touch {
+        Touch::None | Touch::Unknown => return intent.touch,
+        // SET says OK where it wrote and nothing where it did not; SETNX says 1 or 0.
+        Touch::Create(_) => matches!(reply, Reply::Ok | Reply::Int(1)),
+        // GETSET answers the old value, which may be none.
+        Touch::Overwrite(_) if intent.compares => *reply == Reply::Ok,
+        Touch::Overwrite(_) => true,
+        Touch::Delete => matches!(reply, Reply::Int(1..)),
+        Touch::Extend(_) => *reply == Reply::Int(1),
+    };
+    if done { intent.touch } else { Touch::None }
+}
+
+/// An answer as it is written down.
+pub(super) fn answer(reply: &Reply, texts: &mut Texts) -> Answer {
+    match reply {
+        Reply::Nil => Answer::Nil,
+        Reply::Ok => Answer::Ok,
+        Reply::Int(value) => Answer::Int(*value),
+        Reply::Status(text) => Answer::Text(texts.intern(cut(text))),
+        Reply::Bulk(bytes) => Answer::Text(texts.intern(cut(&String::from_utf8_lossy(bytes)))),
+        Reply::Array(_) => Answer::List,
+    }
+}
+
+fn cut(text: &str) -> &str {
+    let mut end = text.len().min(TEXT_BYTES);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}
+
+#[cfg(test)]
+mod tests {
+    use picklock::scripts::{COMPARE_AND_DELETE, COMPARE_AND_EXTEND};
+
+    use super::*;
+
+    fn command(line: &str) -> Command {
+        let (name, args) = line.split_once(' ').unwrap_or((line, ""));
+        args.split(' ').fold(Command::new(name), |command, arg| command.arg(arg))
+    }
+
+    fn reads(line: &str) -> Intent {
+        let command = command(line);
+        let (key, intent) = intent(&command, &[&COMPARE_AND_DELETE, &COMPARE_AND_EXTEND]);
+        assert_eq!(key, b"k", "{line}");
+        intent
+    }
+
+    #[test]
+    fn commands_are_read_by_what_they_do_to_their_key() {
+        let plain = |touch| Intent { touch, compares: false };
+        let ms = |span: u64| Some(span * NS_PER_MS);
+        assert_eq!(reads("SET k v NX PX 30"), plain(Touch::Create(ms(30))));
+        assert_eq!(reads("set k v ex 3 nx"), plain(Touch::Create(ms(3000))));
+        assert_eq!(reads("SET k v NX"), plain(Touch::Create(None)));
+        assert_eq!(reads("SET k v EX 1"), plain(Touch::Overwrite(ms(1000))));
+        assert_eq!(reads("SET k v XX PX 5"), plain(Touch::Overwrite(ms(5))));
+        assert_eq!(reads("SET k v KEEPTTL"), plain(Touch::Unknown));
+        assert_eq!(reads("SET k v PX soon"), plain(Touch::Unknown));
+        assert_eq!(reads("SETNX k v"), plain(Touch::Create(None)));
+        assert_eq!(reads("GETSET k v"), plain(Touch::Overwrite(None)));
+        assert_eq!(reads("unlink k"), plain(Touch::Delete));
+        assert_eq!(reads("PEXPIRE k 7"), plain(Touch::Extend(7 * NS_PER_MS)));
+        assert_eq!(reads("EXPIRE k 7"), plain(Touch::Extend(7 * NS_PER_S)));
+        assert_eq!(reads("DECR k"), plain(Touch::None));
+        assert_eq!(reads("RENAME k l"), plain(Touch::Unknown));
+    }
+
+    #[test]
+    fn known_scripts_are_read_by_digest_and_by_text_and_unknown_ones_are_not_guessed() {
+        let deletes = Intent { touch: Touch::Delete, compares: true };
+        let extends = Intent { touch: Touch::Extend(9 * NS_PER_MS), compares: true };
+        assert_eq!(reads(&format!("EVALSHA {} 1 k t", COMPARE_AND_DELETE.sha1())), deletes);
+        assert_eq!(reads(&format!("EVALSHA {} 1 k t 9", COMPARE_AND_EXTEND.sha1())), extends);
+        let by_text = Command::new("EVAL").arg(COMPARE_AND_DELETE.text()).int(1).arg("k").arg("t");
+        assert_eq!(intent(&by_text, &[&COMPARE_AND_DELETE]).1, deletes);
+        assert_eq!(intent(&by_text, &[]).1, Intent { touch: Touch::Unknown, compares: false });
+    }
+
+    #[test]
+    fn an_answer_says_whether_it_was_done() {
+        let create = Intent { touch: Touch::Create(None), compares: false };
+        assert_eq!(touch(create, &Reply::Ok), create.touch);
+        assert_eq!(touch(create, &Reply::Int(1)), create.touch);
+        assert_eq!(touch(create, &Reply::Nil), Touch::None);
+        assert_eq!(touch(create, &Reply::Int(0)), Touch::None);
+        let delete = Intent { touch: Touch::Delete, compares: true };
+        assert_eq!(touch(delete, &Reply::Int(1)), Touch::Delete);
+        assert_eq!(touch(delete, &Reply::Int(0)), Touch::None);
+        assert_eq!(touch(delete, &Reply::Int(-1)), Touch::None);
+        let overwrite = Intent { touch: Touch::Overwrite(None), compares: false };
+        assert_eq!(touch(overwrite, &Reply::Nil), overwrite.touch);
+    }
+
+    #[test]
+    fn long_answers_are_cut_between_characters() {
+        let mut texts = Texts::default();
+        let long = "é".repeat(TEXT_BYTES);
+        let Answer::Text(text) = answer(&Reply::bulk(long.as_bytes()), &mut texts) else {
+            panic!("a string is written as text");
+        };
+        assert_eq!(texts.get(text).chars().count(), TEXT_BYTES / 2);
+    }
+}

@@ -1,0 +1,154 @@
+//! A scenario: topology, recipe, workload, network and expectations, as data.
+//!
+//! Invariant: a [`Scenario`] that exists can be run: everything in it has been checked, after every
+//! override. Deliberately absent: which world it is run in.
+
+mod error;
+mod parse;
+
+use serde::{Deserialize, Serialize};
+
+use crate::recipe::{self, About};
+use crate::span::Span;
+use crate::verdict::Outcome;
+
+pub use error::ScenarioError;
+pub use parse::Overrides;
+
+/// A scenario, checked.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario {
+    /// Its name: the stem of its file.
+    #[serde(default)]
+    pub name: String,
+    /// The story in a line.
+    pub title: String,
+    /// The story.
+    pub story: String,
+    /// Where the story comes from.
+    pub source: String,
+    /// Which of the articles' properties it puts to the test.
+    #[serde(default)]
+    pub properties: Vec<String>,
+    /// How many clients contend.
+    pub clients: u32,
+    /// The lock under test.
+    pub lock: LockPart,
+    /// What clients do under the lock.
+    pub workload: WorkloadPart,
+    /// The network between clients and servers.
+    #[serde(default)]
+    pub network: NetworkPart,
+    /// What a run is expected to show.
+    #[serde(default)]
+    pub expect: Vec<Expectation>,
+}
+
+/// The lock under test.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LockPart {
+    /// The recipe's name.
+    pub recipe: String,
+    /// How long the key lives.
+    pub ttl: Span,
+    /// How often a client tries after its first attempt.
+    pub retries: u32,
+    /// The pause before each retry.
+    pub pause: Span,
+    /// The most that is added to a pause at random, by recipes that do so.
+    #[serde(default)]
+    pub jitter: Span,
+}
+
+/// What clients do under the lock.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WorkloadPart {
+    /// Each takes one prize off a pool.
+    BonusPool(BonusPoolPart),
+}
+
+/// The prize pool.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BonusPoolPart {
+    /// How many prizes there are.
+    pub prizes: u32,
+    /// How long a client works between reading the pool and taking a prize.
+    pub hold: Span,
+}
+
+/// The network between clients and servers.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NetworkPart {
+    /// One-way latency, drawn for every message.
+    #[serde(default)]
+    pub latency: LatencyPart,
+}
+
+/// A latency, uniform between two bounds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LatencyPart {
+    /// The shortest.
+    pub min: Span,
+    /// The longest.
+    pub max: Span,
+}
+
+/// What a run is expected to show for some locks.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Expectation {
+    /// The recipes it is about; `*` for all.
+    pub locks: Vec<String>,
+    /// At the level of commands.
+    pub key: Outcome,
+    /// At the level of beliefs.
+    pub belief: Outcome,
+    /// At the level of the protected resource.
+    pub effect: Outcome,
+    /// In the end.
+    pub progress: Outcome,
+    /// Why.
+    pub why: String,
+}
+
+impl Scenario {
+    /// What there is to say of its recipe.
+    pub fn about_lock(&self) -> &'static About {
+        recipe::list::about(&self.lock.recipe).expect("a scenario's recipe has been checked")
+    }
+
+    /// What a run with this recipe is expected to show; the last entry that names it decides.
+    pub fn expectation(&self, lock: &str) -> Option<&Expectation> {
+        let named = |it: &&Expectation| it.locks.iter().any(|name| name == lock || name == "*");
+        self.expect.iter().rev().find(named)
+    }
+
+    /// How long a client works under the lock.
+    pub fn hold(&self) -> Span {
+        match &self.workload {
+            WorkloadPart::BonusPool(pool) => pool.hold,
+        }
+    }
+
+    /// What deserves a reader's attention before any run.
+    pub fn remarks(&self) -> Vec<String> {
+        let (ttl, hold) = (self.lock.ttl, self.hold());
+        let mut remarks = Vec::new();
+        if self.about_lock().locks && ttl < hold {
+            remarks.push(format!(
+                "the TTL of {ttl} is shorter than the work of {hold} under the lock: a hold that is \
+                 not renewed ends before its work does"
+            ));
+        }
+        remarks
+    }
+}
+
+#[cfg(test)]
+mod tests;

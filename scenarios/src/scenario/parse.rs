@@ -1,0 +1,186 @@
+//! From TOML and overrides to a checked scenario.
+//!
+//! Invariant: command line before file; whatever is said last is checked, and an error names the
+//! place it came from: the line of the file, or the option.
+
+use std::ops::Range;
+
+use toml::de::{DeTable, DeValue};
+use toml::{Table, Value};
+
+use super::{Scenario, ScenarioError, WorkloadPart};
+use crate::nearest::nearest;
+use crate::recipe::{self, BuildError};
+use crate::span::Span;
+
+/// More clients than this are a slip of the finger, or need more than one machine.
+const CLIENTS_MOST: u32 = 100_000;
+
+/// What is said beside the file.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Overrides {
+    /// The recipe.
+    pub lock: Option<String>,
+    /// How many clients.
+    pub clients: Option<u32>,
+    /// The TTL.
+    pub ttl: Option<Span>,
+    /// The work under the lock.
+    pub hold: Option<Span>,
+    /// Any key of the file, dotted, and its value as TOML; a bare word counts as a string.
+    pub set: Vec<(String, String)>,
+}
+
+impl Scenario {
+    /// The scenario in this text.
+    ///
+    /// # Errors
+    /// [`ScenarioError`], with the place in the file where it stands there.
+    pub fn parse(
+        name: &str,
+        file: &str,
+        text: &str,
+        overrides: &Overrides,
+    ) -> Result<Self, ScenarioError> {
+        let mut scenario: Self =
+            toml::from_str(text).map_err(|error| of_toml(&error).at(file, text, error.span()))?;
+        if scenario.name.is_empty() {
+            name.clone_into(&mut scenario.name);
+        }
+        let mut touched = Vec::new();
+        for (path, value) in &overrides.set {
+            scenario = scenario.with(path, value)?;
+            touched.push(path.as_str());
+        }
+        if let Some(lock) = &overrides.lock {
+            scenario.lock.recipe.clone_from(lock);
+            touched.push("lock.recipe");
+        }
+        if let Some(clients) = overrides.clients {
+            scenario.clients = clients;
+            touched.push("clients");
+        }
+        if let Some(ttl) = overrides.ttl {
+            scenario.lock.ttl = ttl;
+            touched.push("lock.ttl");
+        }
+        if let Some(hold) = overrides.hold {
+            match &mut scenario.workload {
+                WorkloadPart::BonusPool(pool) => pool.hold = hold,
+            }
+        }
+        match scenario.check() {
+            Ok(()) => Ok(scenario),
+            Err((path, error)) if touched.contains(&path) => Err(error),
+            Err((path, error)) => Err(error.at(file, text, place(text, path))),
+        }
+    }
+
+    /// The scenario with one value changed.
+    fn with(&self, path: &str, value: &str) -> Result<Self, ScenarioError> {
+        let failed = |why: String| ScenarioError::new(format!("--set {path}={value}: {why}"));
+        let mut table = Table::try_from(self).map_err(|error| failed(error.to_string()))?;
+        let parsed = format!("value = {value}").parse::<Table>().ok();
+        let parsed = parsed.and_then(|mut table| table.remove("value"));
+        let value = parsed.unwrap_or_else(|| Value::String(value.to_owned()));
+        let mut keys = path.split('.');
+        let last = keys.next_back().unwrap_or_default();
+        let mut part = &mut table;
+        for key in keys {
+            let names: Vec<String> = part.keys().cloned().collect();
+            part = part.get_mut(key).and_then(Value::as_table_mut).ok_or_else(|| {
+                failed(format!("there is no table `{key}` in a scenario"))
+                    .help(did_you_mean(key, names.iter().map(String::as_str)))
+            })?;
+        }
+        part.insert(last.to_owned(), value);
+        table.try_into().map_err(|error: toml::de::Error| {
+            let error = of_toml(&error);
+            let help = error.advice().map(str::to_owned);
+            failed(error.to_string()).help(help)
+        })
+    }
+
+    /// What cannot be run, and by which key.
+    fn check(&self) -> Result<(), (&'static str, ScenarioError)> {
+        let wrong = |path, why: String| Err((path, ScenarioError::new(why)));
+        if self.clients == 0 {
+            return wrong("clients", "clients is 0: a scenario needs at least one client".into());
+        }
+        if self.clients > CLIENTS_MOST {
+            let why = format!("clients is {}: {CLIENTS_MOST} is the most", self.clients);
+            return wrong("clients", why);
+        }
+        if let Err(error) = recipe::list::about(&self.lock.recipe) {
+            return Err(("lock.recipe", unknown_recipe(&error)));
+        }
+        let ttl = self.lock.ttl;
+        if ttl.0.is_zero() {
+            let why =
+                "the TTL is 0: a lock that expires at once protects nothing; 1ms is the least";
+            return wrong("lock.ttl", why.to_owned());
+        }
+        if ttl.0.subsec_nanos() % 1_000_000 != 0 {
+            return wrong("lock.ttl", format!("the TTL is {ttl}: Redis counts whole milliseconds"));
+        }
+        let latency = self.network.latency;
+        if latency.min > latency.max {
+            let (min, max) = (latency.min, latency.max);
+            let why = format!("the shortest latency ({min}) is longer than the longest ({max})");
+            return wrong("network.latency", why);
+        }
+        match &self.workload {
+            WorkloadPart::BonusPool(pool) if pool.prizes == 0 => {
+                let why = "prizes is 0: there is nothing to fight over".to_owned();
+                wrong("workload.bonus_pool.prizes", why)
+            }
+            WorkloadPart::BonusPool(_) => Ok(()),
+        }
+    }
+}
+
+fn unknown_recipe(error: &BuildError) -> ScenarioError {
+    let help = match error {
+        BuildError::Unknown { nearest: Some(nearest), .. } => format!("did you mean `{nearest}`?"),
+        _ => {
+            let names: Vec<&str> = recipe::list::ALL.iter().map(|about| about.name).collect();
+            format!("the recipes are: {}", names.join(", "))
+        }
+    };
+    ScenarioError::new(error.to_string()).help(Some(help))
+}
+
+/// An error of the parser, with the nearest of the names it expected.
+fn of_toml(error: &toml::de::Error) -> ScenarioError {
+    let message = error.message();
+    let mut quoted = message.split('`').skip(1).step_by(2);
+    let unknown = message.starts_with("unknown field") || message.starts_with("unknown variant");
+    let help = match (unknown, quoted.next()) {
+        (true, Some(given)) => {
+            let expected: Vec<&str> = quoted.collect();
+            did_you_mean(given, expected.iter().copied())
+        }
+        _ => None,
+    };
+    ScenarioError::new(message.trim_end()).help(help)
+}
+
+fn did_you_mean<'a>(given: &str, names: impl IntoIterator<Item = &'a str>) -> Option<String> {
+    nearest(given, names).map(|name| format!("did you mean `{name}`?"))
+}
+
+/// Where the value of this dotted key stands.
+fn place(text: &str, path: &str) -> Option<Range<usize>> {
+    let root = DeTable::parse(text).ok()?;
+    let mut table = root.get_ref();
+    let mut keys = path.split('.').peekable();
+    while let Some(key) = keys.next() {
+        let (_, value) = table.iter().find(|(name, _)| name.get_ref() == key)?;
+        match (keys.peek(), value.get_ref()) {
+            (None, _) => return Some(value.span()),
+            (Some(_), DeValue::Table(inner)) => table = inner,
+            _ => return None,
+        }
+    }
+    None
+}

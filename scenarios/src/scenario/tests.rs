@@ -1,0 +1,115 @@
+//! Scenario files and overrides, right and wrong.
+
+use std::time::Duration;
+
+use super::*;
+use crate::catalog;
+
+fn pool() -> &'static str {
+    catalog::text("bonus-pool").unwrap()
+}
+
+fn parse(text: &str, overrides: &Overrides) -> Result<Scenario, ScenarioError> {
+    Scenario::parse("test", "test.toml", text, overrides)
+}
+
+/// The error of the pool's file with one text replaced, and the text that its span begins at.
+fn refusal(from: &str, to: &str) -> (String, Option<String>, String) {
+    let text = pool().replacen(from, to, 1);
+    assert_ne!(text, pool(), "nothing was replaced");
+    let error = parse(&text, &Overrides::default()).unwrap_err();
+    let at = error.offset().map_or("", |offset| &text[offset..]);
+    (error.to_string(), error.advice().map(str::to_owned), at.to_owned())
+}
+
+#[test]
+fn the_file_says_what_is_run() {
+    let scenario = parse(pool(), &Overrides::default()).unwrap();
+    assert_eq!((scenario.name.as_str(), scenario.clients), ("test", 100));
+    assert_eq!(scenario.lock.ttl.0, Duration::from_secs(1));
+    assert!(scenario.remarks().is_empty());
+    assert_eq!(scenario.expectation("single").unwrap().effect, Outcome::Held);
+    assert_eq!(scenario.expectation("none").unwrap().effect, Outcome::Violated);
+}
+
+#[test]
+fn a_misspelt_key_is_shown_with_the_nearest_name() {
+    let (message, help, at) = refusal("retries = 5", "retrys = 5");
+    assert!(message.contains("retrys"), "{message}");
+    assert_eq!(help.as_deref(), Some("did you mean `retries`?"));
+    assert!(at.starts_with("retrys"), "{at}");
+    let (message, help, at) = refusal("[workload.bonus_pool]", "[workload.bonus_pol]");
+    assert!(message.contains("bonus_pol"), "{message}");
+    assert_eq!(help.as_deref(), Some("did you mean `bonus_pool`?"));
+    assert!(at.starts_with("bonus_pol"), "{at}");
+}
+
+#[test]
+fn a_misspelt_recipe_is_shown_with_the_nearest_name() {
+    let (message, help, at) = refusal("recipe = \"single\"", "recipe = \"singel\"");
+    assert!(message.contains("\"singel\""), "{message}");
+    assert_eq!(help.as_deref(), Some("did you mean `single`?"));
+    assert!(at.starts_with("\"singel\""), "{at}");
+}
+
+#[test]
+fn values_that_cannot_be_run_are_shown_in_their_place() {
+    for (from, to, says, place) in [
+        ("clients = 100", "clients = 0", "at least one client", "0"),
+        ("clients = 100", "clients = 100001", "the most", "100001"),
+        ("clients = 100", "clients = -1", "u32", "-1"),
+        ("ttl = \"1s\"", "ttl = \"0s\"", "protects nothing", "\"0s\""),
+        ("ttl = \"1s\"", "ttl = \"-1s\"", "negative", "\"-1s\""),
+        ("ttl = \"1s\"", "ttl = \"99999999999999999999s\"", "too long", "\"9999"),
+        ("ttl = \"1s\"", "ttl = \"1500us\"", "whole milliseconds", "\"1500us\""),
+        ("ttl = \"1s\"", "ttl = 1000", "duration", "1000"),
+        ("min = \"200us\"", "min = \"3ms\"", "longer than the longest", "{ min"),
+        ("prizes = 10", "prizes = 0", "nothing to fight over", "0"),
+        ("title = ", "title ", "", "\"A hundred"),
+    ] {
+        let (message, _, at) = refusal(from, to);
+        assert!(message.contains(says), "{to}: {message}");
+        assert!(at.starts_with(place), "{to}: the span begins at {at:.20}");
+    }
+}
+
+#[test]
+fn overrides_are_checked_like_the_file_and_blamed_on_the_command_line() {
+    let zero = Overrides { clients: Some(0), ..Overrides::default() };
+    let error = parse(pool(), &zero).unwrap_err();
+    assert_eq!(error.offset(), None, "the file is not to blame");
+    let lock = Overrides { lock: Some("polling".to_owned()), ..Overrides::default() };
+    assert_eq!(parse(pool(), &lock).unwrap().lock.recipe, "polling");
+    let unknown = Overrides { lock: Some("paxos".to_owned()), ..Overrides::default() };
+    assert!(parse(pool(), &unknown).unwrap_err().advice().unwrap().contains("single-watchdog"));
+}
+
+#[test]
+fn any_key_can_be_set() {
+    let set = |path: &str, value: &str| {
+        let set = vec![(path.to_owned(), value.to_owned())];
+        parse(pool(), &Overrides { set, ..Overrides::default() })
+    };
+    let scenario = set("workload.bonus_pool.prizes", "3").unwrap();
+    assert_eq!(scenario.workload, {
+        let hold = Span(Duration::from_millis(2));
+        WorkloadPart::BonusPool(BonusPoolPart { prizes: 3, hold })
+    });
+    assert_eq!(set("lock.ttl", "250ms").unwrap().lock.ttl.0, Duration::from_millis(250));
+    assert_eq!(set("lock.ttl", "\"250ms\"").unwrap().lock.ttl.0, Duration::from_millis(250));
+    let error = set("lock.tll", "1s").unwrap_err();
+    assert!(error.to_string().starts_with("--set lock.tll=1s: "), "{error}");
+    assert_eq!(error.advice(), Some("did you mean `ttl`?"));
+    assert_eq!(set("lok.ttl", "1s").unwrap_err().advice(), Some("did you mean `lock`?"));
+    assert!(set("lock.ttl", "0s").unwrap_err().offset().is_none());
+}
+
+#[test]
+fn work_longer_than_the_ttl_is_remarked_on() {
+    let hold = Some(Span(Duration::from_millis(1001)));
+    let scenario = parse(pool(), &Overrides { hold, ..Overrides::default() }).unwrap();
+    assert_eq!(scenario.remarks().len(), 1);
+    let hold = Some(Span(Duration::from_secs(1)));
+    let scenario = parse(pool(), &Overrides { hold, ..Overrides::default() }).unwrap();
+    assert!(scenario.remarks().is_empty(), "both sides of the boundary");
+}

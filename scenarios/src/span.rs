@@ -1,0 +1,111 @@
+//! Durations as people write them: `500ms`, `2s`, `1m 30s`.
+//!
+//! Invariant: what is printed reads back as the same duration.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::de::{Deserializer, Error as _, Visitor};
+use serde::{Deserialize, Serialize, Serializer};
+
+/// The longest duration that is taken: a year.
+const MOST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
+/// A duration in a scenario file or on the command line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Span(pub Duration);
+
+/// Why a text is no duration.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SpanError {
+    /// It begins with a minus sign.
+    #[error("a duration cannot be negative")]
+    Negative,
+    /// It is a bare number.
+    #[error("the unit is missing: write it as in `500ms` or `2s`")]
+    Unit,
+    /// It is beyond all use.
+    #[error("too long: a year is the most")]
+    TooLong,
+    /// It is something else.
+    #[error("not a duration: write it as in `500ms` or `2s`")]
+    Other,
+}
+
+impl FromStr for Span {
+    type Err = SpanError;
+
+    fn from_str(text: &str) -> Result<Self, SpanError> {
+        let text = text.trim();
+        if text.starts_with('-') {
+            return Err(SpanError::Negative);
+        }
+        if text == "0" {
+            return Ok(Self(Duration::ZERO));
+        }
+        if !text.is_empty() && text.chars().all(|c| c.is_ascii_digit() || c == '.') {
+            return Err(SpanError::Unit);
+        }
+        match humantime::parse_duration(text) {
+            Ok(span) if span > MOST => Err(SpanError::TooLong),
+            Ok(span) => Ok(Self(span)),
+            Err(humantime::DurationError::NumberOverflow) => Err(SpanError::TooLong),
+            Err(_) => Err(SpanError::Other),
+        }
+    }
+}
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        humantime::format_duration(self.0).fmt(f)
+    }
+}
+
+impl Serialize for Span {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Span {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct AsText;
+        impl Visitor<'_> for AsText {
+            type Value = Span;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a duration such as \"500ms\"")
+            }
+            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Span, E> {
+                text.parse().map_err(|error| E::custom(format!("{text:?}: {error}")))
+            }
+        }
+        deserializer.deserialize_str(AsText).map_err(D::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_read_and_printed_alike() {
+        for (text, ms) in [("500ms", 500), ("2s", 2000), ("1m 30s", 90_000), ("0", 0), ("0s", 0)] {
+            let span: Span = text.parse().unwrap();
+            assert_eq!(span.0, Duration::from_millis(ms));
+            assert_eq!(span.to_string().parse(), Ok(span));
+        }
+    }
+
+    #[test]
+    fn what_is_no_duration_is_told_apart() {
+        let refusal = |text: &str| text.parse::<Span>().unwrap_err();
+        assert_eq!(refusal("-1s"), SpanError::Negative);
+        assert_eq!(refusal("500"), SpanError::Unit);
+        assert_eq!(refusal("99999999999999999999s"), SpanError::TooLong);
+        assert_eq!(refusal("18446744073709551615y"), SpanError::TooLong);
+        assert_eq!(refusal("2y"), SpanError::TooLong);
+        assert_eq!(refusal("soon"), SpanError::Other);
+        assert_eq!(refusal(""), SpanError::Other);
+    }
+}
