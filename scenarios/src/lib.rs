@@ -2,11 +2,15 @@
 
 mod call;
 pub mod catalog;
+pub mod checker;
 pub mod history;
+pub mod judge;
 pub mod nearest;
 pub mod recipe;
 pub mod record;
 pub mod result;
 pub mod scenario;
 pub mod span;
+pub mod trial;
 pub mod verdict;
+pub mod workload;

@@ -71,6 +71,16 @@ pub enum Validity {
     None,
 }
 
+impl Validity {
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Tracked => "tracked",
+            Self::None => "none",
+        }
+    }
+}
+
 /// What there is to say of a recipe.
 #[derive(Debug)]
 pub struct About {

@@ -3,6 +3,7 @@
 //! Invariant: every error says what to do about it, in its message or its help.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use miette::{Diagnostic, NamedSource, SourceSpan};
 
@@ -14,16 +15,15 @@ pub struct ScenarioError {
     #[help]
     help: Option<String>,
     #[source_code]
-    file: Option<NamedSource<String>>,
-    #[label("{label}")]
+    file: Option<Arc<NamedSource<String>>>,
+    #[label("here")]
     span: Option<SourceSpan>,
-    label: String,
 }
 
 impl ScenarioError {
     pub(super) fn new(message: impl Into<String>) -> Self {
         let message = message.into();
-        Self { message, help: None, file: None, span: None, label: "here".to_owned() }
+        Self { message, help: None, file: None, span: None }
     }
 
     #[must_use]
@@ -34,7 +34,7 @@ impl ScenarioError {
     /// Shows the place in the file.
     #[must_use]
     pub(super) fn at(self, file: &str, text: &str, span: Option<Range<usize>>) -> Self {
-        let file = Some(NamedSource::new(file, text.to_owned()).with_language("toml"));
+        let file = Some(Arc::new(NamedSource::new(file, text.to_owned())));
         Self { file, span: span.map(SourceSpan::from), ..self }
     }
 

@@ -120,7 +120,7 @@ impl Scenario {
                 "the TTL is 0: a lock that expires at once protects nothing; 1ms is the least";
             return wrong("lock.ttl", why.to_owned());
         }
-        if ttl.0.subsec_nanos() % 1_000_000 != 0 {
+        if !ttl.0.subsec_nanos().is_multiple_of(1_000_000) {
             return wrong("lock.ttl", format!("the TTL is {ttl}: Redis counts whole milliseconds"));
         }
         let latency = self.network.latency;

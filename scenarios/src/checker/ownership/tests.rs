@@ -1,0 +1,228 @@
+//! Ownership: by hand at every boundary, and against a server that knows the truth.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::checker::testing::{CREATE, DELETE, TTL_NS, Tape};
+use crate::history::Intent;
+
+const PLAIN_DELETE: Intent = Intent { touch: Touch::Delete, compares: false };
+const EXTEND: Intent = Intent { touch: Touch::Extend(TTL_NS), compares: true };
+
+fn violated(tape: &Tape) -> bool {
+    match check(&tape.case()) {
+        Verdict::Held => false,
+        Verdict::Violated(_) => true,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Acquisition 1 creates the key: sent at 100, answered at 110.
+fn created() -> Tape {
+    Tape::new().did(1, 100..110, CREATE)
+}
+
+#[test]
+fn a_release_of_its_own_is_fine_and_anothers_is_not() {
+    assert!(!violated(&created().did(1, 200..210, DELETE)));
+    assert!(violated(&created().did(2, 200..210, DELETE)));
+    assert!(violated(&created().did(2, 200..210, PLAIN_DELETE)));
+    let overwrite = Intent { touch: Touch::Overwrite(None), compares: false };
+    assert!(violated(&created().did(2, 200..210, overwrite)));
+    assert!(violated(&created().did(2, 200..210, EXTEND)));
+}
+
+#[test]
+fn a_command_is_blamed_only_where_it_was_surely_within_the_hold() {
+    assert!(violated(&created().did(2, 110..120, DELETE)));
+    assert!(!violated(&created().did(2, 109..120, DELETE)), "perhaps before the creation");
+    let end = 100 + TTL_NS;
+    assert!(violated(&created().did(2, end - 10..end, DELETE)));
+    assert!(!violated(&created().did(2, end - 10..end + 1, DELETE)), "perhaps after the expiry");
+    let with_margin = |done| created().margin(7).did(2, end - 100..done, DELETE);
+    assert!(violated(&with_margin(end - 7)));
+    assert!(!violated(&with_margin(end - 6)), "within the margin of the server's clock");
+}
+
+#[test]
+fn a_command_that_did_nothing_is_fine() {
+    assert!(!violated(&created().command(2, 200..210, DELETE, Some(Touch::None))));
+    assert!(!violated(&created().command(2, 200..210, CREATE, Some(Touch::None))));
+}
+
+#[test]
+fn what_is_unknown_excuses() {
+    // The holder's own release has no answer: its hold may have ended from its sending on.
+    let open = || created().command(1, 200..300, DELETE, None);
+    assert!(!violated(&open().did(2, 250..260, DELETE)));
+    assert!(violated(&open().did(2, 150..200, DELETE)), "but not before");
+    // Another's delete has no answer: it may have ended the hold, and nobody knows.
+    let foreign = || created().command(3, 200..300, PLAIN_DELETE, None);
+    assert!(!violated(&foreign().did(2, 250..260, DELETE)));
+    // A command that nobody understands may have done anything.
+    let unknown = Intent { touch: Touch::Unknown, compares: false };
+    assert!(!violated(&created().did(3, 200..210, unknown).did(2, 250..260, DELETE)));
+}
+
+#[test]
+fn a_new_incarnation_ends_the_old_without_blame() {
+    // The key went by itself and acquisition 2 has it now: its release is its own.
+    let tape = created().did(2, 300..310, CREATE).did(2, 400..410, DELETE);
+    assert!(!violated(&tape));
+    let tape = created().did(2, 300..310, CREATE).did(1, 400..410, DELETE);
+    assert!(violated(&tape), "now the first is the stranger");
+}
+
+#[test]
+fn a_renewal_moves_the_end() {
+    let renewed = || created().did(1, 600..610, EXTEND);
+    let end = 600 + TTL_NS;
+    assert!(violated(&renewed().did(2, end - 10..end, DELETE)));
+    assert!(!violated(&renewed().did(2, end - 10..end + 1, DELETE)));
+    let shorter = Intent { touch: Touch::Extend(50), compares: true };
+    let shortened = || created().did(1, 600..610, shorter);
+    assert!(!violated(&shortened().did(2, 700..710, DELETE)), "its own doing");
+}
+
+#[test]
+fn a_key_without_ttl_is_held_until_it_is_released() {
+    let for_ever = Intent { touch: Touch::Create(None), compares: false };
+    let tape = |span| Tape::new().did(1, 100..110, for_ever).did(2, span, PLAIN_DELETE);
+    assert!(violated(&tape(9_000_000..9_000_010)));
+}
+
+#[test]
+fn the_witness_names_both_and_is_the_earliest() {
+    let tape = Tape::new()
+        .hold(1, 1, 110..900)
+        .did(1, 100..110, CREATE)
+        .hold(2, 2, 20..30)
+        .did(2, 400..410, DELETE)
+        .did(3, 500..510, CREATE)
+        .did(4, 600..610, DELETE);
+    let Verdict::Violated(witness) = check(&tape.case()) else { panic!("not violated") };
+    assert_eq!((witness.acquisitions.as_slice(), witness.occurrences), (&[1, 2][..], 2));
+    assert!(witness.summary.contains("client 2 deleted"), "{}", witness.summary);
+}
+
+/// What an acquisition asks of the server.
+#[derive(Clone, Copy, Debug)]
+enum Ask {
+    Create,
+    CompareDelete,
+    PlainDelete,
+    CompareExtend,
+    Overwrite,
+}
+
+/// A command as it was carried out: by whom, how long after the one before, how long it took to get
+/// there and back, and whether its answer was lost.
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    ask: Ask,
+    acquisition: u32,
+    after_ns: u64,
+    there_ns: u64,
+    back_ns: u64,
+    lost: bool,
+}
+
+fn any_ask() -> impl Strategy<Value = Ask> {
+    prop_oneof![7 => creating_ask(), 1 => Just(Ask::Overwrite)]
+}
+
+/// Without the one that makes a key which nobody rightfully holds.
+fn creating_ask() -> impl Strategy<Value = Ask> {
+    prop_oneof![
+        3 => Just(Ask::Create),
+        2 => Just(Ask::CompareDelete),
+        1 => Just(Ask::PlainDelete),
+        1 => Just(Ask::CompareExtend),
+    ]
+}
+
+fn steps(
+    ask: impl Strategy<Value = Ask>,
+    latency_ns: u64,
+    may_lose: bool,
+) -> impl Strategy<Value = Vec<Step>> {
+    let step = (ask, 1..5_u32, 1..TTL_NS, 0..=latency_ns, 0..=latency_ns, 0..8_u8);
+    let step = step.prop_map(move |(ask, acquisition, after_ns, there_ns, back_ns, lost)| Step {
+        ask,
+        acquisition,
+        after_ns,
+        there_ns,
+        back_ns,
+        lost: may_lose && lost == 0,
+    });
+    prop::collection::vec(step, 1..14)
+}
+
+/// The key as the server has it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Key {
+    /// Whose command made this incarnation.
+    owner: u32,
+    /// Whose value it holds.
+    value: u32,
+    until_ns: u64,
+}
+
+/// Carries the steps out on a server that knows everything. Returns the history that clients saw
+/// of it, and whether somebody's hold was harmed by another.
+fn carry_out(steps: &[Step]) -> (Tape, bool) {
+    let (mut now_ns, mut key, mut harmed) = (10_000, None::<Key>, false);
+    let mut tape = Tape::new();
+    for step in steps {
+        now_ns += step.after_ns;
+        key = key.filter(|key| now_ns < key.until_ns);
+        let mine = key.is_some_and(|key| key.value == step.acquisition);
+        let until_ns = now_ns + TTL_NS;
+        let owner = step.acquisition;
+        let (intent, done) = match step.ask {
+            Ask::Create => (CREATE, key.is_none()),
+            Ask::CompareDelete => (DELETE, mine),
+            Ask::PlainDelete => (PLAIN_DELETE, key.is_some()),
+            Ask::CompareExtend => (EXTEND, mine),
+            Ask::Overwrite => {
+                let touch = Touch::Overwrite(Some(TTL_NS));
+                (Intent { touch, compares: false }, true)
+            }
+        };
+        let stranger = key.is_some_and(|key| ![0, step.acquisition].contains(&key.owner));
+        harmed |= done && stranger;
+        if done {
+            key = match (step.ask, key) {
+                (Ask::Create, _) => Some(Key { owner, value: owner, until_ns }),
+                (Ask::CompareDelete | Ask::PlainDelete, _) => None,
+                (Ask::CompareExtend, key) => key.map(|key| Key { until_ns, ..key }),
+                // An overwritten key is nobody's rightful hold; it has the writer's value.
+                (Ask::Overwrite, _) => Some(Key { owner: 0, value: owner, until_ns }),
+            };
+        }
+        let answer = if done { intent.touch } else { Touch::None };
+        let span = now_ns - step.there_ns..now_ns + step.back_ns;
+        tape = tape.command(step.acquisition, span, intent, (!step.lost).then_some(answer));
+    }
+    (tape, harmed)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(4_000))]
+
+    /// Whatever is late or lost: who is blamed did it.
+    #[test]
+    fn no_false_alarm(steps in steps(any_ask(), 2 * TTL_NS, true)) {
+        let (tape, harmed) = carry_out(&steps);
+        if violated(&tape) {
+            prop_assert!(harmed, "{steps:?}");
+        }
+    }
+
+    /// Where nothing is late or lost, the checker says what the server knows.
+    #[test]
+    fn no_harm_is_missed_where_nothing_is_unknown(steps in steps(creating_ask(), 0, false)) {
+        let (tape, harmed) = carry_out(&steps);
+        prop_assert_eq!(violated(&tape), harmed, "{:?}", steps);
+    }
+}

@@ -1,0 +1,166 @@
+//! Histories written by hand, for the tests of checkers.
+//!
+//! Invariant: events end up in order of time, whatever the order in which they were said.
+
+use std::ops::Range;
+
+use crate::checker::Case;
+use crate::history::{Answer, Event, FORMAT, Head, History, Intent, Timeline, Touch, What};
+
+pub(super) const TTL_NS: u64 = 1_000;
+pub(super) const LOCK: &str = "lock";
+pub(super) const DELETE: Intent = Intent { touch: Touch::Delete, compares: true };
+pub(super) const CREATE: Intent = Intent { touch: Touch::Create(Some(TTL_NS)), compares: false };
+
+/// A history in the making.
+pub(super) struct Tape {
+    history: History,
+    ops: u32,
+}
+
+impl Tape {
+    /// Of a recipe without validity; exact clocks; ten clients, ten prizes.
+    pub(super) fn new() -> Self {
+        let history = History::new(Head {
+            format: FORMAT.to_owned(),
+            locks: true,
+            clients: 10,
+            lock_key: LOCK.to_owned(),
+            ttl_ns: TTL_NS,
+            prizes: Some(10),
+            ..Head::default()
+        });
+        Self { history, ops: 0 }
+    }
+
+    /// Of a recipe that keeps a validity.
+    pub(super) fn tracked() -> Self {
+        let mut tape = Self::new();
+        tape.history.head.tracked = true;
+        tape
+    }
+
+    /// Of a recipe that does not lock.
+    pub(super) fn lockless() -> Self {
+        let mut tape = Self::new();
+        tape.history.head.locks = false;
+        tape
+    }
+
+    pub(super) fn clients(mut self, clients: u32) -> Self {
+        self.history.head.clients = clients;
+        self
+    }
+
+    pub(super) fn margin(mut self, margin_ns: u64) -> Self {
+        self.history.head.margin_ns = margin_ns;
+        self
+    }
+
+    fn push(&mut self, at_ns: u64, client: u32, acquisition: u32, op: u32, what: What) {
+        self.history.events.push(Event { at_ns, client, acquisition, op, what });
+    }
+
+    fn op(&mut self, acquisition: u32, client: u32, span: Range<u64>, from: What, to: What) {
+        self.ops += 1;
+        let op = self.ops;
+        self.push(span.start, client, acquisition, op, from);
+        self.push(span.end, client, acquisition, op, to);
+    }
+
+    /// Acquired at the start of the span, released from its end on.
+    pub(super) fn hold(mut self, acquisition: u32, client: u32, span: Range<u64>) -> Self {
+        let told = self.history.texts.intern("released");
+        let asked = span.start.saturating_sub(5);
+        self.op(acquisition, client, asked..span.start, What::Acquire, What::Acquired);
+        let done = span.end + 5;
+        self.op(acquisition, client, span.end..done, What::Release, What::Released(told));
+        self
+    }
+
+    pub(super) fn refused(mut self, acquisition: u32, client: u32, span: Range<u64>) -> Self {
+        let why = self.history.texts.intern("held by another");
+        self.op(acquisition, client, span, What::Acquire, What::NotAcquired(why));
+        self
+    }
+
+    pub(super) fn unknown(mut self, acquisition: u32, client: u32, span: Range<u64>) -> Self {
+        let why = self.history.texts.intern("reset");
+        self.op(acquisition, client, span, What::Acquire, What::AcquireUnknown(why));
+        self
+    }
+
+    pub(super) fn valid(mut self, acquisition: u32, known_ns: u64, until_ns: u64) -> Self {
+        self.push(known_ns, acquisition, acquisition, 0, What::ValidUntil(until_ns));
+        self
+    }
+
+    pub(super) fn lost(mut self, acquisition: u32, at_ns: u64) -> Self {
+        self.push(at_ns, acquisition, acquisition, 0, What::Lost);
+        self
+    }
+
+    pub(super) fn probe(mut self, at_ns: u64, pttl_ms: i64) -> Self {
+        self.push(at_ns, 0, 0, 0, What::Probe(pttl_ms));
+        self
+    }
+
+    pub(super) fn pool_left(mut self, left: i64) -> Self {
+        self.push(1_000_000, 0, 0, 0, What::PoolLeft(left));
+        self
+    }
+
+    /// A prize taken while holding, all within the span. Client and acquisition are the same.
+    pub(super) fn take(self, client: u32, span: Range<u64>, prize: i64, left: i64) -> Self {
+        self.take_end(client, span, What::Taken { prize, left })
+    }
+
+    /// A take of unknown outcome.
+    pub(super) fn take_unknown(mut self, client: u32, span: Range<u64>, prize: i64) -> Self {
+        let why = self.history.texts.intern("reset");
+        self.take_end(client, span, What::TakeUnknown { prize, why })
+    }
+
+    fn take_end(self, client: u32, span: Range<u64>, end: What) -> Self {
+        let mut tape = self.hold(client, client, span.clone());
+        tape.op(client, client, span, What::Take, end);
+        tape
+    }
+
+    /// A command on the lock's key that was answered as having done this.
+    pub(super) fn did(self, acquisition: u32, span: Range<u64>, intent: Intent) -> Self {
+        self.command(acquisition, span, intent, Some(intent.touch))
+    }
+
+    /// A command on the lock's key that was answered so, or not at all.
+    pub(super) fn command(
+        mut self,
+        acquisition: u32,
+        span: Range<u64>,
+        intent: Intent,
+        answered: Option<Touch>,
+    ) -> Self {
+        let texts = &mut self.history.texts;
+        let (name, key, why) = (texts.intern("CMD"), texts.intern(LOCK), texts.intern("reset"));
+        let end = match answered {
+            Some(touch) => What::Answered { touch, answer: Answer::Ok },
+            None => What::Unanswered(why),
+        };
+        let sent = What::Command { node: 0, name, key, intent };
+        self.op(acquisition, acquisition, span, sent, end);
+        self
+    }
+
+    /// The history, in order.
+    pub(super) fn history(&self) -> History {
+        let mut history = self.history.clone();
+        history.events.sort_by_key(|event| event.at_ns);
+        history
+    }
+
+    pub(super) fn case(&self) -> Case<'static> {
+        // Tests are short-lived: leaking spares every one of them a variable.
+        let history: &'static History = Box::leak(Box::new(self.history()));
+        Case { history, timeline: Timeline::of(history) }
+    }
+}

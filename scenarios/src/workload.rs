@@ -1,0 +1,80 @@
+//! Workloads: what clients do under the lock, and what they set up and look at around it.
+//!
+//! Invariant: a workload runs on any observed environment and with any recipe, and writes into the
+//! history what it did to the protected resource. A file a workload.
+
+mod bonus_pool;
+
+use picklock::env::CallError;
+
+use crate::history::What;
+use crate::recipe::{BoxFuture, Held, Recipe, Release};
+use crate::record::{Observed, Recorded};
+use crate::scenario::WorkloadPart;
+
+/// What clients do under the lock.
+pub trait Workload<W: Observed>: Send + Sync {
+    /// Prepares the protected resource. Belongs to the run itself, before any client.
+    ///
+    /// # Errors
+    /// What the server says: then there is nothing to run.
+    fn set_up<'a>(&'a self, run: &'a Recorded<W>) -> BoxFuture<'a, Result<(), CallError>>;
+
+    /// What one client does, from its first to its last word.
+    fn client<'a>(
+        &'a self,
+        client: &'a Recorded<W>,
+        recipe: &'a dyn Recipe<Recorded<W>>,
+    ) -> BoxFuture<'a, ()>;
+
+    /// Looks at what is left of the resource, after the last client.
+    ///
+    /// # Errors
+    /// What the server says: then nothing is known of the end.
+    fn look_back<'a>(&'a self, run: &'a Recorded<W>) -> BoxFuture<'a, Result<(), CallError>>;
+
+    /// The keys it uses.
+    fn keys(&self) -> Vec<Vec<u8>>;
+}
+
+/// The workload of a scenario, with its keys under this prefix.
+pub fn build<W: Observed>(part: &WorkloadPart, prefix: &str) -> Box<dyn Workload<W>> {
+    match part {
+        WorkloadPart::BonusPool(part) => Box::new(bonus_pool::workload(part, prefix)),
+    }
+}
+
+/// Acquires the lock as a new acquisition, and writes down how that ended.
+async fn acquire<W: Observed>(
+    env: &Recorded<W>,
+    recipe: &dyn Recipe<Recorded<W>>,
+) -> Option<Box<dyn Held>> {
+    let op = env.invoke(What::Acquire);
+    match recipe.acquire(env.clone()).await {
+        Ok(held) => {
+            env.end(op, What::Acquired);
+            Some(held)
+        }
+        Err(not_held) => {
+            env.end_with(op, |texts| {
+                let why = texts.intern(&not_held.why);
+                match not_held.outcome {
+                    picklock::Outcome::Unknown => What::AcquireUnknown(why),
+                    // Granted, but too late to be relied on: the client does not have it.
+                    picklock::Outcome::Yes | picklock::Outcome::No => What::NotAcquired(why),
+                }
+            });
+            None
+        }
+    }
+}
+
+/// Releases the lock, and writes down how that ended.
+async fn release<W: Observed>(env: &Recorded<W>, held: Box<dyn Held>) {
+    let op = env.invoke(What::Release);
+    let release = held.release().await;
+    env.end_with(op, |texts| match release {
+        Release::Answered(outcome) => What::Released(texts.intern(outcome)),
+        Release::Unknown(why) => What::ReleaseUnknown(texts.intern(&why)),
+    });
+}
