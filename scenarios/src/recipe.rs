@@ -117,7 +117,7 @@ pub struct Params {
     pub retries: u32,
     /// The pause before each retry.
     pub pause: Duration,
-    /// The most that is added to a pause, where the recipe draws one.
+    /// The most that is added to a pause at random.
     pub jitter: Duration,
 }
 

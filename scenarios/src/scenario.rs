@@ -57,7 +57,7 @@ pub struct LockPart {
     pub retries: u32,
     /// The pause before each retry.
     pub pause: Span,
-    /// The most that is added to a pause at random, by recipes that do so.
+    /// The most that is added to a pause at random.
     #[serde(default)]
     pub jitter: Span,
 }

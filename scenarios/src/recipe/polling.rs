@@ -1,4 +1,4 @@
-//! The articles' lock: SET NX PX, tried again after a fixed pause; a script compares and deletes.
+//! The articles' lock: SET NX PX, tried again after a pause; a script compares and deletes.
 //!
 //! Claim: an owner token and an atomic release make the lock safe; who fails, sleeps and retries.
 //! Flaw: a lost reply is forgotten, and what it took stays until its TTL; nobody watches validity,
@@ -7,12 +7,14 @@
 //! acquire until the TTL has passed.
 //! Source: the first and the third article.
 
+use std::time::Duration;
+
 use picklock::OwnerToken;
 use picklock::command::Command;
 use picklock::env::{CallError, Conn, Env, Mark, Phase};
 use picklock::reply::Reply;
 use picklock::scripts::COMPARE_AND_DELETE;
-use picklock::time::span_ms;
+use picklock::time::{span_ms, span_ns};
 
 use super::article::{Article, compare_and_delete, not_held};
 use super::{About, BoxFuture, Held, NotHeld, Params, Recipe, Release, Validity};
@@ -20,7 +22,7 @@ use crate::call::answered;
 
 pub(super) static ABOUT: About = About {
     name: "polling",
-    how: "SET NX PX with a fixed pause between tries; compare-and-delete",
+    how: "SET NX PX with a pause between tries; compare-and-delete",
     from: "articles 1 and 3",
     flaw: Some("forgets a lost reply: an orphan key until its TTL; keeps no validity; polls"),
     assumes: &["no reply is lost", "no pause or delay longer than the TTL less the work"],
@@ -44,6 +46,14 @@ struct Believed<E: Env> {
 }
 
 impl Polling {
+    /// What the scenario adds to a pause; the articles' clients, started one by one, never poll in
+    /// step.
+    fn jitter(&self, random: u64) -> Duration {
+        let most_ns = u128::from(span_ns(self.params.jitter));
+        let part_ns = (u128::from(random) * (most_ns + 1)) >> 64;
+        Duration::from_nanos(u64::try_from(part_ns).unwrap_or(u64::MAX))
+    }
+
     async fn attempt<E: Env>(&self, env: &E) -> Result<Option<Believed<E>>, CallError> {
         let params = &self.params;
         let conn = env.connect(params.node).await?;
@@ -66,7 +76,7 @@ impl<E: Env> Recipe<E> for Polling {
             for tried in 0..=self.params.retries {
                 if tried > 0 {
                     env.mark(Mark::Phase(Phase::Wait));
-                    env.sleep(self.params.pause).await;
+                    env.sleep(self.params.pause + self.jitter(env.random())).await;
                 }
                 match self.attempt(&env).await {
                     Ok(Some(held)) => return Ok(Box::new(held) as Box<dyn Held>),

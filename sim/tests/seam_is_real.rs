@@ -1,0 +1,123 @@
+//! The lock and the workload run unchanged on a second environment, a bare single-threaded one.
+
+mod bare_world;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use bare_world::BareEnv;
+use picklock::env::Env;
+use scenarios::history::{self, History, Journal};
+use scenarios::judge::{Circumstances, judge};
+use scenarios::result::RunResult;
+use scenarios::scenario::{Overrides, Scenario};
+use scenarios::trial::{Naming, Trial};
+use scenarios::verdict::{Level, Outcome};
+
+const SEED: u64 = 7;
+
+fn bonus_pool(lock: &str, set: &[(&str, &str)]) -> Scenario {
+    let text = scenarios::catalog::text("bonus-pool").unwrap();
+    let set = set.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+    let overrides = Overrides { lock: Some(lock.to_owned()), set, ..Overrides::default() };
+    Scenario::parse("bonus-pool", "bonus-pool.toml", text, &overrides).unwrap()
+}
+
+/// Runs a scenario in the bare world.
+fn history_of(scenario: &Scenario, seed: u64) -> History {
+    let naming = Naming { world: "bare", seed, prefix: "{test}:" };
+    let trial = Arc::new(Trial::<BareEnv>::new(scenario, naming).unwrap());
+    let journal: Journal = trial.journal().clone();
+    let clients = scenario.clients;
+    bare_world::run(seed, async move {
+        let run = BareEnv::new();
+        trial.set_up(run.clone()).await.unwrap();
+        let done = Arc::new(AtomicU32::new(0));
+        for client in 1..=clients {
+            let (trial, done, env) = (Arc::clone(&trial), Arc::clone(&done), BareEnv::new());
+            run.spawn(async move {
+                trial.client(env, client).await;
+                done.fetch_add(1, Ordering::Relaxed);
+            });
+        }
+        while done.load(Ordering::Relaxed) < clients {
+            run.sleep(Duration::from_millis(1)).await;
+        }
+        trial.look_back(run).await.unwrap();
+    });
+    journal.history()
+}
+
+fn result_of(scenario: &Scenario) -> RunResult {
+    let history = history_of(scenario, SEED);
+    judge(&history, Circumstances { complete: true, ..Circumstances::default() })
+}
+
+#[test]
+fn locks_hold_at_every_level_with_ten_winners() {
+    for lock in ["single", "single-watchdog", "polling"] {
+        let result = result_of(&bonus_pool(lock, &[]));
+        for invariant in &result.invariants {
+            assert_eq!(invariant.verdict, Outcome::Held, "{lock}: {invariant:?}");
+        }
+        assert_eq!(result.stats.winners, Some(10), "{lock}");
+        assert_eq!(result.stats.acquisitions.invoked, 100, "{lock}");
+        assert!(result.stats.commands["SET"] > 100, "{lock}: clients tried again");
+    }
+}
+
+#[test]
+fn without_a_lock_prizes_are_won_twice() {
+    let result = result_of(&bonus_pool("none", &[]));
+    assert_eq!(result.level(Level::Key), Outcome::NotApplicable);
+    assert_eq!(result.level(Level::Belief), Outcome::Violated);
+    assert_eq!(result.level(Level::Effect), Outcome::Violated);
+    let distinct = result.invariants.iter().find(|it| it.name == "distinct-prizes").unwrap();
+    let witness = distinct.witness.as_ref().unwrap();
+    assert!(witness.clients.len() == 2 && !witness.steps.is_empty(), "{witness:?}");
+}
+
+/// Work beyond the TTL: the articles' lock is broken at belief and effect; the library's knows that
+/// its validity has ended, and takes nothing.
+#[test]
+fn work_beyond_the_ttl_breaks_the_articles_lock_and_not_the_librarys() {
+    let long = [
+        ("lock.ttl", "20ms"),
+        ("workload.bonus_pool.hold", "60ms"),
+        ("clients", "20"),
+        ("lock.pause", "5ms"),
+    ];
+    let result = result_of(&bonus_pool("polling", &long));
+    assert_eq!(result.level(Level::Key), Outcome::Held, "it compares before it deletes");
+    assert_eq!(result.level(Level::Belief), Outcome::Violated);
+    assert_eq!(result.level(Level::Effect), Outcome::Violated);
+    let result = result_of(&bonus_pool("single", &long));
+    for level in [Level::Key, Level::Belief, Level::Effect] {
+        assert_eq!(result.level(level), Outcome::Held, "{result:?}");
+    }
+    assert_eq!(result.level(Level::Progress), Outcome::Violated, "nobody finishes in time");
+    let result = result_of(&bonus_pool("single-watchdog", &long));
+    for level in [Level::Key, Level::Belief, Level::Effect] {
+        assert_eq!(result.level(level), Outcome::Held, "{result:?}");
+    }
+}
+
+#[test]
+fn one_client_alone_shows_nothing() {
+    let result = result_of(&bonus_pool("single", &[("clients", "1")]));
+    assert_eq!(result.verdict, Outcome::Inconclusive);
+    assert_eq!(result.level(Level::Belief), Outcome::Inconclusive);
+}
+
+#[test]
+fn the_same_seed_gives_the_same_bytes_and_another_does_not() {
+    let scenario = bonus_pool("single", &[]);
+    let bytes = |seed| {
+        let mut bytes = Vec::new();
+        history::write(&history_of(&scenario, seed), &mut bytes).unwrap();
+        bytes
+    };
+    assert_eq!(bytes(SEED), bytes(SEED));
+    assert_ne!(bytes(SEED), bytes(SEED + 1));
+}
