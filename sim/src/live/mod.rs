@@ -1,6 +1,7 @@
 //! The live worlds: real sockets, real time.
 
 pub mod embedded;
+pub mod env;
 pub mod limits;
 pub mod proxy;
 pub mod server;
