@@ -43,7 +43,7 @@ pub struct LiveEnv {
 
 impl LiveEnv {
     /// The environment of `client`, whose way to `Node(n)` is the nth of `ways`: clients of the
-    /// addresses of its proxy links, as `Target::client` makes them.
+    /// addresses of its proxy links, as [`Target::client`](super::target::Target::client) makes them.
     /// Nothing is sent yet.
     ///
     /// A connection that has been idle for a second is looked at with a PING before it is used

@@ -6,3 +6,4 @@ pub mod limits;
 pub mod proxy;
 pub mod server;
 pub mod supervisor;
+pub mod target;
