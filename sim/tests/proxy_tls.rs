@@ -4,54 +4,14 @@
 
 mod proxy_support;
 
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::PathBuf;
 
 use picklock::env::Node;
-use proxy_support::{Bed, Raw, eventually};
+use proxy_support::{Bed, Raw, eventually, file, terminator};
 use sim::live::proxy::{
     Action, ClientId, Event, Link, Plan, Rule, Side, TlsError, Trust, Upstream,
 };
-use tokio::net::{TcpListener, TcpStream};
-use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::ServerConfig;
-use tokio_rustls::rustls::crypto::ring;
-use tokio_rustls::rustls::pki_types::pem::PemObject;
-use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
-
-fn file(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/proxy_support").join(name)
-}
-
-/// TLS in front of the test's server: no Redis built without TLS can stop this test.
-async fn terminator(bed: &Bed) -> u16 {
-    let chain = CertificateDer::pem_file_iter(file("server.pem")).unwrap();
-    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(
-            chain.map(Result::unwrap).collect(),
-            PrivateKeyDer::from_pem_file(file("server.key")).unwrap(),
-        )
-        .unwrap();
-    let acceptor = TlsAcceptor::from(Arc::new(config));
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let port = listener.local_addr().unwrap().port();
-    let server = bed.server.addr();
-    tokio::spawn(async move {
-        while let Ok((stream, _)) = listener.accept().await {
-            let acceptor = acceptor.clone();
-            tokio::spawn(async move {
-                // A handshake that fails is what one of the tests is about.
-                let Ok(mut tls) = acceptor.accept(stream).await else { return };
-                let mut plain = TcpStream::connect(server).await.unwrap();
-                let _ = tokio::io::copy_bidirectional(&mut tls, &mut plain).await;
-            });
-        }
-    });
-    port
-}
+use tokio::net::TcpStream;
 
 fn link(bed: &Bed, host: &str, port: u16, trust: &Trust) -> Link {
     let upstream = Upstream::tls(host, port, trust).unwrap();
@@ -61,7 +21,7 @@ fn link(bed: &Bed, host: &str, port: u16, trust: &Trust) -> Link {
 #[tokio::test]
 async fn faults_hit_frames_inside_tls() {
     let bed = Bed::new(Plan::default()).await;
-    let port = terminator(&bed).await;
+    let port = terminator(bed.server.addr()).await;
     let trust = Trust::SystemAnd(file("ca.pem"));
     for host in ["localhost", "127.0.0.1"] {
         let link = link(&bed, host, port, &trust);
@@ -82,7 +42,7 @@ async fn faults_hit_frames_inside_tls() {
 #[tokio::test]
 async fn an_unknown_certificate_is_refused_unless_anyone_is_trusted() {
     let bed = Bed::new(Plan::default()).await;
-    let port = terminator(&bed).await;
+    let port = terminator(bed.server.addr()).await;
     let anyone = link(&bed, "localhost", port, &Trust::Anyone);
     let mut client = Raw(TcpStream::connect(anyone.addr()).await.unwrap());
     client.send("PING\r\n").await;

@@ -1,7 +1,9 @@
 //! The live worlds: real sockets, real time.
 
 pub mod embedded;
+pub mod env;
 pub mod limits;
 pub mod proxy;
 pub mod server;
 pub mod supervisor;
+pub mod target;

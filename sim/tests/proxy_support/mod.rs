@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "every test file uses a part of it")]
 
+mod tls;
+
 use std::path::Path;
 use std::time::Duration;
 
@@ -14,6 +16,9 @@ use tokio::net::TcpStream;
 
 /// Long enough for anything that does happen, on a busy machine.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
+
+#[allow(unused_imports, reason = "every test file uses a part of it")]
+pub(crate) use tls::{file, terminator};
 
 pub(crate) struct Bed {
     pub(crate) proxy: Proxy,

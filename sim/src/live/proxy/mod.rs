@@ -22,4 +22,5 @@ pub use latency::Latency;
 pub use link::{AfterLostReply, Cut, Link, Plan};
 pub use log::{Counters, Detail, Event, Log, Record};
 pub use rule::{Action, ClientId, Occurrence, Rule, RuleHandle, RuleId, Side};
+pub(in crate::live) use upstream::Stream;
 pub use upstream::{TlsError, Trust, Upstream};

@@ -176,14 +176,14 @@ impl ServerCertVerifier for Anyone {
 }
 
 /// A connection to a server.
-pub(super) enum Stream {
+pub(in crate::live) enum Stream {
     Tcp(TcpStream),
     Tls(Box<TlsStream<TcpStream>>),
 }
 
 impl Stream {
     /// Connects, and shakes hands where that is needed.
-    pub(super) async fn connect(upstream: &Upstream) -> io::Result<Self> {
+    pub(in crate::live) async fn connect(upstream: &Upstream) -> io::Result<Self> {
         match upstream {
             Upstream::Tcp(addr) => {
                 let stream = TcpStream::connect(addr).await?;
