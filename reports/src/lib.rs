@@ -4,6 +4,8 @@
 //! drawn. Deliberately absent: judgement, which is the checkers', and printing, which is the
 //! command line's.
 
+pub mod chart;
+mod format;
 pub mod hlog;
 pub mod latency;
 
