@@ -26,6 +26,18 @@ pub(crate) fn duration(ns: u64) -> String {
     if rest_s == 0 { format!("{minutes} min") } else { format!("{minutes} min {rest_s} s") }
 }
 
+/// A time of the run in milliseconds, to the microsecond: `12.345 ms`; `fine`: to the nanosecond.
+pub(crate) fn moment(at_ns: u64, fine: bool) -> String {
+    let (ms, rest_ns) = (at_ns / 1_000_000, at_ns % 1_000_000);
+    if fine { format!("{ms}.{rest_ns:06} ms") } else { format!("{ms}.{:03} ms", rest_ns / 1000) }
+}
+
+/// Whether two different times of these would look the same to the microsecond.
+pub(crate) fn needs_fine(times_ns: &[u64]) -> bool {
+    let looks_same = |pair: &[u64]| pair[0] != pair[1] && pair[0] / 1000 == pair[1] / 1000;
+    times_ns.windows(2).any(looks_same)
+}
+
 /// A count, its thousands set apart: `12,345`.
 pub(crate) fn count(number: u64) -> String {
     let digits = number.to_string();
@@ -59,6 +71,11 @@ pub(crate) fn plain(text: &str) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
+/// Whose a step of a witness is.
+pub(crate) fn actor(client: u32) -> String {
+    if client == 0 { "the run".to_owned() } else { format!("client {client}") }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -82,6 +99,14 @@ mod tests {
         ] {
             assert_eq!(duration(ns), text);
         }
+    }
+
+    #[test]
+    fn moments_are_told_apart() {
+        assert_eq!(moment(12_345_678, false), "12.345 ms");
+        assert_eq!(moment(12_345_678, true), "12.345678 ms");
+        assert!(needs_fine(&[1000, 1001]));
+        assert!(!needs_fine(&[1000, 1000, 2000]));
     }
 
     #[test]

@@ -8,6 +8,7 @@ pub mod chart;
 mod format;
 pub mod hlog;
 pub mod latency;
+pub mod terminal;
 
 #[cfg(test)]
 #[path = "../tests/support/mod.rs"]
