@@ -1,1 +1,15 @@
-//! lib
+//! What a run looks like: terminal summary, charts, HTML and the files of the run directory.
+//!
+//! Invariant: the same result and history give the same bytes; no clock is read and no chance
+//! drawn. Deliberately absent: judgement, which is the checkers', and printing, which is the
+//! command line's.
+
+pub mod chart;
+mod format;
+pub mod hlog;
+pub mod latency;
+pub mod terminal;
+
+#[cfg(test)]
+#[path = "../tests/support/mod.rs"]
+mod support;

@@ -1,0 +1,56 @@
+//! The chart's colours and marks.
+//!
+//! Invariant: two lines differ in colour to every kind of colour vision (the palette is Okabe and
+//! Ito's, without its yellow, which is lost on white) and in the shape of their mark, which survives
+//! a black and white printer.
+
+use std::f64::consts::TAU;
+
+use plotters::style::RGBColor;
+
+/// Titles and names.
+pub(super) const INK: RGBColor = RGBColor(0x1c, 0x1f, 0x24);
+/// Everything that explains.
+pub(super) const FAINT_INK: RGBColor = RGBColor(0x5a, 0x62, 0x6e);
+/// The axes.
+pub(super) const AXIS: RGBColor = RGBColor(0x8a, 0x92, 0x9e);
+/// The grid.
+pub(super) const GRID: RGBColor = RGBColor(0xe3, 0xe6, 0xea);
+
+/// How many lines can be told apart.
+pub(super) const MOST_LINES: usize = LINES.len();
+
+const LINES: [(RGBColor, Mark); 7] = [
+    (RGBColor(0x00, 0x72, 0xb2), Mark { corners: 24, turn: 0.0, size: 1.0 }),
+    (RGBColor(0xd5, 0x5e, 0x00), Mark { corners: 4, turn: 0.125, size: 1.25 }),
+    (RGBColor(0x00, 0x9e, 0x73), Mark { corners: 3, turn: 0.75, size: 1.35 }),
+    (RGBColor(0xcc, 0x79, 0xa7), Mark { corners: 4, turn: 0.0, size: 1.3 }),
+    (RGBColor(0xe6, 0x9f, 0x00), Mark { corners: 3, turn: 0.25, size: 1.35 }),
+    (RGBColor(0x56, 0xb4, 0xe9), Mark { corners: 5, turn: 0.75, size: 1.2 }),
+    (RGBColor(0x33, 0x33, 0x33), Mark { corners: 6, turn: 0.0, size: 1.15 }),
+];
+
+/// The shape at the end of a line: a regular polygon.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Mark {
+    corners: u32,
+    /// Where the first corner stands, in parts of a full turn; 0 is to the right, 0.25 below.
+    turn: f64,
+    /// The radius, as a multiple of a circle's that looks as large.
+    size: f64,
+}
+
+impl Mark {
+    /// The corners, around this point.
+    pub(super) fn corners(self, (x, y): (f64, f64), radius: f64) -> Vec<(f64, f64)> {
+        let Self { corners, turn, size } = self;
+        let angle = |corner: u32| (turn + f64::from(corner) / f64::from(corners)) * TAU;
+        let at = |angle: f64| (x + radius * size * angle.cos(), y + radius * size * angle.sin());
+        (0..corners).map(|corner| at(angle(corner))).collect()
+    }
+}
+
+/// The colour and mark of the line of this number.
+pub(super) fn line(number: usize) -> (RGBColor, Mark) {
+    LINES[number % LINES.len()]
+}

@@ -1,0 +1,110 @@
+//! Strokes, shapes and texts at places that do not depend on the backend.
+//!
+//! Invariant: a text's baseline and size come out alike in SVG and PNG. plotters places the two
+//! differently, so each backend brings its measures.
+
+use plotters::coord::Shift;
+use plotters::prelude::{DrawingArea, DrawingBackend, PathElement, Polygon, Text};
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+use plotters::style::{Color, RGBColor, TextStyle};
+
+use super::font::{SIZE_PER_EM, Type};
+use super::picture::ChartError;
+
+/// How a backend draws texts.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Measures {
+    /// What it calls the size, for an em of 1.
+    size_per_em: f64,
+    /// From the place of a text anchored at its top to its baseline, for a size of 1.
+    baseline: f64,
+}
+
+/// The SVG backend divides sizes by 1.24 and shifts a text anchored at its top by 0.76 em.
+pub(super) const SVG: Measures = Measures { size_per_em: 1.24, baseline: 0.76 / 1.24 };
+/// The bitmap backend sets the baseline half a size below the top.
+pub(super) const BITMAP: Measures = Measures { size_per_em: SIZE_PER_EM, baseline: 0.5 };
+
+/// Draws on an area in units of the chart.
+pub(super) struct Pen<'a, DB: DrawingBackend> {
+    pub(super) area: &'a DrawingArea<DB, Shift>,
+    /// Pixels of the area for a unit of the chart.
+    pub(super) scale: f64,
+    pub(super) measures: Measures,
+}
+
+impl<DB: DrawingBackend> Pen<'_, DB> {
+    /// Fills the whole area.
+    pub(super) fn fill(&self, colour: RGBColor) -> Result<(), ChartError> {
+        self.area.fill(&colour).map_err(ChartError::from_display)
+    }
+
+    /// A line through these points.
+    pub(super) fn line(
+        &self,
+        points: &[(f64, f64)],
+        colour: RGBColor,
+        width: f64,
+    ) -> Result<(), ChartError> {
+        let points: Vec<(i32, i32)> = points.iter().map(|&point| self.pixel(point)).collect();
+        let stroke = colour.stroke_width(self.round(width).unsigned_abs().max(1));
+        self.area.draw(&PathElement::new(points, stroke)).map_err(ChartError::from_display)
+    }
+
+    /// A line of dashes, to show that something belongs together.
+    pub(super) fn dashes(
+        &self,
+        (from, to): ((f64, f64), (f64, f64)),
+        colour: RGBColor,
+        width: f64,
+    ) -> Result<(), ChartError> {
+        const DASH: f64 = 3.0;
+        let length = (to.0 - from.0).hypot(to.1 - from.1);
+        let at = |way: f64| {
+            let part = if length > 0.0 { (way / length).min(1.0) } else { 0.0 };
+            (from.0 + (to.0 - from.0) * part, from.1 + (to.1 - from.1) * part)
+        };
+        let mut way = 0.0;
+        while way < length {
+            self.line(&[at(way), at(way + DASH)], colour, width)?;
+            way += 2.0 * DASH;
+        }
+        Ok(())
+    }
+
+    /// A filled shape with these corners.
+    pub(super) fn shape(&self, corners: &[(f64, f64)], colour: RGBColor) -> Result<(), ChartError> {
+        let corners: Vec<(i32, i32)> = corners.iter().map(|&corner| self.pixel(corner)).collect();
+        self.area.draw(&Polygon::new(corners, colour.filled())).map_err(ChartError::from_display)
+    }
+
+    /// A text whose baseline begins, is centred or ends at this point.
+    pub(super) fn text(
+        &self,
+        (x, baseline): (f64, f64),
+        text: &str,
+        face: Type,
+        colour: RGBColor,
+        anchor: HPos,
+    ) -> Result<(), ChartError> {
+        let size = face.em * self.scale * self.measures.size_per_em;
+        let top = self.round(baseline) - pixels(size * self.measures.baseline);
+        let style =
+            TextStyle::from(face.at_size(size)).color(&colour).pos(Pos::new(anchor, VPos::Top));
+        let element = Text::new(text.to_owned(), (self.round(x), top), style);
+        self.area.draw(&element).map_err(ChartError::from_display)
+    }
+
+    fn pixel(&self, (x, y): (f64, f64)) -> (i32, i32) {
+        (self.round(x), self.round(y))
+    }
+
+    fn round(&self, units: f64) -> i32 {
+        pixels(units * self.scale)
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "a picture is some thousand pixels wide")]
+fn pixels(length: f64) -> i32 {
+    length.round() as i32
+}

@@ -1,0 +1,121 @@
+//! The painting as SVG and as PNG.
+//!
+//! Invariant: an SVG's texts are texts, and it refers to nothing outside itself. A PNG is painted at
+//! four times the size and scaled down to twice: plotters smooths thick strokes little.
+
+use std::fmt;
+use std::path::Path;
+
+use plotters::prelude::{BitMapBackend, DrawingBackend, IntoDrawingArea, SVGBackend};
+
+use super::caption::Caption;
+use super::font;
+use super::paint::{SIZE, paint};
+use super::pen::{BITMAP, Measures, Pen, SVG};
+use crate::latency::Latencies;
+
+/// Coordinates are whole numbers; so many stand for a unit of the chart, for smooth lines.
+const SVG_SCALE: u32 = 2;
+/// Pixels of the PNG for a unit of the chart.
+const PNG_SCALE: u32 = 2;
+/// Painted pixels that become one, in each direction.
+const SMOOTHING: u32 = 2;
+const CHANNELS: usize = 3;
+/// With what every whole PNG ends: an empty chunk of this name, and its checksum.
+const PNG_END: &[u8] = b"IEND\xae\x42\x60\x82";
+
+/// Why there is no chart.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot draw the chart: {0}")]
+pub struct ChartError(String);
+
+impl ChartError {
+    pub(super) fn from_display(error: impl fmt::Display) -> Self {
+        Self(error.to_string())
+    }
+}
+
+/// The chart as an SVG document, to be shown by itself or set into HTML.
+///
+/// # Errors
+/// Where plotters fails, which would be a defect.
+pub fn svg(latencies: &Latencies, caption: &Caption) -> Result<String, ChartError> {
+    let mut drawing = String::new();
+    let size = (SIZE.0 * SVG_SCALE, SIZE.1 * SVG_SCALE);
+    let backend = SVGBackend::with_string(&mut drawing, size);
+    draw(backend, SVG_SCALE, SVG, latencies, caption)?;
+    // plotters' own opening tag gives the fine coordinates as the size in pixels and knows no title.
+    let body = drawing.split_once('>').map_or("", |(_, body)| body);
+    let title = escape(&caption.title());
+    Ok(format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{}\" height=\"{}\" viewBox=\"0 0 {} {}\" \
+         role=\"img\" stroke-linejoin=\"round\" stroke-linecap=\"round\">\n<title>{title}</title>{body}",
+        SIZE.0, SIZE.1, size.0, size.1
+    ))
+}
+
+/// Writes the chart as a PNG to this path, whose name must end in `.png`.
+///
+/// # Errors
+/// Where the file cannot be written in full.
+pub fn png(latencies: &Latencies, caption: &Caption, path: &Path) -> Result<(), ChartError> {
+    let scale = PNG_SCALE * SMOOTHING;
+    let large = (SIZE.0 * scale, SIZE.1 * scale);
+    let mut pixels = vec![0; large.0 as usize * large.1 as usize * CHANNELS];
+    draw(BitMapBackend::with_buffer(&mut pixels, large), scale, BITMAP, latencies, caption)?;
+    let size = (SIZE.0 * PNG_SCALE, SIZE.1 * PNG_SCALE);
+    let small = smooth(&pixels, large.0 as usize);
+    let mut file = BitMapBackend::new(path, size);
+    file.blit_bitmap((0, 0), size, &small).map_err(ChartError::from_display)?;
+    file.present().map_err(ChartError::from_display)?;
+    drop(file);
+    // The encoder's last bytes may be lost without an error, on a full disk for one.
+    let written = std::fs::read(path).map_err(ChartError::from_display)?;
+    if written.ends_with(PNG_END) {
+        Ok(())
+    } else {
+        Err(ChartError("the file was not written in full; is the disk full?".to_owned()))
+    }
+}
+
+fn draw<DB: DrawingBackend>(
+    backend: DB,
+    scale: u32,
+    measures: Measures,
+    latencies: &Latencies,
+    caption: &Caption,
+) -> Result<(), ChartError> {
+    font::register()?;
+    let area = backend.into_drawing_area();
+    let pen = Pen { area: &area, scale: f64::from(scale), measures };
+    paint(&pen, latencies, caption)?;
+    area.present().map_err(ChartError::from_display)
+}
+
+/// Averages squares of pixels.
+fn smooth(pixels: &[u8], width: usize) -> Vec<u8> {
+    let side = SMOOTHING as usize;
+    let row = width * CHANNELS;
+    let mut small = Vec::with_capacity(pixels.len() / (side * side));
+    for rows in pixels.chunks_exact(row * side) {
+        for x in (0..width).step_by(side) {
+            for channel in 0..CHANNELS {
+                let of = |place: usize| {
+                    let (dx, dy) = (place % side, place / side);
+                    u32::from(rows[dy * row + (x + dx) * CHANNELS + channel])
+                };
+                let sum: u32 = (0..side * side).map(of).sum();
+                let mean = sum / (SMOOTHING * SMOOTHING);
+                small.push(u8::try_from(mean).expect("a mean of bytes is a byte"));
+            }
+        }
+    }
+    small
+}
+
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+#[cfg(test)]
+mod tests;

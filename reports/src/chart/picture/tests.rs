@@ -1,0 +1,111 @@
+//! Pictures come out for every shape of data, and say what they should.
+
+use super::*;
+use crate::latency::Operation;
+use crate::support;
+
+fn caption() -> Caption {
+    Caption {
+        scenario: "pool".to_owned(),
+        lock: "single".to_owned(),
+        clients: 3,
+        world: "virtual".to_owned(),
+        seed: 9,
+    }
+}
+
+/// Acquisitions that took so long.
+fn of(samples: &[u64]) -> Latencies {
+    let mut latencies = Latencies::default();
+    for &ns in samples {
+        latencies.record(Operation::Acquire, ns);
+    }
+    latencies
+}
+
+/// The texts of an SVG.
+fn texts(svg: &str) -> Vec<&str> {
+    let all = svg.split("<text").skip(1).filter_map(|rest| rest.split_once('>'));
+    all.filter_map(|(_, rest)| rest.split_once("</text>")).map(|(text, _)| text.trim()).collect()
+}
+
+#[test]
+fn a_run_of_a_hundred_clients_has_a_line_for_each_operation() {
+    let history = support::bonus_pool();
+    let svg = svg(&Latencies::of(&history), &Caption::of(&history)).unwrap();
+    let texts = texts(&svg);
+    for name in ["acquire", "release", "SET", "GET", "EVALSHA", "DECR", "50%", "99%"] {
+        assert!(texts.contains(&name), "{name}: {texts:?}");
+    }
+    let title = "Latency by percentile — bonus-pool, single, 100 clients, redis";
+    assert_eq!(texts[0], title);
+    assert!(svg.contains(&format!("<title>{title}</title>")));
+    assert!(texts[1].starts_with("95 acquisitions, 5 refusals, 95 releases, "), "{}", texts[1]);
+    assert!(svg.ends_with("</svg>\n"));
+}
+
+#[test]
+fn a_picture_of_nothing_says_so() {
+    let svg = svg(&Latencies::default(), &caption()).unwrap();
+    let expected = "No operation was carried out to its end: there is nothing to draw.";
+    assert!(texts(&svg).contains(&expected));
+}
+
+#[test]
+fn every_shape_of_data_is_drawn_inside_the_picture() {
+    let wide: Vec<u64> = (0..40).map(|power| 1 << power).chain([600_000_000_000]).collect();
+    for samples in [&[1_500_000][..], &[0], &[0; 5], &[2_000_000; 500], &wide, &[u64::MAX, 1]] {
+        let svg = svg(&of(samples), &caption()).unwrap();
+        assert!(texts(&svg).contains(&"acquire"));
+        assert!(!svg.contains("NaN") && !svg.contains("inf"));
+        let limit = f64::from(SIZE.0 * SVG_SCALE);
+        for points in svg.split("points=\"").skip(1).filter_map(|rest| rest.split('"').next()) {
+            for number in points.split([' ', ',']).filter(|it| !it.is_empty()) {
+                let number: f64 = number.parse().unwrap();
+                assert!((0.0..=limit).contains(&number), "{number} for {samples:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn more_commands_than_colours_show_the_most_frequent() {
+    let mut latencies = of(&[5]);
+    for number in 1..=12 {
+        for _ in 0..number {
+            latencies.record(Operation::Command(format!("C{number}")), 100);
+        }
+    }
+    let svg = svg(&latencies, &caption()).unwrap();
+    let texts = texts(&svg);
+    assert!(texts.contains(&"acquire") && texts.contains(&"C12") && texts.contains(&"C7"));
+    assert!(!texts.contains(&"C6"));
+}
+
+#[test]
+fn markup_in_a_name_stays_text() {
+    let caption = Caption { scenario: "<script>&\u{1b}".to_owned(), ..caption() };
+    let svg = svg(&of(&[5]), &caption).unwrap();
+    assert!(!svg.contains("<script") && !svg.contains('\u{1b}'));
+    assert!(svg.contains("&lt;script&gt;&amp;"));
+}
+
+#[test]
+fn the_png_is_whole_and_the_same_every_time() {
+    let dir = tempfile::tempdir().unwrap();
+    let history = support::bonus_pool();
+    let (latencies, caption) = (Latencies::of(&history), Caption::of(&history));
+    let paths = ["a.png", "b.png"].map(|name| dir.path().join(name));
+    for path in &paths {
+        png(&latencies, &caption, path).unwrap();
+    }
+    let [a, b] = paths.map(|path| std::fs::read(path).unwrap());
+    assert!(a.starts_with(b"\x89PNG") && a.ends_with(PNG_END));
+    assert_eq!(a, b);
+}
+
+#[test]
+fn a_png_that_cannot_be_written_is_an_error() {
+    let missing = Path::new("no such directory/chart.png");
+    assert!(png(&Latencies::default(), &caption(), missing).is_err());
+}

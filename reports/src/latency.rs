@@ -1,0 +1,261 @@
+//! How long operations took: a distribution for each kind of operation of a history.
+//!
+//! Invariant: only what has both a beginning and an end is measured, so an operation of unknown
+//! outcome makes no figure look better. Deliberately absent: judgement, and any clock.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use hdrhistogram::Histogram;
+use scenarios::history::{AcquireEnd, History, ReleaseEnd, Timeline};
+use scenarios::result::LatencyFigures;
+
+/// What is told apart; a longer time counts as this one in the percentiles.
+const LONGEST_NS: u64 = 3_600_000_000_000;
+const SIGNIFICANT_DIGITS: u8 = 3;
+
+/// A kind of operation, in the order in which reports list them.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Operation {
+    /// From asking for the lock to having it.
+    Acquire,
+    /// From asking for the lock to being refused it.
+    Refusal,
+    /// From having the lock to beginning to release it.
+    Hold,
+    /// From beginning to release to the answer.
+    Release,
+    /// From sending a command of this name to its answer.
+    Command(String),
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Acquire => "acquire",
+            Self::Refusal => "wait for refusal",
+            Self::Hold => "hold",
+            Self::Release => "release",
+            Self::Command(name) => name,
+        })
+    }
+}
+
+/// How long operations of one kind took.
+#[derive(Clone, Debug)]
+pub struct Distribution {
+    histogram: Histogram<u64>,
+    min_ns: u64,
+    max_ns: u64,
+    sum_ns: u128,
+}
+
+impl Distribution {
+    /// No operation yet.
+    pub fn new() -> Self {
+        let histogram = Histogram::new_with_bounds(1, LONGEST_NS, SIGNIFICANT_DIGITS)
+            .expect("the bounds are constants that a histogram takes");
+        Self { histogram, min_ns: u64::MAX, max_ns: 0, sum_ns: 0 }
+    }
+
+    /// Counts an operation that took so long.
+    pub fn record(&mut self, ns: u64) {
+        self.histogram.saturating_record(ns);
+        self.min_ns = self.min_ns.min(ns);
+        self.max_ns = self.max_ns.max(ns);
+        self.sum_ns += u128::from(ns);
+    }
+
+    /// How many operations.
+    pub fn count(&self) -> u64 {
+        self.histogram.len()
+    }
+
+    /// The shortest, exactly; 0 where there is none.
+    pub fn min_ns(&self) -> u64 {
+        self.min_ns.min(self.max_ns)
+    }
+
+    /// The longest, exactly.
+    pub fn max_ns(&self) -> u64 {
+        self.max_ns
+    }
+
+    /// The time that this share (0 to 1) of the operations did not exceed.
+    pub fn at_quantile_ns(&self, quantile: f64) -> u64 {
+        self.clamp_ns(self.histogram.value_at_quantile(quantile))
+    }
+
+    /// The histogram behind it, which rounds to three significant digits.
+    pub fn histogram(&self) -> &Histogram<u64> {
+        &self.histogram
+    }
+
+    /// A rounded time of the histogram, kept between the exact ends.
+    pub(crate) fn clamp_ns(&self, rounded_ns: u64) -> u64 {
+        rounded_ns.clamp(self.min_ns(), self.max_ns)
+    }
+
+    /// The figures of a result.
+    pub fn figures(&self, operation: &Operation) -> LatencyFigures {
+        let count = self.count();
+        let mean_ns = if count == 0 { 0.0 } else { self.sum_ns as f64 / count as f64 };
+        LatencyFigures {
+            operation: operation.to_string(),
+            count,
+            min_ns: self.min_ns(),
+            p50_ns: self.at_quantile_ns(0.50),
+            p90_ns: self.at_quantile_ns(0.90),
+            p99_ns: self.at_quantile_ns(0.99),
+            max_ns: self.max_ns,
+            mean_ns,
+        }
+    }
+}
+
+impl Default for Distribution {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// How long every kind of operation of a history took.
+#[derive(Clone, Debug, Default)]
+pub struct Latencies {
+    kinds: BTreeMap<Operation, Distribution>,
+}
+
+impl Latencies {
+    /// Measures a history.
+    pub fn of(history: &History) -> Self {
+        Self::of_timeline(history, &Timeline::of(history))
+    }
+
+    /// Measures a history that has been sorted out already.
+    pub fn of_timeline(history: &History, timeline: &Timeline) -> Self {
+        let mut latencies = Self::default();
+        for it in &timeline.acquisitions {
+            match it.end {
+                Some((end_ns, AcquireEnd::Ok)) => {
+                    latencies.span(Operation::Acquire, it.invoke_ns, end_ns);
+                    if let Some(release_ns) = it.release_ns {
+                        latencies.span(Operation::Hold, end_ns, release_ns);
+                    }
+                }
+                Some((end_ns, AcquireEnd::Fail(_))) => {
+                    latencies.span(Operation::Refusal, it.invoke_ns, end_ns);
+                }
+                Some((_, AcquireEnd::Info(_))) | None => {}
+            }
+            if let (Some(begun_ns), Some((end_ns, ReleaseEnd::Ok(_)))) =
+                (it.release_ns, it.released)
+            {
+                latencies.span(Operation::Release, begun_ns, end_ns);
+            }
+        }
+        for it in &timeline.commands {
+            if let Some((end_ns, ..)) = it.answer {
+                let name = history.text(it.name).to_owned();
+                latencies.span(Operation::Command(name), it.invoke_ns, end_ns);
+            }
+        }
+        latencies
+    }
+
+    fn span(&mut self, operation: Operation, from_ns: u64, to_ns: u64) {
+        self.record(operation, to_ns.saturating_sub(from_ns));
+    }
+
+    /// Counts an operation of this kind that took so long.
+    pub fn record(&mut self, operation: Operation, ns: u64) {
+        self.kinds.entry(operation).or_default().record(ns);
+    }
+
+    /// Every kind that occurred, with its distribution.
+    pub fn iter(&self) -> impl Iterator<Item = (&Operation, &Distribution)> {
+        self.kinds.iter()
+    }
+
+    /// The distribution of this kind, if it occurred.
+    pub fn get(&self, operation: &Operation) -> Option<&Distribution> {
+        self.kinds.get(operation)
+    }
+
+    /// How often this kind occurred.
+    pub fn count(&self, operation: &Operation) -> u64 {
+        self.get(operation).map_or(0, Distribution::count)
+    }
+
+    /// True where nothing was measured.
+    pub fn is_empty(&self) -> bool {
+        self.kinds.is_empty()
+    }
+
+    /// The figures of every kind that occurred, for a result.
+    pub fn summaries(&self) -> Vec<LatencyFigures> {
+        self.iter().map(|(operation, distribution)| distribution.figures(operation)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::support;
+
+    fn names(latencies: &Latencies) -> Vec<String> {
+        latencies.iter().map(|(operation, _)| operation.to_string()).collect()
+    }
+
+    #[test]
+    fn every_kind_that_ended_is_measured() {
+        let history = support::bonus_pool();
+        let latencies = Latencies::of(&history);
+        let kinds =
+            ["acquire", "wait for refusal", "hold", "release", "DECR", "EVALSHA", "GET", "SET"];
+        assert_eq!(names(&latencies), kinds);
+        let timeline = Timeline::of(&history);
+        let acquired = timeline.acquisitions.iter().filter(|it| it.acquired_ns().is_some());
+        assert_eq!(latencies.count(&Operation::Acquire), acquired.count() as u64);
+        assert_eq!(latencies.count(&Operation::Command("DECR".to_owned())), 10);
+    }
+
+    #[test]
+    fn what_has_no_end_is_not_measured() {
+        let mut history = support::bonus_pool();
+        history.events.truncate(2);
+        let latencies = Latencies::of(&history);
+        assert!(latencies.is_empty());
+        assert_eq!(latencies.summaries(), []);
+    }
+
+    #[test]
+    fn figures_stand_in_order_and_between_the_exact_ends() {
+        for samples in [vec![2_000_000], vec![7; 50], (1..=1000).map(|it| it * 999).collect()] {
+            let mut distribution = Distribution::new();
+            for &ns in &samples {
+                distribution.record(ns);
+            }
+            let it = distribution.figures(&Operation::Acquire);
+            assert_eq!((it.min_ns, it.max_ns), (samples[0], samples[samples.len() - 1]));
+            let steps = [it.min_ns, it.p50_ns, it.p90_ns, it.p99_ns, it.max_ns];
+            assert!(steps.is_sorted(), "{steps:?}");
+        }
+    }
+
+    #[test]
+    fn times_beyond_an_hour_keep_their_exact_maximum() {
+        let mut distribution = Distribution::new();
+        distribution.record(0);
+        distribution.record(2 * LONGEST_NS);
+        let figures = distribution.figures(&Operation::Hold);
+        assert_eq!((figures.count, figures.min_ns, figures.max_ns), (2, 0, 2 * LONGEST_NS));
+        assert!(figures.p99_ns >= LONGEST_NS && figures.p99_ns <= figures.max_ns);
+    }
+
+    #[test]
+    fn nothing_gives_zeros() {
+        let figures = Distribution::new().figures(&Operation::Hold);
+        assert_eq!(figures.mean_ns, 0.0);
+        assert_eq!((figures.count, figures.min_ns, figures.p99_ns, figures.max_ns), (0, 0, 0, 0));
+    }
+}

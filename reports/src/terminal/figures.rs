@@ -1,0 +1,82 @@
+//! The figures: latencies as a table, acquisitions and commands as lines.
+//!
+//! Invariant: numbers stand right-aligned under their heading, each with its unit.
+
+use std::collections::BTreeMap;
+
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use scenarios::result::{LatencyFigures, RunResult, Tally};
+
+use super::{Style, Verbosity};
+use crate::format::{count, duration, plain};
+
+/// The latency table; empty where nothing was measured.
+pub(super) fn latencies(figures: &[LatencyFigures], style: Style) -> String {
+    if figures.is_empty() {
+        return String::new();
+    }
+    let verbose = style.verbosity == Verbosity::Verbose;
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).force_no_tty();
+    table.set_content_arrangement(ContentArrangement::Disabled);
+    let mut header = vec!["latency", "count", "p50", "p90", "p99", "max"];
+    if verbose {
+        header.splice(2..2, ["min"]);
+        header.push("mean");
+    }
+    table.set_header(header);
+    for it in figures {
+        let mut row = vec![plain(&it.operation).into_owned(), count(it.count)];
+        row.extend([it.p50_ns, it.p90_ns, it.p99_ns, it.max_ns].map(duration));
+        if verbose {
+            row.splice(2..2, [duration(it.min_ns)]);
+            row.push(duration(rounded(it.mean_ns)));
+        }
+        table.add_row(row);
+    }
+    for (place, column) in table.column_iter_mut().enumerate() {
+        column.set_padding(if place == 0 { (0, 1) } else { (1, 1) });
+        if place > 0 {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    let lines: Vec<String> = table.lines().map(|line| line.trim_end().to_owned()).collect();
+    format!("{}\n", lines.join("\n"))
+}
+
+/// A mean in whole nanoseconds.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a mean of durations is neither negative nor beyond the longest of them"
+)]
+fn rounded(mean_ns: f64) -> u64 {
+    mean_ns.round() as u64
+}
+
+/// What became of the acquisitions, who won, and in a long summary what was sent.
+pub(super) fn counts(result: &RunResult, style: Style) -> String {
+    let stats = &result.stats;
+    let Tally { invoked, ok, failed, unknown } = stats.acquisitions;
+    let [invoked, ok, failed, unknown] = [invoked, ok, failed, unknown].map(count);
+    let mut text =
+        format!("acquisitions: {invoked} begun, {ok} yes, {failed} no, {unknown} unknown\n");
+    if let Some(winners) = stats.winners {
+        text.push_str(&format!("winners: {}\n", count(u64::from(winners))));
+    }
+    if style.verbosity == Verbosity::Verbose {
+        text.push_str(&format!("lasted: {}\n", duration(stats.duration_ns)));
+        text.push_str(&format!("validity: {}\n", plain(&result.validity)));
+        text.push_str(&format!("sent: {}\n", style.wrap(&commands(&stats.commands), 2)));
+        if let Some(counted) = &stats.server_commands {
+            text.push_str(&format!("server counted: {}\n", style.wrap(&commands(counted), 2)));
+        }
+    }
+    text
+}
+
+fn commands(counts: &BTreeMap<String, u64>) -> String {
+    let all: Vec<String> =
+        counts.iter().map(|(name, number)| format!("{} {}", plain(name), count(*number))).collect();
+    if all.is_empty() { "nothing".to_owned() } else { all.join(", ") }
+}

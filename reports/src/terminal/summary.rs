@@ -1,0 +1,103 @@
+//! The summary as a whole, and the lines that follow it.
+//!
+//! Invariant: it begins with what was run and ends with the verdict.
+
+use std::path::Path;
+
+use scenarios::result::{RunResult, ServerFacts};
+use scenarios::verdict::{Level, Outcome};
+
+use super::ink::Ink;
+use super::{Style, Verbosity, figures, story, verdicts};
+use crate::format::{counted, plain};
+
+/// The summary of a run, ending with a line break.
+pub fn summary(result: &RunResult, style: Style) -> String {
+    let mut blocks = vec![headline(result, style)];
+    if style.verbosity == Verbosity::Quiet {
+        blocks[0].push_str(&verdicts::failures(result, style));
+        blocks[0].push_str(&verdict_line(result, style));
+        return blocks.remove(0);
+    }
+    blocks.push(verdicts::table(result, style));
+    for invariant in &result.invariants {
+        if let Some(witness) = &invariant.witness {
+            blocks.push(story::tell(invariant, witness, style));
+        }
+    }
+    blocks.push(figures::latencies(&result.stats.latencies, style));
+    blocks.push(figures::counts(result, style));
+    blocks.push(remarks(result, style));
+    blocks.push(verdict_line(result, style));
+    blocks.retain(|block| !block.is_empty());
+    blocks.join("\n")
+}
+
+/// What the caller prints last: where the report lies, and what runs the same again.
+pub fn footer(result: &RunResult, report_dir: &Path, style: Style) -> String {
+    let report = report_dir.join("report.html").display().to_string();
+    let (report, replay) = (plain(&report), plain(&result.replay));
+    let [report_word, replay_word] = ["report:", "replay:"].map(|word| style.ink(Ink::Bold, word));
+    format!("{report_word} {report}\n{replay_word} {replay}\n")
+}
+
+/// What was run.
+fn headline(result: &RunResult, style: Style) -> String {
+    let clients = counted(u64::from(result.stats.clients), "client", "clients");
+    let server = server(&result.server);
+    let server = if server.is_empty() { server } else { format!(" ({server})") };
+    let RunResult { scenario, lock, world, seed, .. } = result;
+    let line = format!("{clients}, lock {lock}, world {world}{server}, seed {seed}");
+    let scenario = plain(scenario);
+    let indent = 2;
+    let text = style.wrap(&format!("{scenario}: {}", plain(&line)), indent);
+    let text = match text.strip_prefix(&*scenario) {
+        Some(rest) => format!("{}{rest}", style.ink(Ink::Bold, &scenario)),
+        None => text,
+    };
+    format!("{text}\n")
+}
+
+/// The server in a few words.
+pub(crate) fn server(facts: &ServerFacts) -> String {
+    let ServerFacts { software, version, origin } = facts;
+    let program = format!("{software} {version}");
+    let parts = [program.trim(), origin.as_str()];
+    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
+}
+
+fn remarks(result: &RunResult, style: Style) -> String {
+    let mut text = String::new();
+    let mut remark = |word: &str, said: &str| {
+        let said = style.wrap(&plain(said), word.len() + 2);
+        text.push_str(&format!("{}: {said}\n", style.ink(Ink::Yellow, word)));
+    };
+    if !result.complete {
+        remark("interrupted", INTERRUPTED);
+    }
+    for said in &result.remarks {
+        remark("note", said);
+    }
+    text
+}
+
+/// What a reader of a partial report must know.
+pub(crate) const INTERRUPTED: &str =
+    "the run was cut short, and this report covers what had happened by then";
+
+fn verdict_line(result: &RunResult, style: Style) -> String {
+    let verdict = style.verdict(result.verdict, 0);
+    let where_found = match result.verdict {
+        Outcome::Violated | Outcome::Inconclusive => {
+            let levels = Level::ALL.into_iter();
+            let found = levels.filter(|&level| result.level(level) == result.verdict);
+            let names: Vec<&str> = found.map(Level::name).collect();
+            if names.is_empty() { String::new() } else { format!(" ({})", names.join(", ")) }
+        }
+        Outcome::Held | Outcome::NotApplicable => String::new(),
+    };
+    format!("{}: {verdict}{where_found}\n", style.ink(Ink::Bold, "verdict"))
+}
+
+#[cfg(test)]
+mod tests;
