@@ -5,10 +5,18 @@
 //! command line's.
 
 pub mod chart;
+pub mod directory;
 mod format;
 pub mod hlog;
+pub mod html;
 pub mod latency;
+pub mod manifest;
 pub mod terminal;
+pub mod write;
+
+pub use directory::{Latest, RunDirectory, WriteError};
+pub use manifest::{Manifest, Platform};
+pub use write::write_all;
 
 #[cfg(test)]
 #[path = "../tests/support/mod.rs"]

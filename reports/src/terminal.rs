@@ -9,6 +9,7 @@ mod story;
 mod summary;
 mod verdicts;
 
+pub(crate) use summary::INTERRUPTED;
 pub use summary::{footer, summary};
 
 /// How the summary is written.

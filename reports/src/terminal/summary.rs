@@ -48,18 +48,13 @@ fn headline(result: &RunResult, style: Style) -> String {
     let server = if server.is_empty() { server } else { format!(" ({server})") };
     let RunResult { scenario, lock, world, seed, .. } = result;
     let line = format!("{clients}, lock {lock}, world {world}{server}, seed {seed}");
-    let scenario = plain(scenario);
-    let indent = 2;
-    let text = style.wrap(&format!("{scenario}: {}", plain(&line)), indent);
-    let text = match text.strip_prefix(&*scenario) {
-        Some(rest) => format!("{}{rest}", style.ink(Ink::Bold, &scenario)),
-        None => text,
-    };
-    format!("{text}\n")
+    let scenario = style.ink(Ink::Bold, &plain(scenario));
+    // One line whatever the width, so that it can be searched for.
+    format!("{scenario}: {}\n", plain(&line))
 }
 
 /// The server in a few words.
-pub(crate) fn server(facts: &ServerFacts) -> String {
+fn server(facts: &ServerFacts) -> String {
     let ServerFacts { software, version, origin } = facts;
     let program = format!("{software} {version}");
     let parts = [program.trim(), origin.as_str()];

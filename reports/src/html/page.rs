@@ -1,0 +1,135 @@
+//! The page as a whole.
+//!
+//! Invariant: verdict first, then why, then figures, then how to do it again.
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+use scenarios::result::{RunResult, ServerFacts};
+
+use super::figures::{acquisitions, commands, latencies};
+use super::style::SHEET;
+use super::verdicts::{badge, levels, stories};
+use crate::format::{counted, plain};
+use crate::terminal::INTERRUPTED;
+
+/// The page of a run: its result, its chart as `chart::svg` drew it, and the files beside it.
+pub fn page(result: &RunResult, chart: Option<&str>, files: &[String]) -> String {
+    let scenario = plain(&result.scenario);
+    let title = format!("{scenario}: {} — picklock", result.verdict.name());
+    let markup = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { (title) }
+                style { (PreEscaped(SHEET)) }
+            }
+            body {
+                header {
+                    h1 { (scenario) " " (badge(result.verdict)) }
+                    p.lead { (lead(result)) }
+                }
+                main { (sections(result, chart, files)) }
+            }
+        }
+    };
+    markup.into_string()
+}
+
+fn lead(result: &RunResult) -> String {
+    let clients = counted(u64::from(result.stats.clients), "client", "clients");
+    let RunResult { lock, world, seed, .. } = result;
+    plain(&format!("{clients}, lock {lock}, world {world}, seed {seed}")).into_owned()
+}
+
+fn sections(result: &RunResult, chart: Option<&str>, files: &[String]) -> Markup {
+    html! {
+        @if !result.complete {
+            section.alert { strong { "Interrupted: " } (INTERRUPTED) "." }
+        }
+        section {
+            h2 { "Verdicts" }
+            div.scroll tabindex="0" role="region" aria-label="Verdicts by level" { (levels(result)) }
+        }
+        (stories(result))
+        @if !result.remarks.is_empty() {
+            section {
+                h2 { "Remarks" }
+                ul { @for remark in &result.remarks { li { (plain(remark)) } } }
+            }
+        }
+        section {
+            h2 { "Latency" }
+            @if let Some(chart) = chart {
+                figure.scroll tabindex="0" aria-label="Latency by percentile" { (PreEscaped(chart)) }
+            }
+            (latencies(&result.stats.latencies))
+        }
+        section {
+            h2 { "Clients" }
+            (acquisitions(result))
+        }
+        (commands(&result.stats))
+        section {
+            h2 { "Run" }
+            (facts(result))
+        }
+        section {
+            h2 { "Run it again" }
+            pre { (plain(&result.replay)) }
+        }
+        (beside(files))
+    }
+}
+
+fn facts(result: &RunResult) -> Markup {
+    let ServerFacts { software, version, origin } = &result.server;
+    let rows = [
+        ("Lock", result.lock.as_str()),
+        ("Validity", result.validity.as_str()),
+        ("World", result.world.as_str()),
+        ("Server", software.as_str()),
+        ("Version", version.as_str()),
+        ("Origin", origin.as_str()),
+    ];
+    html! {
+        dl {
+            @for (name, value) in rows.into_iter().filter(|(_, value)| !value.is_empty()) {
+                dt { (name) } dd { (plain(value)) }
+            }
+            dt { "Seed" } dd { (result.seed) }
+        }
+    }
+}
+
+/// Links to the other files of the directory.
+fn beside(files: &[String]) -> Markup {
+    let others: Vec<&String> = files.iter().filter(|name| *name != "report.html").collect();
+    html! {
+        @if !others.is_empty() {
+            section {
+                h2 { "Files beside this one" }
+                ul.files {
+                    @for name in others { li { a href=(link(name)) { (plain(name)) } } }
+                }
+            }
+        }
+    }
+}
+
+/// The name as a link to a file beside the page, whatever characters it has.
+fn link(name: &str) -> String {
+    let mut link = String::from("./");
+    for byte in name.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-_./".contains(&byte) {
+            link.push(char::from(byte));
+        } else {
+            link.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    link
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,98 @@
+//! Pages hold what they should, escaped.
+
+use super::*;
+use crate::chart::{self, Caption};
+use crate::latency::Latencies;
+use crate::support;
+use scenarios::verdict::{Level, Outcome};
+
+fn result() -> RunResult {
+    let history = support::bonus_pool();
+    let reason = "no fault met a hold";
+    let invariants = vec![
+        support::held("ownership", Level::Key),
+        support::overlap(),
+        support::because("distinct-prizes", Level::Effect, Outcome::Inconclusive, reason),
+    ];
+    let mut result = support::result(&history, invariants);
+    result.stats.latencies = Latencies::of(&history).summaries();
+    result
+}
+
+#[test]
+fn the_page_says_everything() {
+    let files = ["result.json", "report.html", "server.log"].map(str::to_owned);
+    let page = page(&result(), None, &files);
+    for part in [
+        "<html lang=\"en\">",
+        "<title>bonus-pool: violated — picklock</title>",
+        "<span class=\"badge violated\">violated</span>",
+        "<span class=\"badge na\">n/a</span>",
+        "nothing was checked",
+        "no fault met a hold",
+        "the first of 2",
+        "<td class=\"time\">613.204 ms</td>",
+        "<td class=\"who\">the run</td>",
+        "95 yes, 5 no, 0 unknown",
+        "<th scope=\"row\">EVALSHA</th><td class=\"number\">95</td><td class=\"number\">95</td>",
+        "<dd>7.0.15</dd>",
+        "<a href=\"./server.log\">",
+        "--world redis --seed 42</pre>",
+    ] {
+        assert!(page.contains(part), "{part}");
+    }
+    assert!(!page.contains("report.html"));
+}
+
+#[test]
+fn every_text_is_escaped() {
+    let bad = "<script>alert('x')</script>\"&\u{1b}";
+    let mut result = result();
+    for text in [
+        &mut result.scenario,
+        &mut result.lock,
+        &mut result.world,
+        &mut result.validity,
+        &mut result.replay,
+        &mut result.server.software,
+        &mut result.server.version,
+        &mut result.server.origin,
+        &mut result.invariants[0].name,
+        &mut result.stats.latencies[0].operation,
+    ] {
+        *text = bad.to_owned();
+    }
+    result.remarks.push(bad.to_owned());
+    result.stats.commands.insert(bad.to_owned(), 1);
+    result.invariants[2].reason = Some(bad.to_owned());
+    let witness = result.invariants[1].witness.as_mut().unwrap();
+    witness.summary = bad.to_owned();
+    witness.steps[0].text = bad.to_owned();
+    let caption = Caption { scenario: bad.to_owned(), ..Caption::default() };
+    let drawing = chart::svg(&Latencies::default(), &caption).unwrap();
+    let page = page(&result, Some(&drawing), &[bad.to_owned(), "javascript:x".to_owned()]);
+    assert!(!page.contains("<script") && !page.contains('\u{1b}'));
+    assert!(page.contains("href=\"./javascript%3Ax\""));
+}
+
+#[test]
+fn nothing_is_fetched() {
+    let history = support::bonus_pool();
+    let drawing = chart::svg(&Latencies::of(&history), &Caption::of(&history)).unwrap();
+    let page = page(&result(), Some(&drawing), &[]);
+    for word in ["<script", "<link", "@import", "url(", " src=", "<iframe", "<object"] {
+        assert!(!page.contains(word), "{word}");
+    }
+    // The one address is the name of SVG's vocabulary, which nobody opens.
+    assert_eq!(page.matches("http").count(), 1);
+    assert_eq!(page.matches("<svg").count(), 1);
+}
+
+#[test]
+fn an_interrupted_and_an_empty_run_have_a_page() {
+    let history = scenarios::history::History::new(support::head());
+    let empty = RunResult { complete: false, ..support::result(&history, Vec::new()) };
+    let page = page(&empty, None, &[]);
+    assert!(page.contains("Interrupted: ") && page.contains("cut short"));
+    assert!(!page.contains("What went wrong") && !page.contains("Remarks"));
+}

@@ -1,0 +1,112 @@
+//! Verdicts and stories on the page.
+//!
+//! Invariant: a verdict is a word in a badge; its colour only repeats it.
+
+use maud::{Markup, html};
+use scenarios::result::{Invariant, RunResult};
+use scenarios::verdict::{Level, Outcome, Witness};
+
+use crate::format::{actor, count, moment, needs_fine, plain};
+
+/// A verdict in its badge.
+pub(super) fn badge(outcome: Outcome) -> Markup {
+    let class = match outcome {
+        Outcome::Held => "held",
+        Outcome::Violated => "violated",
+        Outcome::Inconclusive => "inconclusive",
+        Outcome::NotApplicable => "na",
+    };
+    html! { span.badge.(class) { (outcome.name()) } }
+}
+
+/// The four levels and the invariants under each.
+pub(super) fn levels(result: &RunResult) -> Markup {
+    html! {
+        table.levels {
+            thead {
+                tr {
+                    th scope="col" { "Level and invariant" }
+                    th scope="col" { "Verdict" }
+                    th scope="col" { "Why" }
+                }
+            }
+            @for level in Level::ALL {
+                tbody { (of_level(result, level)) }
+            }
+        }
+    }
+}
+
+fn of_level(result: &RunResult, level: Level) -> Markup {
+    let invariants: Vec<&Invariant> =
+        result.invariants.iter().filter(|it| it.level == level).collect();
+    html! {
+        tr.level {
+            th scope="rowgroup" { (level.name()) }
+            td { (badge(result.level(level))) }
+            td.faint { @if invariants.is_empty() { "nothing was checked" } }
+        }
+        @for it in invariants {
+            tr {
+                th scope="row" { (plain(&it.name)) }
+                td { (badge(it.verdict)) }
+                td.faint {
+                    @if let Some(reason) = &it.reason { (plain(reason)) }
+                    @if let Some(witness) = &it.witness { (plain(&witness.summary)) }
+                }
+            }
+        }
+    }
+}
+
+/// Every violation as a story; nothing where there is none.
+pub(super) fn stories(result: &RunResult) -> Markup {
+    let told: Vec<(&Invariant, &Witness)> =
+        result.invariants.iter().filter_map(|it| Some((it, it.witness.as_ref()?))).collect();
+    html! {
+        @if !told.is_empty() {
+            section {
+                h2 { "What went wrong" }
+                @for (invariant, witness) in told { (story(invariant, witness)) }
+            }
+        }
+    }
+}
+
+fn story(invariant: &Invariant, witness: &Witness) -> Markup {
+    let times: Vec<u64> = witness.steps.iter().map(|step| step.at_ns).collect();
+    let fine = needs_fine(&times);
+    html! {
+        article.story {
+            h3 {
+                (plain(&invariant.name))
+                @if witness.occurrences > 1 {
+                    span.faint { " — the first of " (count(witness.occurrences)) }
+                }
+            }
+            p { (plain(&witness.summary)) }
+            @if !witness.steps.is_empty() {
+                div.scroll tabindex="0" role="region" aria-label="What happened, step by step" {
+                    table {
+                        thead {
+                            tr {
+                                th.time scope="col" { "Time of the run" }
+                                th scope="col" { "Who" }
+                                th scope="col" { "What happened" }
+                            }
+                        }
+                        tbody {
+                            @for step in &witness.steps {
+                                tr {
+                                    td.time { (moment(step.at_ns, fine)) }
+                                    td.who { (actor(step.client)) }
+                                    td { (plain(&step.text)) }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

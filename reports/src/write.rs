@@ -1,0 +1,119 @@
+//! Writes every file of a run.
+//!
+//! Invariant: what cannot be made again comes first, so that a disk that fills up costs a picture
+//! rather than the history; the manifest comes last and names only files that are there.
+
+use std::io::{self, Write};
+
+use scenarios::history::{self, History};
+use scenarios::result::RunResult;
+use serde::Serialize;
+
+use crate::chart::{self, Caption};
+use crate::directory::{RunDirectory, WriteError};
+use crate::latency::Latencies;
+use crate::manifest::{FORMAT, Manifest};
+use crate::{hlog, html};
+
+/// Writes the files of a run and returns their names.
+///
+/// The manifest's format is filled in, and its list of files added to; the rest of it is the caller's.
+///
+/// # Errors
+/// At the first file that cannot be written; those before it are whole.
+pub fn write_all(
+    directory: &RunDirectory,
+    result: &RunResult,
+    history: &History,
+    manifest: &Manifest,
+) -> Result<Vec<String>, WriteError> {
+    let latencies = Latencies::of(history);
+    let caption = Caption::of(history);
+    let drawing = chart::svg(&latencies, &caption);
+    let mut files = manifest.files.clone();
+    let mut done = |name: &str| files.push(name.to_owned());
+
+    directory.write("result.json", |w| json(w, result))?;
+    done("result.json");
+    directory.write("history.jsonl", |w| history::write(history, w))?;
+    done("history.jsonl");
+    let duration_ns = history.duration_ns();
+    directory.write("latency.hlog", |mut w| hlog::write(&latencies, duration_ns, &mut w))?;
+    done("latency.hlog");
+    directory.write("latency.svg", |w| match &drawing {
+        Ok(drawing) => w.write_all(drawing.as_bytes()),
+        Err(error) => Err(io::Error::other(error.to_string())),
+    })?;
+    done("latency.svg");
+    directory.write_by_path("latency.png", |path| {
+        chart::png(&latencies, &caption, path).map_err(io::Error::other)
+    })?;
+    done("latency.png");
+
+    for name in ["report.html", "manifest.json"] {
+        files.push(name.to_owned());
+    }
+    let page = html::page(result, drawing.as_deref().ok(), &files);
+    directory.write("report.html", |w| w.write_all(page.as_bytes()))?;
+    let manifest = Manifest { format: FORMAT.to_owned(), files: files.clone(), ..manifest.clone() };
+    directory.write("manifest.json", |w| json(w, &manifest))?;
+    Ok(files)
+}
+
+fn json(mut w: &mut dyn Write, value: &impl Serialize) -> io::Result<()> {
+    serde_json::to_writer_pretty(&mut w, value)?;
+    w.write_all(b"\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::support;
+    use std::fs;
+
+    const FILES: [&str; 7] = [
+        "result.json",
+        "history.jsonl",
+        "latency.hlog",
+        "latency.svg",
+        "latency.png",
+        "report.html",
+        "manifest.json",
+    ];
+
+    #[test]
+    fn every_file_is_written_and_reads_back() {
+        let out = tempfile::tempdir().unwrap();
+        let directory = RunDirectory::create(out.path(), "pool", "20261121T061500Z", 7).unwrap();
+        let history = support::bonus_pool();
+        let result = support::result(&history, vec![support::overlap()]);
+        let manifest = Manifest { seed: u64::MAX, ..Manifest::default() };
+        let files = write_all(&directory, &result, &history, &manifest).unwrap();
+        assert_eq!(files, FILES);
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), FILES.len());
+        let read = |name: &str| fs::read(directory.path().join(name)).unwrap();
+
+        let text = String::from_utf8(read("result.json")).unwrap();
+        assert!(text.starts_with("{\n  \"schema\"") && text.ends_with("}\n"));
+        assert_eq!(serde_json::from_str::<RunResult>(&text).unwrap(), result);
+        let back = history::read(&read("history.jsonl")[..]).unwrap();
+        assert_eq!(back.events.len(), history.events.len());
+        let back: Manifest = serde_json::from_slice(&read("manifest.json")).unwrap();
+        assert_eq!(back.format, FORMAT);
+        assert_eq!((back.seed, back.files), (u64::MAX, files));
+        assert!(read("latency.svg").starts_with(b"<svg "));
+        assert!(read("latency.png").starts_with(b"\x89PNG"));
+        assert!(read("report.html").starts_with(b"<!DOCTYPE html>"));
+    }
+
+    #[test]
+    fn a_directory_that_has_gone_is_an_error_that_names_the_file() {
+        let out = tempfile::tempdir().unwrap();
+        let directory = RunDirectory::create(out.path(), "pool", "20261121T061500Z", 7).unwrap();
+        fs::remove_dir(directory.path()).unwrap();
+        let history = support::bonus_pool();
+        let result = support::result(&history, Vec::new());
+        let error = write_all(&directory, &result, &history, &Manifest::default()).unwrap_err();
+        assert!(error.to_string().contains("result.json"), "{error}");
+    }
+}
