@@ -99,6 +99,11 @@ impl<W: Observed> Trial<W> {
         &self.journal
     }
 
+    /// How long the lock's key lives.
+    pub fn ttl(&self) -> Duration {
+        self.ttl
+    }
+
     /// The keys the run uses.
     pub fn keys(&self) -> Vec<Vec<u8>> {
         let mut keys = self.workload.keys();

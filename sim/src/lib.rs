@@ -1,5 +1,6 @@
-//! The worlds picklock runs in.
+//! The worlds picklock runs in, and its command line.
 
+pub mod cli;
 pub mod live;
 pub mod redis;
 pub mod resp;

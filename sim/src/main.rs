@@ -1,4 +1,4 @@
-//! The binary: one line for the hidden supervisor, the rest is the command line's.
+//! The binary: the hidden supervisor, or the command line.
 
 use std::process::ExitCode;
 
@@ -6,5 +6,5 @@ fn main() -> ExitCode {
     if std::env::args_os().nth(1).is_some_and(|arg| arg == sim::live::supervisor::COMMAND) {
         return sim::live::supervisor::main();
     }
-    ExitCode::SUCCESS
+    sim::cli::main().into()
 }

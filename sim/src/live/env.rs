@@ -14,6 +14,7 @@ use picklock::time::{Instant, WallTime};
 use picklock::tokio_env::{TokioConn, TokioEnv, TokioOptions};
 use rand_pcg::Pcg64;
 use rand_pcg::rand_core::{Rng, SeedableRng};
+use scenarios::record::Observed;
 use tokio::sync::watch;
 
 use super::proxy::ClientId;
@@ -39,6 +40,8 @@ pub struct LiveEnv {
     inner: TokioEnv,
     random: Arc<Mutex<Pcg64>>,
     running: watch::Sender<usize>,
+    /// When the run began, by the clock that all clients of a process share.
+    origin: Instant,
 }
 
 impl LiveEnv {
@@ -54,7 +57,14 @@ impl LiveEnv {
         let of_client = Pcg64::seed_from_u64(u64::from(client.0)).next_u64();
         let generator = Pcg64::seed_from_u64(seed ^ of_client);
         let running = watch::Sender::new(0);
-        Self { client, inner, random: Arc::new(Mutex::new(generator)), running }
+        let random = Arc::new(Mutex::new(generator));
+        Self { client, inner, random, running, origin: Instant::default() }
+    }
+
+    /// The same client in a run that began then.
+    #[must_use]
+    pub fn since(self, origin: Instant) -> Self {
+        Self { origin, ..self }
     }
 
     /// Whose environment this is.
@@ -132,6 +142,16 @@ impl Env for LiveEnv {
 
     fn mark(&self, mark: Mark) {
         self.inner.mark(mark);
+    }
+}
+
+impl Observed for LiveEnv {
+    fn run_ns(&self) -> u64 {
+        self.run_ns_at(self.now())
+    }
+
+    fn run_ns_at(&self, at: Instant) -> u64 {
+        at.as_ns().saturating_sub(self.origin.as_ns())
     }
 }
 

@@ -4,6 +4,7 @@ pub mod embedded;
 pub mod env;
 pub mod limits;
 pub mod proxy;
+pub mod run;
 pub mod server;
 pub mod supervisor;
 pub mod target;

@@ -1,0 +1,232 @@
+//! What can be said on the command line.
+//!
+//! Invariant: every option can also be given as a `PICKLOCK_*` variable, and the command line wins.
+//! Deliberately absent: defaults of a scenario, which its file has.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use scenarios::span::Span;
+
+/// Can your Redis lock be picked?
+///
+/// Runs hundreds of contending clients against Redis, checks what every one of them saw, and says at
+/// four levels whether the lock held.
+#[derive(Debug, Parser)]
+#[command(name = "picklock", version, about, long_about, after_help = EXIT_CODES)]
+#[command(disable_help_subcommand = true)]
+pub struct Cli {
+    /// What to do; without a word here, `run`.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+    /// What `run` takes.
+    #[command(flatten)]
+    pub run: RunArgs,
+    /// How to talk.
+    #[command(flatten)]
+    pub talk: Talk,
+}
+
+const EXIT_CODES: &str = "\
+Exit codes: 0 held, 1 safety violated, 2 usage or configuration, 3 inconclusive, 4 nothing ran,
+5 only progress violated, 69 environment unavailable, 70 internal bug, 130 interrupted.
+The main job: picklock --scenario bonus-pool";
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run a scenario and judge the lock
+    Run(Box<RunArgs>),
+    /// List scenarios and recipes
+    List,
+    /// Tell the story of a scenario or recipe, and what is expected of it
+    Show {
+        /// The scenario's or recipe's name
+        name: String,
+    },
+    /// Say what is found on this machine: servers, versions, limits
+    Doctor {
+        /// The server to look at
+        #[command(flatten)]
+        server: ServerArgs,
+    },
+    /// Print completions for a shell
+    Completions {
+        /// Which shell
+        shell: clap_complete::Shell,
+    },
+    /// Print the JSON schema of result.json
+    Schema,
+}
+
+/// What `run` takes.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Run")]
+pub struct RunArgs {
+    /// Which scenario: a name of `picklock list`, or a TOML file
+    #[arg(long, value_name = "NAME|FILE.toml", env = "PICKLOCK_SCENARIO")]
+    pub scenario: Option<String>,
+    /// Which lock: a recipe of `picklock list`
+    #[arg(long, value_name = "RECIPE", env = "PICKLOCK_LOCK")]
+    pub lock: Option<String>,
+    /// Where to run it
+    #[arg(long, value_enum, default_value_t, env = "PICKLOCK_WORLD")]
+    pub world: World,
+    /// Which server to use
+    #[command(flatten)]
+    pub server: ServerArgs,
+    /// How many clients contend
+    #[arg(long, value_name = "N", env = "PICKLOCK_CLIENTS")]
+    pub clients: Option<u32>,
+    /// How long the lock's key lives, such as 500ms
+    #[arg(long, value_name = "SPAN", env = "PICKLOCK_TTL", allow_hyphen_values = true)]
+    pub ttl: Option<Span>,
+    /// How long a client works under the lock, such as 2ms
+    #[arg(long, value_name = "SPAN", env = "PICKLOCK_HOLD", allow_hyphen_values = true)]
+    pub hold: Option<Span>,
+    /// Change any other key of the scenario, such as workload.bonus_pool.prizes=3
+    #[arg(long, value_name = "KEY=VALUE", value_parser = key_value, env = "PICKLOCK_SET", value_delimiter = ';')]
+    pub set: Vec<(String, String)>,
+    /// What latency, jitter and tokens are drawn from; drawn itself where it is not given
+    #[arg(long, value_name = "N", env = "PICKLOCK_SEED")]
+    pub seed: Option<u64>,
+    /// Where the report goes
+    #[arg(long, value_name = "DIR", default_value = "picklock-out", env = "PICKLOCK_OUT")]
+    pub out: PathBuf,
+    /// What is printed on stdout
+    #[arg(long, value_enum, default_value_t, env = "PICKLOCK_FORMAT")]
+    pub format: Format,
+}
+
+/// Which server to use.
+#[derive(Clone, Debug, Default, Args)]
+pub struct ServerArgs {
+    /// Use this Redis instead of starting one: redis://[user:password@]host[:port][/db], or rediss://
+    #[arg(long, value_name = "URL", env = "PICKLOCK_REDIS", hide_env_values = true)]
+    pub redis: Option<String>,
+    /// The redis-server to start, where it is not the one on PATH
+    #[arg(long, value_name = "PATH", env = "PICKLOCK_REDIS_SERVER")]
+    pub server_bin: Option<PathBuf>,
+    /// Trust the certificates in this PEM file, for rediss://
+    #[arg(long, value_name = "FILE", env = "PICKLOCK_TLS_CA")]
+    pub tls_ca: Option<PathBuf>,
+    /// Trust any certificate, for rediss://
+    #[arg(long, env = "PICKLOCK_TLS_INSECURE", conflicts_with = "tls_ca")]
+    pub tls_insecure: bool,
+}
+
+/// Where to run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum World {
+    /// redis where a redis-server is found, else embedded
+    #[default]
+    Auto,
+    /// Our deterministic simulator (not built yet)
+    Virtual,
+    /// picklock's own Redis model, over TCP
+    Embedded,
+    /// A real redis-server, started for this run or given with --redis
+    Redis,
+}
+
+/// What is printed on stdout.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// A summary for people
+    #[default]
+    Human,
+    /// result.json
+    Json,
+}
+
+/// How to talk.
+#[derive(Clone, Copy, Debug, Default, Args)]
+#[command(next_help_heading = "Output")]
+pub struct Talk {
+    /// Colours
+    #[arg(long, value_enum, default_value_t, global = true, env = "PICKLOCK_COLOR")]
+    pub color: Color,
+    /// How progress is shown, on stderr
+    #[arg(long, value_enum, default_value_t, global = true, env = "PICKLOCK_PROGRESS")]
+    pub progress: Progress,
+    /// Say less: only the verdict
+    #[arg(short, long, global = true, env = "PICKLOCK_QUIET", conflicts_with = "verbose")]
+    pub quiet: bool,
+    /// Say more: reasons of every verdict
+    #[arg(short, long, global = true, env = "PICKLOCK_VERBOSE")]
+    pub verbose: bool,
+}
+
+/// When to use colours.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Color {
+    /// On a terminal, unless NO_COLOR is set
+    #[default]
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}
+
+/// How to show progress.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Progress {
+    /// A bar on a terminal, else a line every few seconds
+    #[default]
+    Auto,
+    /// A bar
+    Bar,
+    /// A line every few seconds
+    Lines,
+    /// Nothing
+    Off,
+}
+
+fn key_value(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.trim().is_empty() => {
+            Ok((key.trim().to_owned(), value.trim().to_owned()))
+        }
+        _ => Err("write it as key=value, as in lock.retries=3".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_option_has_a_variable() {
+        for command in [Cli::command()] {
+            for arg in command.get_arguments() {
+                let id = arg.get_id().as_str();
+                assert!(arg.get_env().is_some() || ["help", "version"].contains(&id), "{id}");
+            }
+        }
+    }
+
+    #[test]
+    fn run_is_what_is_done_without_a_word() {
+        let cli = Cli::parse_from(["picklock", "--scenario", "x", "--ttl", "5ms"]);
+        assert!(cli.command.is_none());
+        assert_eq!(cli.run.ttl.unwrap().to_string(), "5ms");
+        let cli = Cli::parse_from(["picklock", "run", "--scenario", "x", "--color", "never"]);
+        assert_eq!(cli.talk.color, Color::Never);
+    }
+
+    #[test]
+    fn spans_that_cannot_be_are_refused_with_the_reason() {
+        for (span, says) in [("-1s", "negative"), ("5", "unit"), ("99999999999999y", "too long")] {
+            let error = Cli::try_parse_from(["picklock", "--ttl", span]).unwrap_err().to_string();
+            assert!(error.contains(says), "{span}: {error}");
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! `picklock doctor`: what is found on this machine, and what it can do.
+//!
+//! Invariant: it tries things out rather than reading version numbers, and leaves nothing behind.
+
+use std::fmt::Write;
+
+use picklock::command::Command;
+use picklock::env::CallError;
+
+use super::args::ServerArgs;
+use super::failure::Failure;
+use super::world;
+use crate::live::limits::{ensure_open_files, files_needed};
+use crate::live::server::DiscoverError;
+use crate::live::target::{Choice, KeySpace, Settings, Target};
+
+/// So many clients should be possible.
+const CLIENTS: u64 = 500;
+
+/// What a server may be able to do beyond the common, and the command that tells.
+const CAPABILITIES: [(&str, &[&str]); 5] = [
+    ("Lua scripts", &["EVAL", "return 1", "0"]),
+    ("WAIT", &["WAIT", "0", "1"]),
+    ("SET with IFEQ", &["SET", "", "x", "IFEQ", "y"]),
+    ("DELEX", &["DELEX", ""]),
+    ("DELIFEQ", &["DELIFEQ", "", "x"]),
+];
+
+/// What is found, as printed on stdout.
+pub(super) fn text(server: &ServerArgs) -> Result<String, Failure> {
+    let mut text = format!("picklock {}\n", env!("CARGO_PKG_VERSION"));
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::unavailable(&error))?;
+    let mut wrong = None;
+    if let Some(url) = &server.redis {
+        let url = world::parse_url(url, server)?;
+        wrong = runtime.block_on(look(&mut text, "your server", Choice::Url(url))).err();
+    } else {
+        match world::find(server) {
+            Ok(binary) => {
+                let _ =
+                    writeln!(text, "redis-server: {} ({})", binary.path.display(), binary.banner);
+                wrong = runtime.block_on(look(&mut text, "it", Choice::Started(binary))).err();
+            }
+            Err(error @ DiscoverError::NotFound) => {
+                let _ = writeln!(text, "redis-server: {error}");
+            }
+            Err(error) => wrong = Some(Failure::unavailable(&error)),
+        }
+    }
+    if let Err(error) = runtime.block_on(look(&mut text, "the embedded model", Choice::Embedded)) {
+        wrong.get_or_insert(error);
+    }
+    match ensure_open_files(files_needed(CLIENTS, 1)) {
+        Ok(limit) => {
+            let _ = writeln!(text, "open files: {limit}, enough for {CLIENTS} clients");
+        }
+        Err(error) => {
+            let _ = writeln!(text, "open files: {error}");
+        }
+    }
+    runtime.shutdown_background();
+    match wrong {
+        None => Ok(text),
+        Some(failure) => {
+            // What was found belongs to the picture.
+            print!("{text}");
+            Err(failure)
+        }
+    }
+}
+
+async fn look(text: &mut String, what: &str, choice: Choice) -> Result<(), Failure> {
+    let keys = KeySpace::of_run("doctor");
+    let target = Target::open(choice, keys, &Settings::default()).await;
+    let target = target.map_err(|error| Failure::unavailable(&error))?;
+    let info = target.server();
+    let _ = writeln!(text, "  {what} works: {} {}, {}", info.software, info.version, info.how);
+    let key = String::from_utf8_lossy(&target.keys().key("capability")).into_owned();
+    for (name, words) in CAPABILITIES {
+        let mut command = Command::new(words[0]);
+        for word in &words[1..] {
+            command = command.arg(if word.is_empty() { key.as_str() } else { word });
+        }
+        let answer = target.command(&command).await;
+        let can = match answer {
+            Ok(_) => "yes".to_owned(),
+            Err(CallError::Refused(error)) if is_unknown(&error.to_string()) => "no".to_owned(),
+            // Known, and refused for another reason, as for a key that is not there.
+            Err(CallError::Refused(error)) => format!("refused ({error})"),
+            Err(error) => format!("no answer ({error})"),
+        };
+        let _ = writeln!(text, "    {name}: {can}");
+    }
+    let _ = target.remove_keys(&[target.keys().key("capability")]).await;
+    target.close().await;
+    Ok(())
+}
+
+fn is_unknown(error: &str) -> bool {
+    let error = error.to_ascii_lowercase();
+    error.contains("unknown command") || error.contains("syntax error")
+}

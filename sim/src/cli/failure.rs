@@ -1,0 +1,78 @@
+//! What went wrong, for people: what happened, where, and what to do next.
+//!
+//! Invariant: one failure, one message, one exit code.
+
+use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme, MietteDiagnostic};
+
+use super::exit::Exit;
+use super::terminal::Terminal;
+
+/// Why picklock did not do what it was asked to.
+#[derive(Debug)]
+pub(super) struct Failure {
+    exit: Exit,
+    diagnostic: Box<dyn Diagnostic + Send + Sync>,
+}
+
+impl Failure {
+    /// The command line or a file is wrong.
+    pub(super) fn usage(diagnostic: impl Diagnostic + Send + Sync + 'static) -> Self {
+        Self { exit: Exit::Usage, diagnostic: Box::new(diagnostic) }
+    }
+
+    /// The same, in a sentence and an advice.
+    pub(super) fn usage_text(message: impl Into<String>, help: impl Into<String>) -> Self {
+        Self::usage(MietteDiagnostic::new(message.into()).with_help(help.into()))
+    }
+
+    /// The same, of an error that says itself what to do.
+    pub(super) fn usage_error(error: &dyn std::error::Error) -> Self {
+        Self { exit: Exit::Usage, diagnostic: whole(error) }
+    }
+
+    /// A server, a file or the machine is not as it must be. The error says what to do.
+    pub(super) fn unavailable(error: &dyn std::error::Error) -> Self {
+        Self { exit: Exit::Unavailable, diagnostic: whole(error) }
+    }
+
+    /// A bug of picklock's own.
+    pub(super) fn internal(message: impl Into<String>) -> Self {
+        let help = "this is a bug of picklock's: please report it with the command line";
+        let diagnostic = Box::new(MietteDiagnostic::new(message.into()).with_help(help));
+        Self { exit: Exit::Internal, diagnostic }
+    }
+
+    /// How picklock ends.
+    pub(super) fn exit(&self) -> Exit {
+        self.exit
+    }
+
+    /// The message, as it is printed on stderr.
+    pub(super) fn render(&self, terminal: &Terminal) -> String {
+        let theme = match (terminal.colour_on_stderr(), terminal.is_utf8()) {
+            (true, true) => GraphicalTheme::unicode(),
+            (false, true) => GraphicalTheme::unicode_nocolor(),
+            (_, false) => GraphicalTheme::none(),
+        };
+        let mut text = String::from("picklock: ");
+        let handler = GraphicalReportHandler::new_themed(theme).with_width(terminal.width());
+        match handler.render_report(&mut text, &*self.diagnostic) {
+            Ok(()) => text,
+            Err(_) => format!("picklock: {}\n", self.diagnostic),
+        }
+    }
+}
+
+/// An error and its causes, each said once.
+fn whole(error: &dyn std::error::Error) -> Box<dyn Diagnostic + Send + Sync> {
+    let mut message = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let said = cause.to_string();
+        if !message.contains(&said) {
+            message = format!("{message}: {said}");
+        }
+        source = cause.source();
+    }
+    Box::new(MietteDiagnostic::new(message))
+}

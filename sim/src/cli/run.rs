@@ -1,0 +1,113 @@
+//! `picklock run`: a scenario from the command line to the report.
+//!
+//! Invariant: nothing is started before everything that can be wrong with the user's words has been
+//! looked at, and the report's directory is there before the first client is. Deliberately absent:
+//! judgement and drawing.
+
+mod report;
+
+use std::time::SystemTime;
+
+use reports::directory::RunDirectory;
+use scenarios::scenario::Scenario;
+use tokio::sync::watch;
+
+use self::report::Made;
+use super::args::RunArgs;
+use super::exit::Exit;
+use super::failure::Failure;
+use super::progress::Progress;
+use super::terminal::Terminal;
+use super::world::{self, Chosen};
+use super::{load, signal};
+use crate::live::run::{CutShort, Gauge, Order, Run, RunError, run};
+use crate::live::target::{KeySpace, Settings, Target};
+
+/// Runs, reports, and says how picklock ends.
+pub(super) fn main(args: &RunArgs, terminal: &Terminal) -> Result<Exit, Failure> {
+    let scenario = load::scenario(args)?;
+    let chosen = world::choose(args.world, &args.server)?;
+    let seed = match args.seed {
+        Some(seed) => seed,
+        // Short enough to be read out, and exact in every JSON reader.
+        None => draw()? >> 32,
+    };
+    let started = now();
+    let stamp: String = started.chars().filter(|c| !matches!(c, '-' | ':')).collect();
+    let directory = RunDirectory::create(&args.out, &scenario.name, &stamp, seed)
+        .map_err(|error| Failure::usage_error(&error))?;
+    if !terminal.is_quiet() {
+        eprintln!("{}", chosen.why);
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::unavailable(&error))?;
+    let world = chosen.world.name();
+    let made = runtime.block_on(live(&scenario, chosen, seed, terminal))?;
+    // What is still at work, a resolver say, is not waited for.
+    runtime.shutdown_background();
+    let Some(made) = made else { return Ok(Exit::Interrupted) };
+    report::write(args, &scenario, world, seed, &started, made, directory, terminal)
+}
+
+/// The run itself; none where it was interrupted before it had a server.
+async fn live(
+    scenario: &Scenario,
+    chosen: Chosen,
+    seed: u64,
+    terminal: &Terminal,
+) -> Result<Option<Made>, Failure> {
+    let mut interrupted = signal::watch().map_err(|error| Failure::unavailable(&error))?;
+    let unique = draw()?;
+    let keys = KeySpace::of_run(&format!("{}-{seed}-{unique:016x}", scenario.name));
+    let world = chosen.world.name();
+    let settings = Settings::default();
+    let opening = Target::open(chosen.choice, keys, &settings);
+    let target = tokio::select! {
+        biased;
+        Ok(_) = interrupted.wait_for(|interrupted| *interrupted) => return Ok(None),
+        target = opening => target.map_err(|error| Failure::unavailable(&error))?,
+    };
+    let made = on(&target, Order { scenario, seed, world }, terminal, interrupted).await;
+    target.close().await;
+    made.map(Some)
+}
+
+async fn on(
+    target: &Target,
+    order: Order<'_>,
+    terminal: &Terminal,
+    interrupted: watch::Receiver<bool>,
+) -> Result<Made, Failure> {
+    let gauge = Gauge::default();
+    let progress = Progress::show(terminal, &gauge, order.scenario.clients);
+    let run = run(target, order, &gauge, interrupted).await;
+    drop(progress);
+    let run: Run = run.map_err(|error| match &error {
+        RunError::Build(build) => Failure::usage_text(
+            build.to_string(),
+            "change the TTL with --ttl, or the recipe with --lock",
+        ),
+        RunError::Panicked(_) => Failure::internal(error.to_string()),
+        _ => Failure::unavailable(&error),
+    })?;
+    if run.cut_short == Some(CutShort::Interrupted) && !terminal.is_quiet() {
+        eprintln!("interrupted: writing what there is");
+    }
+    Ok(Made { run, server: target.server().clone(), is_private: target.is_private() })
+}
+
+fn draw() -> Result<u64, Failure> {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a seed that nobody chose has to come from somewhere"
+    )]
+    getrandom::u64().map_err(|error| Failure::unavailable(&error))
+}
+
+/// The time, such as `2026-11-21T06:15:00Z`.
+fn now() -> String {
+    #[expect(clippy::disallowed_methods, reason = "a report says when it was made")]
+    humantime::format_rfc3339_seconds(SystemTime::now()).to_string()
+}

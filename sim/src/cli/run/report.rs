@@ -1,0 +1,204 @@
+//! From a run to its report: judged, written, printed.
+//!
+//! Invariant: the files are written before anything is printed on stdout, so what is printed as the
+//! place of the report is there.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+
+use reports::directory::{Latest, RunDirectory};
+use reports::latency::Latencies;
+use reports::manifest::{self, Manifest, Platform};
+use reports::terminal::{Style, Verbosity};
+use reports::write::write_all;
+use scenarios::judge::{Circumstances, judge};
+use scenarios::result::{RunResult, ServerFacts};
+use scenarios::scenario::Scenario;
+use serde_json::{Value, json};
+
+use super::super::args::{Format, RunArgs};
+use super::super::exit::Exit;
+use super::super::failure::Failure;
+use super::super::terminal::Terminal;
+use crate::live::run::{CutShort, Run};
+use crate::live::target::ServerInfo;
+
+/// What was made in a live world.
+pub(in crate::cli) struct Made {
+    pub(in crate::cli) run: Run,
+    pub(in crate::cli) server: ServerInfo,
+    pub(in crate::cli) is_private: bool,
+}
+
+/// Judges, writes and prints.
+#[expect(clippy::too_many_arguments, reason = "they are what a report is of")]
+pub(super) fn write(
+    args: &RunArgs,
+    scenario: &Scenario,
+    world: &'static str,
+    seed: u64,
+    started: &str,
+    made: Made,
+    directory: RunDirectory,
+    terminal: &Terminal,
+) -> Result<Exit, Failure> {
+    let Made { run, server, is_private } = made;
+    let server =
+        ServerFacts { software: server.software, version: server.version, origin: server.how };
+    let mut remarks = scenario.remarks();
+    remarks.extend(run.remarks);
+    if let Some(CutShort::ServerGone(why)) = &run.cut_short {
+        remarks.push(format!("the server stopped answering before the end: {why}"));
+    }
+    let circumstances = Circumstances {
+        server: server.clone(),
+        complete: run.cut_short.is_none(),
+        remarks,
+        replay: replay(args, scenario, world, seed, is_private),
+        server_commands: run.server_commands,
+        latencies: Latencies::of(&run.history).summaries(),
+    };
+    let result = judge(&run.history, circumstances);
+    let manifest = Manifest {
+        format: manifest::FORMAT.to_owned(),
+        picklock: env!("CARGO_PKG_VERSION").to_owned(),
+        scenario: scenario.name.clone(),
+        scenario_as_run: serde_json::to_value(scenario).unwrap_or_default(),
+        lock: result.lock.clone(),
+        world: world.to_owned(),
+        server,
+        seed,
+        options: options(args),
+        replay: result.replay.clone(),
+        platform: Platform {
+            os: std::env::consts::OS.to_owned(),
+            arch: std::env::consts::ARCH.to_owned(),
+        },
+        started_utc: started.to_owned(),
+        files: Vec::new(),
+    };
+    let path = directory.path().to_owned();
+    let written = write_all(&directory, &result, &run.history, &manifest);
+    written.map_err(|error| Failure::unavailable(&error))?;
+    match directory.finish() {
+        Ok(Latest::Set(_) | Latest::Unsupported) => {}
+        Ok(Latest::Taken(place)) => {
+            let place = place.display();
+            eprintln!("note: {place} is not a link of picklock's and was left alone");
+        }
+        Err(error) => eprintln!("note: {error}"),
+    }
+    print(args.format, &result, &path, terminal)?;
+    Ok(exit(&result, run.cut_short.as_ref()))
+}
+
+fn exit(result: &RunResult, cut_short: Option<&CutShort>) -> Exit {
+    match (Exit::of(result), cut_short) {
+        // What was found before the server went is found.
+        (Exit::Interrupted, Some(CutShort::ServerGone(_))) => Exit::of_incomplete(result),
+        (exit, _) => exit,
+    }
+}
+
+fn print(
+    format: Format,
+    result: &RunResult,
+    path: &std::path::Path,
+    terminal: &Terminal,
+) -> Result<(), Failure> {
+    let text = match format {
+        Format::Json => {
+            let json = serde_json::to_string_pretty(result);
+            json.map_err(|error| Failure::internal(error.to_string()))? + "\n"
+        }
+        Format::Human => {
+            let verbosity = match () {
+                () if terminal.is_quiet() => Verbosity::Quiet,
+                () if terminal.is_verbose() => Verbosity::Verbose,
+                () => Verbosity::Normal,
+            };
+            let (colour, width) = (terminal.colour_on_stdout(), Some(terminal.width()));
+            let style = Style { colour, width, verbosity };
+            let footer = reports::terminal::footer(result, path, style);
+            reports::terminal::summary(result, style) + &footer
+        }
+    };
+    // Whoever closed the pipe has seen enough.
+    let _ = std::io::stdout().lock().write_all(text.as_bytes());
+    Ok(())
+}
+
+/// The options as they were used.
+fn options(args: &RunArgs) -> BTreeMap<String, Value> {
+    let text = |span: Option<scenarios::span::Span>| span.map(|span| span.to_string());
+    let set: Vec<String> = args.set.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    let all = [
+        ("lock", json!(args.lock)),
+        ("world", json!(args.world.name())),
+        ("server_bin", json!(args.server.server_bin)),
+        ("clients", json!(args.clients)),
+        ("ttl", json!(text(args.ttl))),
+        ("hold", json!(text(args.hold))),
+        ("set", json!(set)),
+        ("out", json!(args.out)),
+    ];
+    all.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+/// The command line that runs the same again; a password is never part of it.
+fn replay(args: &RunArgs, scenario: &Scenario, world: &str, seed: u64, is_private: bool) -> String {
+    // Under cargo there is no picklock on PATH as a rule.
+    let program = match std::env::var_os("CARGO_MANIFEST_DIR") {
+        Some(_) => "cargo run -p sim --",
+        None => "picklock",
+    };
+    let mut line = String::from(program);
+    let mut say =
+        |option: &str, value: &str| line.push_str(&format!(" {option} {}", quoted(value)));
+    say("--scenario", args.scenario.as_deref().unwrap_or(&scenario.name));
+    say("--lock", &scenario.lock.recipe);
+    say("--world", world);
+    if !is_private {
+        say("--redis", "$PICKLOCK_REDIS");
+    }
+    if let Some(path) = &args.server.server_bin {
+        say("--server-bin", &path.display().to_string());
+    }
+    if let Some(clients) = args.clients {
+        say("--clients", &clients.to_string());
+    }
+    for (option, span) in [("--ttl", args.ttl), ("--hold", args.hold)] {
+        if let Some(span) = span {
+            say(option, &span.to_string());
+        }
+    }
+    for (key, value) in &args.set {
+        say("--set", &format!("{key}={value}"));
+    }
+    say("--seed", &seed.to_string());
+    line
+}
+
+/// A word as a shell takes it.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@".contains(c);
+    match word {
+        // A variable, to be filled in by the shell.
+        "$PICKLOCK_REDIS" => format!("\"{word}\""),
+        _ if !word.is_empty() && word.chars().all(plain) => word.to_owned(),
+        _ => format!("'{}'", word.replace('\'', "'\\''")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_quoted_for_a_shell() {
+        assert_eq!(quoted("bonus-pool"), "bonus-pool");
+        assert_eq!(quoted("1m 30s"), "'1m 30s'");
+        assert_eq!(quoted("it's"), "'it'\\''s'");
+        assert_eq!(quoted(""), "''");
+    }
+}

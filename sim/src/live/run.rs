@@ -1,0 +1,240 @@
+//! A run in a live world: hundreds of clients with connections of their own, one start, one history.
+//!
+//! Invariant: a run that was interrupted, or whose server went away, still gives its history up to
+//! then, says that it is not complete, and leaves no key behind that it could delete. Deliberately
+//! absent: which server it is, and what is made of the history.
+
+mod crew;
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use picklock::env::CallError;
+use scenarios::history::{History, Journal};
+use scenarios::recipe::BuildError;
+use scenarios::scenario::Scenario;
+use scenarios::trial::{Naming, Trial};
+use tokio::sync::watch;
+use tokio::task::JoinError;
+
+use self::crew::Crew;
+use super::env::LiveEnv;
+use super::limits::{LimitError, ensure_open_files, files_needed};
+use super::proxy::{Detail, Proxy, ProxyError};
+use super::target::Target;
+
+/// How much longer than the TTL background tasks may take to end.
+const IDLE_BEYOND_TTL: Duration = Duration::from_secs(5);
+/// The same after an interruption, for nobody waits for ever.
+const IDLE_INTERRUPTED: Duration = Duration::from_secs(2);
+
+/// What is to be run.
+#[derive(Clone, Copy, Debug)]
+pub struct Order<'a> {
+    /// The scenario.
+    pub scenario: &'a Scenario,
+    /// What latency, jitter and tokens are drawn from.
+    pub seed: u64,
+    /// The world's name.
+    pub world: &'a str,
+}
+
+/// What has come of a run.
+#[derive(Debug)]
+pub struct Run {
+    /// What happened.
+    pub history: History,
+    /// Why it did not come to its end, if so.
+    pub cut_short: Option<CutShort>,
+    /// Commands the server carried out meanwhile, by upper-case name, where it is ours alone.
+    pub server_commands: Option<BTreeMap<String, u64>>,
+    /// What deserves attention.
+    pub remarks: Vec<String>,
+}
+
+/// Why a run did not come to its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CutShort {
+    /// Somebody interrupted it.
+    Interrupted,
+    /// The server stopped answering.
+    ServerGone(String),
+}
+
+/// Why there was no run.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The recipe cannot work with these parameters.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+    /// The machine does not allow so many connections.
+    #[error(transparent)]
+    Limit(#[from] LimitError),
+    /// There is no proxy.
+    #[error(transparent)]
+    Proxy(#[from] ProxyError),
+    /// A client cannot connect.
+    #[error(
+        "client {client} cannot connect to the server: {source}; is it out of connections \
+             (CONFIG GET maxclients), or gone?"
+    )]
+    Connect {
+        /// Which.
+        client: u32,
+        /// What is wrong.
+        source: CallError,
+    },
+    /// The server does not let the resource be prepared.
+    #[error("the scenario's resource cannot be prepared: {0}")]
+    SetUp(CallError),
+    /// A client's task has ended in a panic: a bug of picklock's.
+    #[error("a client has panicked: {0}")]
+    Panicked(JoinError),
+}
+
+/// How far a run has come, for whoever shows it.
+#[derive(Clone, Debug, Default)]
+pub struct Gauge {
+    done: Arc<AtomicU32>,
+}
+
+impl Gauge {
+    /// How many clients have done.
+    pub fn done(&self) -> u32 {
+        self.done.load(Ordering::Relaxed)
+    }
+}
+
+/// Runs a scenario against a target until its end, or until `interrupted` turns true.
+///
+/// # Errors
+/// [`RunError`] where it did not even begin. What was written to the server is removed.
+pub async fn run(
+    target: &Target,
+    order: Order<'_>,
+    gauge: &Gauge,
+    interrupted: watch::Receiver<bool>,
+) -> Result<Run, RunError> {
+    let Order { scenario, seed, world } = order;
+    let naming = Naming { world, seed, prefix: target.keys().prefix() };
+    let trial = Arc::new(Trial::<LiveEnv>::new(scenario, naming)?);
+    ensure_open_files(files_needed(u64::from(scenario.clients), 1))?;
+    let proxy = Proxy::start(Detail::Faults)?;
+    let crew = Crew::hire(target, &proxy, scenario, seed)?;
+    let mut stage = Stage { target, trial: &trial, crew: &crew, interrupted, remarks: Vec::new() };
+    let played = stage.play(gauge).await;
+    stage.clear_away(played.as_ref().is_ok_and(|(cut_short, _)| cut_short.is_none())).await;
+    let (cut_short, server_commands) = played?;
+    let journal: &Journal = trial.journal();
+    Ok(Run { history: journal.history(), cut_short, server_commands, remarks: stage.remarks })
+}
+
+/// A run on its way.
+struct Stage<'a> {
+    target: &'a Target,
+    trial: &'a Arc<Trial<LiveEnv>>,
+    crew: &'a Crew,
+    interrupted: watch::Receiver<bool>,
+    remarks: Vec<String>,
+}
+
+type Played = (Option<CutShort>, Option<BTreeMap<String, u64>>);
+
+impl Stage<'_> {
+    async fn play(&mut self, gauge: &Gauge) -> Result<Played, RunError> {
+        let Some(connected) = self.or_interrupted(self.crew.connect()).await else {
+            return Ok((Some(CutShort::Interrupted), None));
+        };
+        connected?;
+        let before = self.counts().await;
+        let run = self.crew.run_itself().clone();
+        let Some(ready) = self.or_interrupted(self.trial.set_up(run.clone())).await else {
+            return Ok((Some(CutShort::Interrupted), None));
+        };
+        ready.map_err(RunError::SetUp)?;
+        let played = self.crew.play(self.trial, &gauge.done);
+        let Some(played) = self.or_interrupted(played).await else {
+            return Ok((Some(CutShort::Interrupted), None));
+        };
+        played.map_err(RunError::Panicked)?;
+        if self.or_interrupted(self.settle()).await.is_none() {
+            return Ok((Some(CutShort::Interrupted), None));
+        }
+        let cut_short = match self.or_interrupted(self.trial.look_back(run)).await {
+            Some(Ok(())) => None,
+            Some(Err(error)) => Some(CutShort::ServerGone(error.to_string())),
+            None => Some(CutShort::Interrupted),
+        };
+        let after = self.counts().await;
+        Ok((cut_short, since(before, after)))
+    }
+
+    /// Waits until no client has anything left to do in the background.
+    async fn settle(&self) {
+        let ttl = self.trial.ttl();
+        // What stays busy will be seen in the history: its operations have no end.
+        let _ = self.crew.idle(ttl.saturating_add(IDLE_BEYOND_TTL)).await;
+    }
+
+    async fn or_interrupted<T>(&self, work: impl Future<Output = T>) -> Option<T> {
+        let mut interrupted = self.interrupted.clone();
+        tokio::select! {
+            biased;
+            Ok(_) = interrupted.wait_for(|interrupted| *interrupted) => None,
+            done = work => Some(done),
+        }
+    }
+
+    /// What the server has counted, where its counts are ours.
+    async fn counts(&self) -> Option<BTreeMap<String, u64>> {
+        if !self.target.is_private() {
+            return None;
+        }
+        self.target.command_stats().await.ok().flatten()
+    }
+
+    async fn clear_away(&mut self, complete: bool) {
+        if !complete {
+            // Releases of the clients that were stopped: without them, keys would come after us.
+            let _ = self.crew.idle(IDLE_INTERRUPTED).await;
+        }
+        if let Err(error) = self.target.remove_keys(&self.trial.keys()).await {
+            let prefix = self.target.keys().prefix();
+            let left =
+                format!("keys under {prefix} may be left on the server ({error}); they expire");
+            self.remarks.push(left);
+        }
+    }
+}
+
+/// What was counted in between, by upper-case name as the history has it.
+fn since(
+    before: Option<BTreeMap<String, u64>>,
+    after: Option<BTreeMap<String, u64>>,
+) -> Option<BTreeMap<String, u64>> {
+    let (before, after) = (before?, after?);
+    let count = |(name, count): (String, u64)| {
+        let added = count - before.get(&name).copied().unwrap_or_default().min(count);
+        (added > 0).then(|| (name.to_ascii_uppercase(), added))
+    };
+    Some(after.into_iter().filter_map(count).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_what_came_in_between() {
+        let counts = |all: &[(&str, u64)]| {
+            Some(all.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect())
+        };
+        let (before, after) =
+            (counts(&[("set", 2), ("info", 1)]), counts(&[("set", 5), ("info", 1), ("get", 1)]));
+        assert_eq!(since(before.clone(), after), counts(&[("GET", 1), ("SET", 3)]));
+        assert_eq!(since(before, None), None);
+    }
+}

@@ -1,0 +1,121 @@
+//! The clients of a live run: each with its own way through the proxy, connected before the start.
+//!
+//! Invariant: nobody starts before everybody is connected, so that the contention is that of the
+//! lock and not of the connecting. A crew that is dropped stops its clients. Deliberately absent:
+//! what clients do.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use picklock::env::{Env, Node};
+use scenarios::scenario::Scenario;
+use scenarios::trial::Trial;
+use tokio::sync::{Barrier, Semaphore};
+use tokio::task::{JoinError, JoinSet};
+use tokio::time::Instant;
+
+use super::RunError;
+use crate::live::env::{LiveEnv, StillBusy};
+use crate::live::proxy::{ClientId, Latency, Plan, Proxy};
+use crate::live::target::Target;
+
+/// How many clients connect at once: a server's queue of connections is short.
+const CONNECT_AT_ONCE: usize = 32;
+/// The only server of the topologies there are.
+const NODE: Node = Node(0);
+
+/// The clients of a run, and the run itself as client 0.
+pub(super) struct Crew {
+    run: LiveEnv,
+    clients: Vec<LiveEnv>,
+}
+
+impl Crew {
+    /// Opens a link for every client. The run's own has no latency.
+    pub(super) fn hire(
+        target: &Target,
+        proxy: &Proxy,
+        scenario: &Scenario,
+        seed: u64,
+    ) -> Result<Self, RunError> {
+        let span = scenario.network.latency;
+        let latency = Latency::Uniform { min: span.min.0, max: span.max.0 };
+        let latency = if span.max.0.is_zero() { Latency::None } else { latency };
+        let env = |client: u32, latency: Latency| {
+            let plan = Plan { seed, requests: latency, replies: latency, ..Plan::default() };
+            let link = proxy.listen(ClientId(client), NODE, target.upstream(), plan)?;
+            Ok::<_, RunError>(LiveEnv::new(
+                ClientId(client),
+                seed,
+                vec![target.client(link.addr())],
+            ))
+        };
+        let run = env(0, Latency::None)?;
+        let origin = run.now();
+        let clients: Result<Vec<_>, _> = (1..=scenario.clients)
+            .map(|client| Ok::<_, RunError>(env(client, latency)?.since(origin)))
+            .collect();
+        Ok(Self { run: run.since(origin), clients: clients? })
+    }
+
+    /// The run itself, as a client without latency.
+    pub(super) fn run_itself(&self) -> &LiveEnv {
+        &self.run
+    }
+
+    /// Connects everybody.
+    pub(super) async fn connect(&self) -> Result<(), RunError> {
+        let gate = Arc::new(Semaphore::new(CONNECT_AT_ONCE));
+        let mut connecting = JoinSet::new();
+        for env in std::iter::once(&self.run).chain(&self.clients) {
+            let (env, gate) = (env.clone(), Arc::clone(&gate));
+            connecting.spawn(async move {
+                let _place = gate.acquire().await;
+                let client = env.client().0;
+                // The environment keeps the connection; the handle is not needed.
+                env.connect(NODE)
+                    .await
+                    .map(drop)
+                    .map_err(|source| RunError::Connect { client, source })
+            });
+        }
+        while let Some(connected) = connecting.join_next().await {
+            connected.map_err(RunError::Panicked)??;
+        }
+        Ok(())
+    }
+
+    /// Starts all clients at once, and waits for the last. Dropping the future stops them.
+    pub(super) async fn play(
+        &self,
+        trial: &Arc<Trial<LiveEnv>>,
+        done: &Arc<AtomicU32>,
+    ) -> Result<(), JoinError> {
+        let start = Arc::new(Barrier::new(self.clients.len()));
+        let mut playing = JoinSet::new();
+        for env in &self.clients {
+            let (env, trial) = (env.clone(), Arc::clone(trial));
+            let (start, done) = (Arc::clone(&start), Arc::clone(done));
+            playing.spawn(async move {
+                start.wait().await;
+                let client = env.client().0;
+                trial.client(env, client).await;
+                done.fetch_add(1, Ordering::Relaxed);
+            });
+        }
+        while let Some(played) = playing.join_next().await {
+            played?;
+        }
+        Ok(())
+    }
+
+    /// Waits until nobody has anything left to do in the background.
+    pub(super) async fn idle(&self, within: Duration) -> Result<(), StillBusy> {
+        let end = Instant::now() + within;
+        for env in &self.clients {
+            env.idle(end.saturating_duration_since(Instant::now())).await?;
+        }
+        Ok(())
+    }
+}
