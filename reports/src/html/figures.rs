@@ -77,7 +77,7 @@ pub(super) fn commands(stats: &Stats) -> Markup {
                                 th scope="col" { "Command" }
                                 th.number scope="col" { "Sent by clients" }
                                 @if counted.is_some() {
-                                    th.number scope="col" { "Counted by the server" }
+                                    th.number scope="col" { "Counted by server" }
                                 }
                             }
                         }

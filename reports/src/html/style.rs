@@ -54,7 +54,7 @@ th, td { padding: .38rem .7rem .38rem 0; text-align: left; vertical-align: top; 
 th:last-child, td:last-child { padding-right: 0; }
 thead th { color: var(--faint); font-size: .85rem; font-weight: 600; }
 tbody tr { border-top: 1px solid var(--rule); }
-tbody th { font-weight: 500; overflow-wrap: anywhere; }
+tbody th { font-weight: 500; overflow-wrap: break-word; }
 .level th, .level td { padding-top: .7rem; }
 .level th { font-weight: 700; }
 .levels tbody tr:not(.level) { border-top: 0; }
@@ -62,13 +62,14 @@ tbody th { font-weight: 500; overflow-wrap: anywhere; }
 .levels tbody tr:last-child th, .levels tbody tr:last-child td { padding-bottom: .7rem; }
 .story table { width: auto; }
 .number, .time { text-align: right; white-space: nowrap; }
+thead .number { white-space: normal; }
 .time, .who { padding-right: 1.1rem; white-space: nowrap; }
 .time { color: var(--faint); }
 .story { margin-top: 1.1rem; padding-left: 1rem; border-left: .25rem solid var(--violated); }
 .story:first-of-type { margin-top: 0; }
 .faint { color: var(--faint); }
 figure { margin: 0 0 1.2rem; padding: .5rem; background: #fff; border: 1px solid var(--rule); border-radius: .4rem; }
-figure svg { display: block; width: 100%; min-width: 44rem; height: auto; }
+figure svg { display: block; width: 100%; min-width: 48rem; height: auto; }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: .35rem 1.4rem; margin: 0; }
 dt { color: var(--faint); }
 dd { margin: 0; overflow-wrap: anywhere; }
@@ -85,6 +86,17 @@ ul { margin: 0; padding-left: 1.2rem; }
   dl { grid-template-columns: 1fr; gap: 0; }
   dd { margin-bottom: .5rem; }
   .story { padding-left: .7rem; }
+  th, td { padding-right: .5rem; }
+  .scroll > table:not(.levels) { font-size: .9rem; }
+  .levels thead, .story thead { position: absolute; clip-path: inset(50%); }
+  .levels tr { display: grid; grid-template-columns: 1fr max-content; }
+  .levels tbody { border-top: 1px solid var(--rule); }
+  .levels tbody tr.level { border-top: 0; }
+  .levels td:last-child { grid-column: 1 / -1; padding-left: 1rem; padding-top: 0; }
+  .levels td:last-child:empty { padding: 0; }
+  .story tr { display: grid; grid-template-columns: max-content 1fr; }
+  .story td { padding-bottom: 0; }
+  .story td:last-child { grid-column: 1 / -1; padding-top: 0; padding-bottom: .4rem; }
 }
 @media print {
   body { background: #fff; }

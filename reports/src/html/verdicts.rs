@@ -90,7 +90,7 @@ fn story(invariant: &Invariant, witness: &Witness) -> Markup {
                     table {
                         thead {
                             tr {
-                                th.time scope="col" { "Time of the run" }
+                                th.time scope="col" { "Time" }
                                 th scope="col" { "Who" }
                                 th scope="col" { "What happened" }
                             }
