@@ -33,6 +33,15 @@ pub fn judge(history: &History, circumstances: Circumstances) -> RunResult {
     let head = &history.head;
     let findings = checker::check(history, circumstances.complete);
     let invariants: Vec<Invariant> = findings.into_iter().map(Invariant::from).collect();
+    let stats = Stats {
+        server_commands: circumstances.server_commands,
+        latencies: circumstances.latencies,
+        ..stats(history)
+    };
+    let mut remarks = circumstances.remarks;
+    if circumstances.complete {
+        remarks.extend(miscounted(&stats));
+    }
     let validity = if head.tracked { Validity::Tracked } else { Validity::None };
     RunResult {
         schema: SCHEMA.to_owned(),
@@ -45,14 +54,27 @@ pub fn judge(history: &History, circumstances: Circumstances) -> RunResult {
         verdict: worst(invariants.iter().map(|it| it.verdict)),
         complete: circumstances.complete,
         invariants,
-        remarks: circumstances.remarks,
-        stats: Stats {
-            server_commands: circumstances.server_commands,
-            latencies: circumstances.latencies,
-            ..stats(history)
-        },
+        remarks,
+        stats,
         replay: circumstances.replay,
     }
+}
+
+/// Commands that no script calls and no environment sends by itself: what the server counts of them
+/// is what clients sent.
+const COUNTED: [&str; 3] = ["SET", "EVAL", "EVALSHA"];
+
+/// Where server and history disagree on what was sent: then something went past picklock.
+fn miscounted(stats: &Stats) -> Option<String> {
+    let server = stats.server_commands.as_ref()?;
+    let count = |counts: &BTreeMap<String, u64>, name| counts.get(name).copied().unwrap_or(0);
+    let differs = |name: &&str| count(server, name) != count(&stats.commands, name);
+    let name = COUNTED.into_iter().find(|name| differs(&name))?;
+    let (sent, carried_out) = (count(&stats.commands, name), count(server, name));
+    Some(format!(
+        "clients sent {sent} {name} and the server carried out {carried_out}: requests were lost or \
+         refused, or somebody else used the server"
+    ))
 }
 
 fn stats(history: &History) -> Stats {
@@ -79,5 +101,20 @@ fn stats(history: &History) -> Stats {
         winners: history.head.prizes.map(|_| won),
         commands,
         ..Stats::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_difference_in_counts_is_remarked_on() {
+        let counts = |set, get| BTreeMap::from([("SET".to_owned(), set), ("GET".to_owned(), get)]);
+        let stats =
+            |server| Stats { commands: counts(5, 1), server_commands: server, ..Stats::default() };
+        assert_eq!(miscounted(&stats(None)), None, "a server that others use, too");
+        assert_eq!(miscounted(&stats(Some(counts(5, 9)))), None, "scripts call GET");
+        assert!(miscounted(&stats(Some(counts(4, 1)))).unwrap().contains("sent 5 SET"));
     }
 }

@@ -52,7 +52,7 @@ pub struct ServerFacts {
     pub software: String,
     /// Its version, such as `7.0.15`.
     pub version: String,
-    /// How picklock came to it, such as `private redis-server, found on PATH`.
+    /// How picklock came to it, such as `private server /usr/bin/redis-server, found on PATH`.
     pub origin: String,
 }
 

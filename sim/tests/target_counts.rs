@@ -87,7 +87,7 @@ async fn a_private_server_counts_what_we_sent_and_ends_with_its_target() {
     control_is_counted(&target).await;
     assert!(target.is_private());
     assert_eq!((&target.server().version, target.server().software.as_str()), (&version, "redis"));
-    assert_eq!(target.server().how, format!("private redis-server {path} (found on PATH)"));
+    assert_eq!(target.server().how, format!("private server {path}, found on PATH"));
     let dir = target.process().unwrap().dir().to_owned();
     assert!(dir.exists());
     target.close().await;

@@ -66,12 +66,13 @@ fn valid_until(it: &Acquisition, from_ns: u64) -> u64 {
 
 fn witness(case: &Case<'_>, one: Belief, other: Belief, occurrences: u64) -> Witness {
     let overlap_ns = one.until_ns.min(other.until_ns).min(case.timeline.end_ns) - other.from_ns;
-    let summary = format!(
-        "client {} and client {} both believed to hold the lock, for {}",
-        one.client,
-        other.client,
-        story::span(overlap_ns)
-    );
+    let did = if case.history.head.locks {
+        "both believed to hold the lock"
+    } else {
+        "were both at work, with no lock between them"
+    };
+    let overlap = story::span(overlap_ns);
+    let summary = format!("client {} and client {} {did}, for {overlap}", one.client, other.client);
     story::witness(case, summary, &[one.acquisition, other.acquisition], occurrences)
 }
 

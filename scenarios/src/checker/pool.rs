@@ -10,6 +10,9 @@ use super::{Case, story};
 use crate::history::{Acquisition, TakeEnd};
 use crate::verdict::{Finding, Level, Verdict, Witness, WitnessStep};
 
+/// More winners of one prize are only counted.
+const WINNERS_NAMED: usize = 5;
+
 /// A prize that was surely won.
 #[derive(Clone, Copy, Debug)]
 struct Win {
@@ -80,13 +83,13 @@ fn distinct(case: &Case<'_>, pool: &Pool) -> Verdict {
     // The earliest second winner of any prize.
     let first = winners.values().filter(|wins| wins.len() > 1).min_by_key(|wins| wins[1].done_ns);
     let Some(wins) = first else { return Verdict::Held };
-    let names: Vec<String> = wins.iter().map(|win| win.client.to_string()).collect();
-    let summary = format!(
-        "prize {} was won {} times: by client {}",
-        wins[0].prize,
-        wins.len(),
-        story::and(&names)
-    );
+    let mut names: Vec<String> =
+        wins.iter().take(WINNERS_NAMED).map(|win| win.client.to_string()).collect();
+    if wins.len() > WINNERS_NAMED {
+        names.push(format!("{} more", wins.len() - WINNERS_NAMED));
+    }
+    let (prize, times) = (wins[0].prize, wins.len());
+    let summary = format!("prize {prize} was won {times} times: by client {}", story::and(&names));
     let acquisitions = [wins[0].acquisition, wins[1].acquisition];
     Verdict::Violated(story::witness(case, summary, &acquisitions, again))
 }

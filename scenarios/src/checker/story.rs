@@ -82,11 +82,13 @@ fn tell(case: &Case<'_>, event: &Event, invoked: Option<&Event>) -> Option<Strin
     Some(match event.what {
         What::Acquire if history.head.locks => "asks for the lock".to_owned(),
         What::Acquired if history.head.locks => "has the lock".to_owned(),
+        What::Acquired => "goes ahead".to_owned(),
         What::NotAcquired(why) => format!("does not get the lock: {}", text(why)),
         What::AcquireUnknown(why) => {
             format!("does not know whether it has the lock: {}", text(why))
         }
         What::Release if history.head.locks => "begins to release".to_owned(),
+        What::Release => "has done".to_owned(),
         What::Released(outcome) if history.head.locks => format!("is told: {}", text(outcome)),
         What::ReleaseUnknown(why) => {
             format!("does not know what came of its release: {}", text(why))

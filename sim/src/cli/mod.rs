@@ -1,12 +1,12 @@
 //! The command line.
 
 pub mod args;
+mod dispatch;
 mod doctor;
 mod exit;
 mod failure;
 mod list;
 mod load;
-mod main;
 mod progress;
 mod run;
 mod show;
@@ -14,5 +14,5 @@ mod signal;
 mod terminal;
 mod world;
 
+pub use dispatch::main;
 pub use exit::Exit;
-pub use main::main;

@@ -80,8 +80,8 @@ pub struct ServerInfo {
     pub software: String,
     /// What it told in INFO, such as `7.0.15`; `of unknown version` where it does not tell.
     pub version: String,
-    /// How we came by it: `embedded Redis model`, `private redis-server /usr/bin/redis-server (found
-    /// on PATH)`, or the URL without its password.
+    /// How we came by it: `embedded Redis model`, `private server /usr/bin/redis-server, found on
+    /// PATH`, or the URL without its password.
     pub how: String,
     /// Where it listens.
     pub addr: SocketAddr,
@@ -133,7 +133,7 @@ impl Target {
                     "PATH" => "found on PATH".to_owned(),
                     named => format!("named by {named}"),
                 };
-                let how = format!("private redis-server {} ({found})", binary.path.display());
+                let how = format!("private server {}, {found}", binary.path.display());
                 let owned = Owned::Process { server, supervisor };
                 Self::try_own(owned, addr, how, keys, settings).await
             }

@@ -198,7 +198,9 @@ impl Conn for BareConn {
             env.sleep(LATENCY).await;
             let mut slot = theirs.lock().unwrap();
             slot.answer = Some(answer);
-            slot.waiter.take().map(Waker::wake);
+            if let Some(waiter) = slot.waiter.take() {
+                waiter.wake();
+            }
         });
         poll_fn(|cx| {
             let mut slot = slot.lock().unwrap();
