@@ -67,9 +67,9 @@ const COUNTED: [&str; 3] = ["SET", "EVAL", "EVALSHA"];
 /// Where server and history disagree on what was sent: then something went past picklock.
 fn miscounted(stats: &Stats) -> Option<String> {
     let server = stats.server_commands.as_ref()?;
-    let count = |counts: &BTreeMap<String, u64>, name| counts.get(name).copied().unwrap_or(0);
+    let count = |counts: &BTreeMap<String, u64>, name: &str| counts.get(name).copied().unwrap_or(0);
     let differs = |name: &&str| count(server, name) != count(&stats.commands, name);
-    let name = COUNTED.into_iter().find(|name| differs(&name))?;
+    let name = COUNTED.into_iter().find(differs)?;
     let (sent, carried_out) = (count(&stats.commands, name), count(server, name));
     Some(format!(
         "clients sent {sent} {name} and the server carried out {carried_out}: requests were lost or \
