@@ -40,6 +40,11 @@ impl History {
         self.texts.get(text)
     }
 
+    /// How many operations were begun.
+    pub fn operations(&self) -> u64 {
+        self.events.iter().filter(|event| event.what.stage() == Stage::Invoke).count() as u64
+    }
+
     /// From the first event to the last, in nanoseconds.
     pub fn duration_ns(&self) -> u64 {
         match (self.events.first(), self.events.last()) {

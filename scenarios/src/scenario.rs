@@ -8,6 +8,7 @@ mod parse;
 
 use serde::{Deserialize, Serialize};
 
+use crate::fault::Swarm;
 use crate::recipe::{self, About};
 use crate::span::Span;
 use crate::verdict::Outcome;
@@ -40,6 +41,9 @@ pub struct Scenario {
     /// The network between clients and servers.
     #[serde(default)]
     pub network: NetworkPart,
+    /// What a sweep may do to a schedule.
+    #[serde(default)]
+    pub swarm: Swarm,
     /// What a run is expected to show.
     #[serde(default)]
     pub expect: Vec<Expectation>,

@@ -4,3 +4,4 @@ pub mod cli;
 pub mod live;
 pub mod redis;
 pub mod resp;
+pub mod virtual_time;

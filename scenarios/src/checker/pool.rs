@@ -170,6 +170,11 @@ fn all_won(case: &Case<'_>, pool: &Pool) -> Verdict {
         let text = format!("{won} prizes were surely won and {} more may have been", pool.open);
         return Verdict::Inconclusive(text);
     }
+    if case.timeline.faulted {
+        let text =
+            format!("{won} of {} prizes were won, but faults kept clients from it", pool.prizes);
+        return Verdict::NotApplicable(text);
+    }
     let clients = case.history.head.clients;
     at_end(
         at_ns,

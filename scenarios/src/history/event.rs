@@ -7,6 +7,7 @@
 use picklock::env::Phase;
 
 use super::text::Text;
+use crate::fault::Fault;
 
 /// One thing that happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,6 +120,15 @@ pub enum What {
     Lost,
     /// A phase of the lock's life begins.
     Phase(Phase),
+    /// A fault strikes this client; 0 where it strikes nobody in particular.
+    Fault {
+        /// Which.
+        fault: Fault,
+        /// For how long, in nanoseconds; 0 where it does not last.
+        for_ns: u64,
+        /// Whether it met a client that held the lock.
+        in_hold: bool,
+    },
 }
 
 impl What {
@@ -138,7 +148,8 @@ impl What {
             | Self::Probe(_)
             | Self::ValidUntil(_)
             | Self::Lost
-            | Self::Phase(_) => Stage::Note,
+            | Self::Phase(_)
+            | Self::Fault { .. } => Stage::Note,
         }
     }
 }

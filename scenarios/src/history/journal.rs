@@ -69,6 +69,20 @@ impl Journal {
         self.lock().history.texts.intern(text)
     }
 
+    /// Begins anew, with another seed, keeping the memory.
+    pub fn reset(&self, seed: u64) {
+        let mut inner = self.lock();
+        inner.history.head.seed = seed;
+        inner.history.texts.clear();
+        inner.history.events.clear();
+        (inner.acquisitions, inner.ops) = (0, 0);
+    }
+
+    /// Looks at the history so far.
+    pub fn look<R>(&self, look: impl FnOnce(&History) -> R) -> R {
+        look(&self.lock().history)
+    }
+
     /// The history so far.
     pub fn history(&self) -> History {
         self.lock().history.clone()

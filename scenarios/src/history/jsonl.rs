@@ -13,6 +13,7 @@ use super::History;
 use super::event::{Answer, Event, Intent, Touch, What};
 use super::head::{FORMAT, Head};
 use super::text::Texts;
+use crate::fault::Fault;
 
 /// Why a history cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -74,6 +75,12 @@ struct Line<'a> {
     until_ns: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     phase: Option<&'a str>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    fault: Option<&'a str>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    for_ns: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    in_hold: Option<bool>,
 }
 
 fn is_zero(value: &u32) -> bool {
@@ -171,6 +178,9 @@ fn line<'a>(event: &Event, texts: &'a Texts) -> Line<'a> {
         What::PoolLeft(value) | What::Probe(value) => Line { value: Some(value), ..base },
         What::ValidUntil(until_ns) => Line { until_ns: Some(until_ns), ..base },
         What::Phase(phase) => Line { phase: Some(phase.name()), ..base },
+        What::Fault { fault, for_ns, in_hold } => {
+            Line { fault: Some(fault.name()), for_ns: Some(for_ns), in_hold: Some(in_hold), ..base }
+        }
     }
 }
 
@@ -190,6 +200,7 @@ fn kind(what: What) -> &'static str {
         What::ValidUntil(_) => "valid-until",
         What::Lost => "lost",
         What::Phase(_) => "phase",
+        What::Fault { .. } => "fault",
     }
 }
 
@@ -230,6 +241,11 @@ fn what(line: &Line<'_>, texts: &mut Texts) -> Option<What> {
         ("probe", _) => What::Probe(line.value?),
         ("valid-until", _) => What::ValidUntil(line.until_ns?),
         ("lost", _) => What::Lost,
+        ("fault", _) => What::Fault {
+            fault: Fault::from_name(line.fault?)?,
+            for_ns: line.for_ns?,
+            in_hold: line.in_hold?,
+        },
         ("phase", _) => What::Phase(Phase::from_name(line.phase?)?),
         _ => return None,
     })

@@ -20,6 +20,8 @@ pub struct Timeline {
     pub pool_left: Option<(u64, i64)>,
     /// What the looks at the lock's key showed after the last client had done.
     pub probes: Vec<(u64, i64)>,
+    /// Whether any fault struck.
+    pub faulted: bool,
     /// The time of the last event.
     pub end_ns: u64,
 }
@@ -167,6 +169,7 @@ impl Timeline {
                 }
                 What::PoolLeft(left) => timeline.pool_left = Some((event.at_ns, left)),
                 What::Probe(pttl_ms) => timeline.probes.push((event.at_ns, pttl_ms)),
+                What::Fault { .. } => timeline.faulted = true,
                 What::Unanswered(_) | What::Phase(_) => {}
                 _ if event.acquisition == 0 => {}
                 _ => timeline.of_acquisition(event),

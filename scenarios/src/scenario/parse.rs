@@ -129,6 +129,11 @@ impl Scenario {
             let why = format!("the shortest latency ({min}) is longer than the longest ({max})");
             return wrong("network.latency", why);
         }
+        if let Some((path, chance)) =
+            self.swarm.chances().into_iter().find(|(_, it)| !it.is_share())
+        {
+            return wrong(path, format!("a chance of {}: it is a share, from 0 to 1", chance.0));
+        }
         match &self.workload {
             WorkloadPart::BonusPool(pool) if pool.prizes == 0 => {
                 let why = "prizes is 0: there is nothing to fight over".to_owned();

@@ -1,0 +1,389 @@
+//! Calls on their way: sent, carried out, answered, lost.
+//!
+//! Invariant: a request that reaches its server is carried out once, whether or not anybody still
+//! waits; an answer reaches only the call it answers. Deliberately absent: repeating anything.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use picklock::command::Command;
+use picklock::env::CallError;
+use picklock::reply::{Reply, ServerError};
+use smallvec::SmallVec;
+
+use super::network::{Conn, Way};
+use super::process::State;
+use super::queue::Event;
+use super::world::{World, with, with_if_free};
+use crate::redis::reply::Reply as Answer;
+
+type Outcome = Result<Reply, CallError>;
+
+/// A call, or a place for one.
+#[derive(Debug)]
+struct Call {
+    conn: u32,
+    /// The task that waits; none once nobody does.
+    waiter: Option<u32>,
+    /// Until it is carried out.
+    command: Option<Command>,
+    /// Once it was carried out.
+    outcome: Option<Outcome>,
+    way: Progress,
+    /// Its connection broke before the answer.
+    broken: bool,
+}
+
+/// How far a call has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Progress {
+    /// A message of it is on its way, or withheld: an event will come.
+    Travelling,
+    /// The answer is there.
+    Arrived,
+    /// No event will come any more.
+    Lost,
+}
+
+/// All calls of a world.
+#[derive(Debug, Default)]
+pub(super) struct Calls {
+    places: Vec<Call>,
+    vacant: Vec<u32>,
+}
+
+impl Calls {
+    fn add(&mut self, call: Call) -> u32 {
+        if let Some(place) = self.vacant.pop() {
+            self.places[place as usize] = call;
+            return place;
+        }
+        self.places.push(call);
+        u32::try_from(self.places.len() - 1).expect("fewer than 2^32 calls")
+    }
+
+    /// The place may be used again where nobody waits and nothing will come.
+    fn free_if_over(&mut self, place: u32) {
+        let call = &self.places[place as usize];
+        if call.waiter.is_none() && call.way != Progress::Travelling {
+            self.vacant.push(place);
+        }
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.places.clear();
+        self.vacant.clear();
+    }
+}
+
+/// Connections being made.
+#[derive(Debug, Default)]
+pub(super) struct Dials {
+    places: Vec<Dial>,
+}
+
+#[derive(Debug)]
+struct Dial {
+    process: u32,
+    server: u32,
+    task: u32,
+    outcome: Option<Result<u32, CallError>>,
+}
+
+impl Dials {
+    pub(super) fn clear(&mut self) {
+        self.places.clear();
+    }
+}
+
+impl World {
+    /// Sends a command; the call's number.
+    fn send(&mut self, conn: u32, command: Command) -> u32 {
+        let now_ns = self.now_ns;
+        let open = self.conns[conn as usize].open;
+        let place = self.calls.add(Call {
+            conn,
+            waiter: Some(self.current),
+            command: Some(command),
+            outcome: None,
+            way: if open { Progress::Travelling } else { Progress::Lost },
+            broken: !open,
+        });
+        if open {
+            let travels_ns = self.travel();
+            let it = &mut self.conns[conn as usize];
+            it.asked_ns.get_or_insert(now_ns);
+            let arrives_ns = it.arrival(Way::There, now_ns, travels_ns);
+            self.queue.push(arrives_ns, Event::Request(place));
+        }
+        place
+    }
+
+    pub(super) fn request_arrives(&mut self, place: u32) {
+        let conn = self.calls.places[place as usize].conn;
+        let Conn { process, server, session, .. } = self.conns[conn as usize];
+        if self.link(process, server).is_cut(Way::There) {
+            self.link(process, server).withheld[Way::There as usize].push(place);
+            return;
+        }
+        if self.conns[conn as usize].is_dead(Way::There) || self.loses(conn, Way::There) {
+            return self.lose(place);
+        }
+        let Some(command) = self.calls.places[place as usize].command.take() else {
+            unreachable!("a request arrives once");
+        };
+        let args: SmallVec<[&[u8]; 8]> = command.args().collect();
+        let wall = self.server_wall(server);
+        let answer = self.servers[server as usize].model.execute(wall, session, &args);
+        self.calls.places[place as usize].outcome = Some(level(answer));
+        let travels_ns = self.travel();
+        let now_ns = self.now_ns;
+        let arrives_ns = self.conns[conn as usize].arrival(Way::Back, now_ns, travels_ns);
+        self.queue.push(arrives_ns, Event::Reply(place));
+    }
+
+    pub(super) fn reply_arrives(&mut self, place: u32) {
+        let conn = self.calls.places[place as usize].conn;
+        let Conn { process, server, open, .. } = self.conns[conn as usize];
+        if self.link(process, server).is_cut(Way::Back) {
+            self.link(process, server).withheld[Way::Back as usize].push(place);
+            return;
+        }
+        if !open || self.conns[conn as usize].is_dead(Way::Back) || self.loses(conn, Way::Back) {
+            return self.lose(place);
+        }
+        self.conns[conn as usize].asked_ns = None;
+        let call = &mut self.calls.places[place as usize];
+        call.way = Progress::Arrived;
+        match call.waiter {
+            Some(task) => {
+                self.wake(task);
+                self.after_reply(process);
+            }
+            None => self.calls.free_if_over(place),
+        }
+    }
+
+    /// A message of this call is lost; whoever waits, waits until the connection breaks.
+    fn lose(&mut self, place: u32) {
+        self.calls.places[place as usize].way = Progress::Lost;
+        self.calls.free_if_over(place);
+    }
+
+    /// Breaks a connection: everybody who waits on it is told, now. Requests on their way arrive all
+    /// the same, unless that direction is dead.
+    pub(super) fn break_conn(&mut self, conn: u32) {
+        self.conns[conn as usize].open = false;
+        let waits = |call: &Call| call.conn == conn && call.way != Progress::Arrived;
+        let all = (0_u32..).zip(&mut self.calls.places);
+        let mut told: SmallVec<[u32; 4]> = SmallVec::new();
+        for (_, call) in all.filter(|(_, call)| waits(call)) {
+            if let Some(task) = call.waiter {
+                call.broken = true;
+                told.push(task);
+            }
+        }
+        for task in told {
+            self.wake(task);
+        }
+    }
+
+    /// Lets go on what was withheld on a link, in order.
+    pub(super) fn release_withheld(&mut self, process: u32, server: u32, way: Way) {
+        let waiting = std::mem::take(&mut self.link(process, server).withheld[way as usize]);
+        for place in waiting {
+            let conn = self.calls.places[place as usize].conn;
+            let travels_ns = self.travel();
+            let now_ns = self.now_ns;
+            let arrives_ns = self.conns[conn as usize].arrival(way, now_ns, travels_ns);
+            let event = match way {
+                Way::There => Event::Request(place),
+                Way::Back => Event::Reply(place),
+            };
+            self.queue.push(arrives_ns, event);
+        }
+    }
+
+    /// Begins to connect; the attempt's number.
+    fn dial(&mut self, process: u32, server: u32) -> u32 {
+        let task = self.current;
+        self.dials.places.push(Dial { process, server, task, outcome: None });
+        let place = u32::try_from(self.dials.places.len() - 1).expect("fewer than 2^32 dials");
+        let round_ns = self.travel() + self.travel();
+        self.queue.push(self.now_ns + round_ns, Event::Connected(place));
+        place
+    }
+
+    pub(super) fn dial_answered(&mut self, place: u32) {
+        let Dial { process, server, task, .. } = self.dials.places[place as usize];
+        let link = self.link(process, server);
+        if link.is_cut(Way::There) || link.is_cut(Way::Back) {
+            // The handshake is repeated, as TCP does, until it gets through.
+            let again_ns = self.now_ns + DIAL_AGAIN_NS;
+            self.queue.push(again_ns, Event::Connected(place));
+            return;
+        }
+        let conn = self.open_conn(process, server);
+        self.dials.places[place as usize].outcome = Some(Ok(conn));
+        self.wake(task);
+    }
+
+    /// A new connection, without a word on the network.
+    pub(super) fn open_conn(&mut self, process: u32, server: u32) -> u32 {
+        let wall = self.server_wall(server);
+        let session = self.servers[server as usize].model.connect(wall, "127.0.0.1:1");
+        self.conns.push(Conn::new(process, server, session, self.now_ns));
+        let conn = u32::try_from(self.conns.len() - 1).expect("fewer than 2^32 connections");
+        let conns = &mut self.processes[process as usize].conns;
+        if conns.len() <= server as usize {
+            conns.resize(server as usize + 1, None);
+        }
+        conns[server as usize] = Some(conn);
+        conn
+    }
+
+    /// The connection a client would use: not one that has broken, nor one that has been silent.
+    fn usable_conn(&self, process: u32, server: u32) -> Option<u32> {
+        let conn = *self.processes[process as usize].conns.get(server as usize)?;
+        let it = &self.conns[conn? as usize];
+        let silent = it.asked_ns.is_some_and(|asked_ns| self.now_ns - asked_ns >= SILENCE_NS);
+        conn.filter(|_| it.open && !silent)
+    }
+}
+
+/// As the tokio environment does: a server that says nothing for a second is asked anew.
+const SILENCE_NS: u64 = 1_000_000_000;
+/// How long until a handshake is sent again.
+const DIAL_AGAIN_NS: u64 = 1_000_000_000;
+
+fn level(answer: Answer) -> Outcome {
+    Ok(match answer {
+        Answer::Nil | Answer::NilArray => Reply::Nil,
+        Answer::Ok => Reply::Ok,
+        Answer::Int(value) => Reply::Int(value),
+        Answer::Bulk(bytes) => Reply::bulk(&bytes),
+        Answer::Verbatim(text) | Answer::BigNumber(text) => Reply::bulk(&text),
+        Answer::Status(text) => Reply::Status(String::from_utf8_lossy(&text).into()),
+        Answer::Bool(value) => Reply::Int(i64::from(value)),
+        Answer::Double(value) => Reply::bulk(value.to_string().as_bytes()),
+        Answer::Error(fail) => {
+            let line = String::from_utf8_lossy(fail.text()).into_owned();
+            return Err(CallError::Refused(ServerError::from_line(&line)));
+        }
+        Answer::Array(items) | Answer::Map(items) | Answer::Set(items) | Answer::Push(items) => {
+            Reply::Array(items.into_iter().map(level).collect::<Result<_, _>>()?)
+        }
+    })
+}
+
+/// A command being asked.
+#[derive(Debug)]
+pub(super) struct Asking {
+    conn: u32,
+    command: Option<Command>,
+    call: Option<u32>,
+}
+
+impl Asking {
+    pub(super) fn new(conn: u32, command: Command) -> Self {
+        Self { conn, command: Some(command), call: None }
+    }
+}
+
+impl Future for Asking {
+    type Output = Outcome;
+
+    fn poll(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<Outcome> {
+        let this = self.get_mut();
+        with(|world| {
+            let call = match (this.call, this.command.take()) {
+                (Some(call), _) => call,
+                (None, Some(command)) => {
+                    let process = world.conns[this.conn as usize].process;
+                    if world.before_send(process) {
+                        // The process has been stopped before it could send; it goes on here.
+                        let task = world.current;
+                        this.command = Some(command);
+                        world.wake(task);
+                        return Poll::Pending;
+                    }
+                    *this.call.insert(world.send(this.conn, command))
+                }
+                (None, None) => return Poll::Pending,
+            };
+            let it = &mut world.calls.places[call as usize];
+            let outcome = match it.way {
+                Progress::Arrived => it.outcome.take(),
+                _ if it.broken => {
+                    let broken = "the connection broke before the answer";
+                    Some(Err(CallError::Indeterminate(broken.into())))
+                }
+                _ => None,
+            };
+            it.waiter = if outcome.is_some() { None } else { Some(world.current) };
+            if outcome.is_some() {
+                this.call = None;
+                world.calls.free_if_over(call);
+            }
+            outcome.map_or(Poll::Pending, Poll::Ready)
+        })
+    }
+}
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        let Some(call) = self.call else { return };
+        with_if_free(|world| {
+            // What has been sent goes its way.
+            if !world.closed
+                && let Some(it) = world.calls.places.get_mut(call as usize)
+            {
+                it.waiter = None;
+                world.calls.free_if_over(call);
+            }
+        });
+    }
+}
+
+/// A connection being made.
+#[derive(Debug)]
+pub(super) struct Dialling {
+    process: u32,
+    server: u32,
+    dial: Option<u32>,
+}
+
+impl Dialling {
+    pub(super) fn new(process: u32, server: u32) -> Self {
+        Self { process, server, dial: None }
+    }
+}
+
+impl Future for Dialling {
+    type Output = Result<u32, CallError>;
+
+    fn poll(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<Result<u32, CallError>> {
+        let this = self.get_mut();
+        with(|world| {
+            if this.server as usize >= world.servers.len() {
+                let why = format!("no server is configured as {}", this.server);
+                return Poll::Ready(Err(CallError::NotSent(why.into())));
+            }
+            if world.processes[this.process as usize].state == State::Crashed {
+                return Poll::Pending;
+            }
+            let Some(dial) = this.dial else {
+                if let Some(conn) = world.usable_conn(this.process, this.server) {
+                    return Poll::Ready(Ok(conn));
+                }
+                this.dial = Some(world.dial(this.process, this.server));
+                return Poll::Pending;
+            };
+            let current = world.current;
+            let it = &mut world.dials.places[dial as usize];
+            it.task = current;
+            it.outcome.take().map_or(Poll::Pending, Poll::Ready)
+        })
+    }
+}

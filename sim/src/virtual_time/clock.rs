@@ -1,0 +1,104 @@
+//! A node's clocks: monotonic and wall, each its own function of the world's time.
+//!
+//! Invariant: the monotonic clock never jumps and never stands still, whatever happens to its node;
+//! a wake-up computed from it is rounded up, so that a sleeper never looks too early. Deliberately
+//! absent: the world's time itself, which no node can read.
+
+/// One million: rates are in parts of it.
+const MILLION: i64 = 1_000_000;
+
+/// A node's clocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Clock {
+    /// A moment of the world, and what the monotonic clock showed then.
+    since_ns: u64,
+    showed_ns: u64,
+    /// Local nanoseconds in a million of the world's: a million and the drift.
+    rate: i64,
+    /// What the wall clock shows when the monotonic one shows 0.
+    wall_zero_ns: u64,
+}
+
+impl Clock {
+    /// Clocks that run exactly, the wall clock from `wall_zero_ns` on.
+    pub(super) const fn exact(wall_zero_ns: u64) -> Self {
+        Self { since_ns: 0, showed_ns: 0, rate: MILLION, wall_zero_ns }
+    }
+
+    /// From `now_ns` on both clocks run faster by so many parts per million, or slower.
+    pub(super) fn set_drift(&mut self, now_ns: u64, ppm: i32) {
+        self.showed_ns = self.local(now_ns);
+        self.since_ns = now_ns;
+        // A clock that stood still or ran backwards would be no clock.
+        self.rate = (MILLION + i64::from(ppm)).max(1);
+    }
+
+    /// The wall clock jumps by so much. The monotonic one does not.
+    pub(super) fn step_wall(&mut self, by_ns: i64) {
+        self.wall_zero_ns = self.wall_zero_ns.saturating_add_signed(by_ns);
+    }
+
+    /// What the monotonic clock shows.
+    pub(super) fn local(&self, now_ns: u64) -> u64 {
+        let passed_ns = now_ns.saturating_sub(self.since_ns);
+        if self.rate == MILLION {
+            return self.showed_ns + passed_ns;
+        }
+        let shown = i128::from(passed_ns) * i128::from(self.rate) / i128::from(MILLION);
+        self.showed_ns.saturating_add(u64::try_from(shown).unwrap_or(u64::MAX))
+    }
+
+    /// What the wall clock shows, in nanoseconds since the epoch.
+    pub(super) fn wall(&self, now_ns: u64) -> u64 {
+        self.wall_zero_ns.saturating_add(self.local(now_ns))
+    }
+
+    /// The first moment of the world at which the monotonic clock shows at least this, as the clock
+    /// runs now; for the past, the moment the rate was last set at the earliest.
+    pub(super) fn moment(&self, local_ns: u64) -> u64 {
+        let ahead_ns = local_ns.saturating_sub(self.showed_ns);
+        if self.rate == MILLION {
+            return self.since_ns.saturating_add(ahead_ns);
+        }
+        let (ahead, rate) = (i128::from(ahead_ns) * i128::from(MILLION), i128::from(self.rate));
+        let world = (ahead + rate - 1) / rate;
+        self.since_ns.saturating_add(u64::try_from(world).unwrap_or(u64::MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn drift_is_a_rate_and_a_step_is_not() {
+        let mut clock = Clock::exact(1_000);
+        clock.set_drift(0, 100);
+        assert_eq!(clock.local(10_000_000), 10_001_000);
+        clock.set_drift(10_000_000, -100);
+        assert_eq!(clock.local(20_000_000), 20_000_000);
+        clock.step_wall(-500);
+        assert_eq!(clock.wall(20_000_000), 20_000_500);
+        assert_eq!(clock.local(20_000_000), 20_000_000, "a step moves the wall clock alone");
+    }
+
+    proptest! {
+        /// A sleeper that wakes at the computed moment finds its clock at the deadline or just
+        /// after, and a nanosecond earlier it would have been too early.
+        #[test]
+        fn wake_ups_are_rounded_up(
+            set_ns in 0..1_u64 << 40,
+            ppm in -500_000..500_000_i32,
+            ahead_ns in 1..1_u64 << 40,
+        ) {
+            let mut clock = Clock::exact(0);
+            clock.set_drift(set_ns, ppm);
+            let deadline_ns = clock.local(set_ns) + ahead_ns;
+            let moment_ns = clock.moment(deadline_ns);
+            prop_assert!(clock.local(moment_ns) >= deadline_ns);
+            prop_assert!(clock.local(moment_ns - 1) < deadline_ns);
+        }
+    }
+}

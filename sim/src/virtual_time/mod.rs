@@ -1,0 +1,22 @@
+//! The virtual world: the same lock code, workload and checkers on virtual time.
+
+mod call;
+mod choices;
+mod clock;
+mod env;
+mod nemesis;
+mod network;
+mod process;
+mod queue;
+mod run;
+mod sleep;
+mod sweep;
+mod tasks;
+#[cfg(test)]
+mod tests;
+mod world;
+
+pub use choices::{Choices, Draw};
+pub use env::{VirtualConn, VirtualEnv};
+pub use run::{Runner, Schedule};
+pub use sweep::{Sweep, sweep};

@@ -1,0 +1,167 @@
+//! One schedule after the other, in one world.
+//!
+//! Invariant: what comes of a schedule follows from the scenario, the seed and the choices, and from
+//! nothing else: no clock, no thread, no place on the disk, no schedule before it. Deliberately
+//! absent: judging.
+
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use picklock::time::span_ns;
+use scenarios::history::Journal;
+use scenarios::recipe::BuildError;
+use scenarios::scenario::Scenario;
+use scenarios::trial::{Naming, Trial};
+
+use super::choices::Choices;
+use super::env::VirtualEnv;
+use super::tasks::Work;
+use super::world::{Travel, with};
+
+/// What the names of all keys begin with: every world is its own.
+const PREFIX: &str = "picklock:{virtual}:";
+/// The world's name.
+pub(crate) const WORLD: &str = "virtual";
+/// The run itself, as a process.
+const RUN: u32 = 0;
+/// How long the clients may take before the heal, and again after it, beyond ten TTLs.
+const PATIENCE_NS: u64 = 60_000_000_000;
+
+/// Runs schedules of one scenario, in this thread's world.
+pub struct Runner {
+    scenario: Scenario,
+    trial: Arc<Trial<VirtualEnv>>,
+}
+
+/// What has come of a schedule, beside its history.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Schedule {
+    /// How long it took, in virtual nanoseconds.
+    pub virtual_ns: u64,
+    /// How many events and polls it was made of.
+    pub events: u64,
+    /// Tasks that were still waiting when everything had been put right and time was up.
+    pub stuck: usize,
+    /// What was chosen, where that was written down.
+    pub taken: Vec<u32>,
+}
+
+impl Runner {
+    /// Puts the scenario together.
+    ///
+    /// # Errors
+    /// [`BuildError`] where its recipe cannot work with its parameters.
+    pub fn new(scenario: &Scenario) -> Result<Self, BuildError> {
+        let naming = Naming { world: WORLD, seed: 0, prefix: PREFIX };
+        Ok(Self { scenario: scenario.clone(), trial: Arc::new(Trial::new(scenario, naming)?) })
+    }
+
+    /// The history of the last schedule.
+    pub fn journal(&self) -> &Journal {
+        self.trial.journal()
+    }
+
+    /// Runs one schedule to its end.
+    pub fn run(&mut self, seed: u64, choices: Choices) -> Schedule {
+        let clients = self.scenario.clients;
+        let journal = self.journal().clone();
+        journal.reset(seed);
+        let latency = self.scenario.network.latency;
+        let min_ns = span_ns(latency.min.0);
+        let width_ns = span_ns(latency.max.0) - min_ns;
+        with(|world| {
+            world.reset(choices, seed, clients + 1, 1);
+            world.travel = Travel { min_ns, width_ns };
+            world.nemesis.write_to(journal);
+            // As in the live worlds, nobody starts before everybody is connected.
+            for process in 0..=clients {
+                world.open_conn(process, 0);
+            }
+        });
+        let schedule = self.play(clients);
+        take_down();
+        schedule
+    }
+
+    fn play(&self, clients: u32) -> Schedule {
+        let ttl_ns = span_ns(self.trial.ttl());
+        let patience_ns = ttl_ns.saturating_mul(10).saturating_add(PATIENCE_NS);
+        let run = VirtualEnv::of(RUN);
+        let trial = Arc::clone(&self.trial);
+        let set_up = async move { trial.set_up(run).await };
+        spawn(RUN, Box::pin(async move { drop(set_up.await) }));
+        drive(u64::MAX);
+
+        with(|world| world.draw_swarm(&self.scenario.swarm, clients));
+        for client in 1..=clients {
+            spawn(client, Box::pin(Arc::clone(&self.trial).client(VirtualEnv::of(client), client)));
+        }
+        drive(patience_ns);
+        with(super::world::World::heal);
+        drive(with(|world| world.now_ns).saturating_add(patience_ns));
+        let stuck = with(|world| world.tasks.live());
+
+        let trial = Arc::clone(&self.trial);
+        spawn(RUN, Box::pin(async move { drop(trial.look_back(run).await) }));
+        drive(with(|world| world.now_ns).saturating_add(patience_ns));
+        with(|world| Schedule {
+            virtual_ns: world.now_ns,
+            events: world.events,
+            stuck,
+            taken: world.choices().taken().to_vec(),
+        })
+    }
+}
+
+pub(super) fn spawn(process: u32, work: Work) {
+    let refused = with(|world| world.spawn(process, work));
+    assert!(refused.is_none(), "a process that has just begun takes tasks");
+}
+
+/// Lets the world go on until nobody has anything left to do, or nothing happens before `end_ns`.
+pub(super) fn drive(end_ns: u64) {
+    loop {
+        while let Some((task, mut work, waker)) = with(super::world::World::next_ready) {
+            let left = match work.as_mut().poll(&mut Context::from_waker(&waker)) {
+                Poll::Pending => with(|world| world.tasks.put_back(task, work)),
+                Poll::Ready(()) => {
+                    with(|world| world.tasks.end(task));
+                    Some(work)
+                }
+            };
+            // Dropped while nobody looks at the world: what it holds may still act.
+            drop(left);
+            bury();
+        }
+        bury();
+        if with(|world| world.tasks.live() == 0 || !world.step(end_ns)) {
+            return;
+        }
+    }
+}
+
+/// Drops what is left of crashed processes.
+fn bury() {
+    if with(|world| !world.graves.is_empty()) {
+        drop(with(|world| std::mem::take(&mut world.graves)));
+    }
+}
+
+/// Drops what is left of a schedule, in a world in which nothing has an effect any more.
+pub(super) fn take_down() {
+    let left: Vec<Work> = with(|world| {
+        world.closed = true;
+        let tasks = world.tasks.all();
+        tasks.into_iter().filter_map(|(task, _)| world.tasks.end(task)).collect()
+    });
+    drop(left);
+}
+
+impl Drop for Runner {
+    fn drop(&mut self) {
+        take_down();
+    }
+}
+
+#[cfg(test)]
+mod tests;

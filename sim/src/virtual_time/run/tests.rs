@@ -1,0 +1,100 @@
+//! Schedules: the same again, and what a world does to its clients.
+
+use scenarios::checker;
+use scenarios::history::{self, History};
+use scenarios::scenario::Overrides;
+use scenarios::verdict::{Level, Outcome, worst};
+
+use super::*;
+
+fn scenario(lock: &str) -> Scenario {
+    let text = scenarios::catalog::text("bonus-pool").unwrap();
+    let overrides = Overrides { lock: Some(lock.to_owned()), ..Overrides::default() };
+    Scenario::parse("bonus-pool", "bonus-pool.toml", text, &overrides).unwrap()
+}
+
+fn bytes(history: &History) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    history::write(history, &mut bytes).unwrap();
+    bytes
+}
+
+fn outcome(history: &History, level: Level) -> Outcome {
+    let findings = checker::check(history, true);
+    worst(findings.iter().filter(|it| it.level == level).map(|it| it.verdict.outcome()))
+}
+
+#[test]
+fn a_benign_schedule_has_ten_winners_and_no_fault() {
+    for lock in ["single", "single-watchdog", "polling"] {
+        let mut runner = Runner::new(&scenario(lock)).unwrap();
+        let schedule = runner.run(1, Choices::listed(Vec::new()));
+        assert_eq!(schedule.stuck, 0);
+        runner.journal().look(|history| {
+            for level in [Level::Key, Level::Belief, Level::Effect] {
+                assert_eq!(outcome(history, level), Outcome::Held, "{lock} {level:?}");
+            }
+            let faults =
+                history.events.iter().filter(|it| matches!(it.what, history::What::Fault { .. }));
+            assert_eq!(faults.count(), 0);
+        });
+    }
+}
+
+#[test]
+fn sound_locks_hold_under_the_swarm_and_no_lock_does_not() {
+    for (lock, expected) in [
+        ("single", Outcome::Held),
+        ("single-watchdog", Outcome::Held),
+        ("polling", Outcome::Held),
+        ("none", Outcome::Violated),
+    ] {
+        let mut runner = Runner::new(&scenario(lock)).unwrap();
+        for seed in 0..100 {
+            let schedule = runner.run(seed, Choices::seeded(seed));
+            assert_eq!(schedule.stuck, 0, "{lock} with seed {seed}");
+            runner.journal().look(|history| {
+                for level in [Level::Belief, Level::Effect] {
+                    let found = checker::check(history, true);
+                    assert_eq!(outcome(history, level), expected, "{lock} {seed}: {found:#?}");
+                }
+            });
+        }
+    }
+}
+
+#[test]
+fn a_seed_gives_the_same_bytes_whatever_ran_before_it() {
+    let mut runner = Runner::new(&scenario("single")).unwrap();
+    let mut first = Vec::new();
+    for seed in 0..20 {
+        let schedule = runner.run(seed, Choices::seeded(seed));
+        first.push((schedule, runner.journal().look(bytes)));
+    }
+    for seed in (0..20_u64).rev() {
+        // Another runner, in a world that has seen other schedules, in another thread.
+        let expected = &first[usize::try_from(seed).unwrap()];
+        let scenario = scenario("single");
+        let again = std::thread::spawn(move || {
+            let mut runner = Runner::new(&scenario).unwrap();
+            runner.run(99, Choices::seeded(99));
+            let schedule = runner.run(seed, Choices::seeded(seed));
+            (schedule, runner.journal().look(bytes))
+        });
+        assert!(again.join().unwrap() == *expected, "seed {seed}");
+        runner.run(seed, Choices::seeded(seed));
+        assert!(runner.journal().look(bytes) == expected.1, "seed {seed} in a used world");
+    }
+}
+
+#[test]
+fn what_was_chosen_replays_the_schedule() {
+    let mut runner = Runner::new(&scenario("single")).unwrap();
+    for seed in 0..5 {
+        let schedule = runner.run(seed, Choices::seeded(seed).recorded());
+        let history = runner.journal().look(bytes);
+        assert!(!schedule.taken.is_empty());
+        runner.run(seed, Choices::listed(schedule.taken));
+        assert!(runner.journal().look(bytes) == history, "seed {seed}");
+    }
+}
