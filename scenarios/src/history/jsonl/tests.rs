@@ -1,4 +1,5 @@
-//! What is written reads back, and what is not a history is refused by its line.
+//! What is written reads back, what is not a history is refused by its line, and the document of the
+//! format says all of it.
 
 use super::*;
 use crate::history::Text;
@@ -92,4 +93,46 @@ fn what_is_no_history_is_refused_by_its_line() {
     ] {
         assert!(refusal(format!("{head}\n{event}\n{bad}\n")).contains("line 3"), "{bad}");
     }
+}
+
+/// The document of the format.
+const DOCUMENT: &str = include_str!("../../../../docs/history.md");
+
+#[test]
+fn the_example_of_the_document_is_a_history() {
+    let (_, block) = DOCUMENT.split_once("```jsonl\n").expect("the document has an example");
+    let (example, _) = block.split_once("```").expect("the example ends");
+    let history = read(example.as_bytes()).unwrap();
+    let mut again = Vec::new();
+    write(&history, &mut again).unwrap();
+    assert_eq!(example, String::from_utf8(again).unwrap(), "as it would be written");
+    let kinds = history.events.iter().map(|event| kind(event.what));
+    assert!(kinds.collect::<std::collections::BTreeSet<_>>().len() > 5, "it shows most kinds");
+}
+
+#[test]
+fn the_document_names_whatever_can_be_written() {
+    let named = |name: &str| DOCUMENT.contains(&format!("`{name}`"));
+    // Refusing a field, the parser lists all that it knows.
+    let fields = |refusal: serde_json::Error| -> Vec<String> {
+        let refusal = refusal.to_string();
+        let (_, listed) = refusal.split_once("expected one of").expect("it lists them");
+        listed.split('`').skip(1).step_by(2).map(str::to_owned).collect()
+    };
+    let unknown = r#"{"no such field":1}"#;
+    let of_head = fields(serde_json::from_str::<Head>(unknown).unwrap_err());
+    let of_line = fields(serde_json::from_str::<Line<'_>>(unknown).unwrap_err());
+    assert!(of_head.len() > 9 && of_line.len() > 9, "{of_head:?} {of_line:?}");
+    for field in of_head.iter().chain(&of_line) {
+        assert!(named(field), "docs/history.md does not name the field `{field}`");
+    }
+    let mut texts = Texts::default();
+    for what in every_event(&mut texts) {
+        let line = line(&Event { at_ns: 1, client: 1, acquisition: 1, op: 1, what }, &texts);
+        let words = [Some(line.what), Some(line.stage), line.touch, line.answer, line.phase];
+        for word in words.into_iter().flatten() {
+            assert!(named(word), "docs/history.md does not name `{word}`");
+        }
+    }
+    assert!(named(FORMAT));
 }
