@@ -129,7 +129,8 @@ fn the_document_names_whatever_can_be_written() {
     let mut texts = Texts::default();
     for what in every_event(&mut texts) {
         let line = line(&Event { at_ns: 1, client: 1, acquisition: 1, op: 1, what }, &texts);
-        let words = [Some(line.what), Some(line.stage), line.touch, line.answer, line.phase];
+        let words =
+            [Some(line.what), Some(line.stage), line.touch, line.answer, line.phase, line.fault];
         for word in words.into_iter().flatten() {
             assert!(named(word), "docs/history.md does not name `{word}`");
         }
