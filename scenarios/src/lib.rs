@@ -12,6 +12,7 @@ pub mod record;
 pub mod result;
 pub mod scenario;
 pub mod span;
+pub mod sweep;
 pub mod trial;
 pub mod verdict;
 pub mod workload;

@@ -166,14 +166,14 @@ fn all_won(case: &Case<'_>, pool: &Pool) -> Verdict {
     if won >= wanted {
         return Verdict::Held;
     }
-    if won + pool.open >= wanted {
-        let text = format!("{won} prizes were surely won and {} more may have been", pool.open);
-        return Verdict::Inconclusive(text);
-    }
     if case.timeline.faulted {
         let text =
             format!("{won} of {} prizes were won, but faults kept clients from it", pool.prizes);
         return Verdict::NotApplicable(text);
+    }
+    if won + pool.open >= wanted {
+        let text = format!("{won} prizes were surely won and {} more may have been", pool.open);
+        return Verdict::Inconclusive(text);
     }
     let clients = case.history.head.clients;
     at_end(

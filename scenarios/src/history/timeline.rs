@@ -3,7 +3,7 @@
 //! Invariant: everything here follows from the events alone; an operation without an end is one of
 //! unknown outcome. Deliberately absent: judgement.
 
-use std::collections::BTreeMap;
+use rustc_hash::FxHashMap;
 
 use super::History;
 use super::event::{Answer, Event, Intent, Touch, What};
@@ -24,6 +24,8 @@ pub struct Timeline {
     pub faulted: bool,
     /// The time of the last event.
     pub end_ns: u64,
+    /// Where each acquisition stands, by number.
+    places: FxHashMap<u32, usize>,
 }
 
 /// One client's attempt to get the lock, retries included, and what it did with it.
@@ -139,7 +141,7 @@ impl Timeline {
     /// Sorts a history out.
     pub fn of(history: &History) -> Self {
         let mut timeline = Self::default();
-        let mut open = BTreeMap::new();
+        let mut open = FxHashMap::default();
         for event in &history.events {
             timeline.end_ns = event.at_ns;
             match event.what {
@@ -181,6 +183,7 @@ impl Timeline {
     fn of_acquisition(&mut self, event: &Event) {
         let at_ns = event.at_ns;
         if event.what == What::Acquire {
+            self.places.insert(event.acquisition, self.acquisitions.len());
             self.acquisitions.push(Acquisition {
                 number: event.acquisition,
                 client: event.client,
@@ -189,7 +192,7 @@ impl Timeline {
             });
             return;
         }
-        let place = self.acquisitions.iter().rposition(|it| it.number == event.acquisition);
+        let place = self.places.get(&event.acquisition).copied();
         let Some(acquisition) = place.map(|place| &mut self.acquisitions[place]) else { return };
         match event.what {
             What::Acquired => acquisition.end = Some((at_ns, AcquireEnd::Ok)),
@@ -218,6 +221,6 @@ impl Timeline {
 
     /// The acquisition of this number.
     pub fn acquisition(&self, number: u32) -> Option<&Acquisition> {
-        self.acquisitions.iter().find(|it| it.number == number)
+        self.places.get(&number).map(|place| &self.acquisitions[*place])
     }
 }

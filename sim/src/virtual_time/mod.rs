@@ -19,4 +19,4 @@ mod world;
 pub use choices::{Choices, Draw};
 pub use env::{VirtualConn, VirtualEnv};
 pub use run::{Runner, Schedule};
-pub use sweep::{Sweep, sweep};
+pub use sweep::sweep;

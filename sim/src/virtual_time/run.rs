@@ -11,6 +11,7 @@ use picklock::time::span_ns;
 use scenarios::history::Journal;
 use scenarios::recipe::BuildError;
 use scenarios::scenario::Scenario;
+use scenarios::sweep::Facts;
 use scenarios::trial::{Naming, Trial};
 
 use super::choices::Choices;
@@ -36,12 +37,8 @@ pub struct Runner {
 /// What has come of a schedule, beside its history.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Schedule {
-    /// How long it took, in virtual nanoseconds.
-    pub virtual_ns: u64,
-    /// How many events and polls it was made of.
-    pub events: u64,
-    /// Tasks that were still waiting when everything had been put right and time was up.
-    pub stuck: usize,
+    /// What its history does not say.
+    pub facts: Facts,
     /// What was chosen, where that was written down.
     pub taken: Vec<u32>,
 }
@@ -105,9 +102,7 @@ impl Runner {
         spawn(RUN, Box::pin(async move { drop(trial.look_back(run).await) }));
         drive(with(|world| world.now_ns).saturating_add(patience_ns));
         with(|world| Schedule {
-            virtual_ns: world.now_ns,
-            events: world.events,
-            stuck,
+            facts: Facts { virtual_ns: world.now_ns, events: world.events, stuck },
             taken: world.choices().taken().to_vec(),
         })
     }

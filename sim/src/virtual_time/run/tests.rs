@@ -29,7 +29,7 @@ fn a_benign_schedule_has_ten_winners_and_no_fault() {
     for lock in ["single", "single-watchdog", "polling"] {
         let mut runner = Runner::new(&scenario(lock)).unwrap();
         let schedule = runner.run(1, Choices::listed(Vec::new()));
-        assert_eq!(schedule.stuck, 0);
+        assert_eq!(schedule.facts.stuck, 0);
         runner.journal().look(|history| {
             for level in [Level::Key, Level::Belief, Level::Effect] {
                 assert_eq!(outcome(history, level), Outcome::Held, "{lock} {level:?}");
@@ -52,7 +52,7 @@ fn sound_locks_hold_under_the_swarm_and_no_lock_does_not() {
         let mut runner = Runner::new(&scenario(lock)).unwrap();
         for seed in 0..100 {
             let schedule = runner.run(seed, Choices::seeded(seed));
-            assert_eq!(schedule.stuck, 0, "{lock} with seed {seed}");
+            assert_eq!(schedule.facts.stuck, 0, "{lock} with seed {seed}");
             runner.journal().look(|history| {
                 for level in [Level::Belief, Level::Effect] {
                     let found = checker::check(history, true);
