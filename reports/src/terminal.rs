@@ -7,10 +7,12 @@ mod figures;
 mod ink;
 mod story;
 mod summary;
+mod sweep;
 mod verdicts;
 
 pub(crate) use summary::INTERRUPTED;
 pub use summary::{footer, summary};
+pub use sweep::{Swept, sweep};
 
 /// How the summary is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

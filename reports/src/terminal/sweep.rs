@@ -1,0 +1,190 @@
+//! What a person sees at the end of a sweep: outcomes by invariant, what the faults met, the pace,
+//! and the seeds that failed with the line that replays each.
+//!
+//! Invariant: everything but the pace follows from the sweep, so it reads the same on any machine.
+
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use scenarios::sweep::{Counts, Sweep};
+use scenarios::verdict::Level;
+
+use super::Style;
+use super::ink::Ink;
+use crate::format::{count, duration, plain};
+
+/// What was swept, and how fast.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Swept {
+    /// What was run, in a line.
+    pub headline: String,
+    /// Wall-clock time, in nanoseconds.
+    pub wall_ns: u64,
+    /// Processor time of all threads, in nanoseconds.
+    pub cpu_ns: u64,
+    /// What deserves attention.
+    pub remarks: Vec<String>,
+}
+
+/// The summary of a sweep. `replay` gives the line that runs one seed again.
+pub fn sweep(swept: &Swept, found: &Sweep, replay: impl Fn(u64) -> String, style: Style) -> String {
+    let mut blocks = vec![format!("{}\n", plain(&swept.headline)), outcomes(found, style)];
+    if !found.coverage.is_empty() {
+        blocks.push(coverage(found));
+    }
+    blocks.push(pace(swept, found));
+    blocks.push(failing(found, replay, style));
+    for remark in &swept.remarks {
+        let said = style.wrap(&plain(remark), 6);
+        blocks.push(format!("{}: {said}\n", style.ink(Ink::Yellow, "note")));
+    }
+    let verdict = style.verdict(found.verdict(), 0);
+    blocks.push(format!("{}: {verdict}\n", style.ink(Ink::Bold, "verdict")));
+    blocks.retain(|block| !block.is_empty());
+    blocks.join("\n")
+}
+
+fn table(header: &[&str]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).force_no_tty();
+    table.set_content_arrangement(ContentArrangement::Disabled);
+    table.set_header(header);
+    table
+}
+
+fn lines(mut table: Table, words: usize) -> String {
+    for (place, column) in table.column_iter_mut().enumerate() {
+        column.set_padding(if place == 0 { (0, 1) } else { (1, 1) });
+        if place >= words {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    let lines: Vec<String> = table.lines().map(|line| line.trim_end().to_owned()).collect();
+    format!("{}\n", lines.join("\n"))
+}
+
+fn outcomes(found: &Sweep, style: Style) -> String {
+    let mut table = table(&["schedules", "", "held", "violated", "inconclusive", "n/a"]);
+    for level in Level::ALL {
+        for it in found.invariants.iter().filter(|it| it.level == level) {
+            let Counts { held, violated, inconclusive, not_applicable, .. } = it;
+            let counts = [held, violated, inconclusive, not_applicable].map(|it| count(*it));
+            let mut row = vec![level.name().to_owned(), plain(&it.name).into_owned()];
+            row.extend(counts);
+            table.add_row(row);
+        }
+    }
+    let levels: Vec<String> = Level::ALL
+        .into_iter()
+        .map(|level| format!("{} {}", level.name(), style.verdict(found.level(level), 0)))
+        .collect();
+    format!("{}\n{}\n", levels.join(", "), lines(table, 2))
+}
+
+fn coverage(found: &Sweep) -> String {
+    let mut table = table(&["fault", "strikes", "in a hold", "schedules", "in a hold"]);
+    for (fault, it) in &found.coverage {
+        let mut row = vec![fault.name().to_owned()];
+        row.extend([it.strikes, it.in_hold, it.schedules, it.schedules_in_hold].map(count));
+        table.add_row(row);
+    }
+    lines(table, 1)
+}
+
+fn pace(swept: &Swept, found: &Sweep) -> String {
+    let per = |number: u64, ns: u64| {
+        let per = u128::from(number) * 1_000_000_000 / u128::from(ns.max(1));
+        count(u64::try_from(per).unwrap_or(u64::MAX))
+    };
+    let schedules = found.schedules.max(1);
+    format!(
+        "{} schedules in {}: {} a second, {} a second of processor time\n\
+         {} virtual seconds a second of processor time; {} events and {} operations a schedule\n",
+        count(found.schedules),
+        duration(swept.wall_ns),
+        per(found.schedules, swept.wall_ns),
+        per(found.schedules, swept.cpu_ns),
+        per(found.virtual_ns / 1_000_000_000, swept.cpu_ns),
+        count(found.events / schedules),
+        count(found.operations / schedules),
+    )
+}
+
+fn failing(found: &Sweep, replay: impl Fn(u64) -> String, style: Style) -> String {
+    if found.failing.is_empty() {
+        return String::new();
+    }
+    let head = format!(
+        "{} of {} schedules violated something; the lowest seeds:",
+        count(found.violations),
+        count(found.schedules)
+    );
+    let mut text = format!("{}\n", style.ink(Ink::Bold, &head));
+    for (seed, violated) in &found.failing {
+        let names = plain(&violated.join(", ")).into_owned();
+        text.push_str(&format!(
+            "  seed {seed}: {}\n    {}\n",
+            style.wrap(&names, 4),
+            plain(&replay(*seed))
+        ));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use scenarios::fault::Fault;
+    use scenarios::sweep::Coverage;
+
+    use super::*;
+
+    #[test]
+    fn a_sweep_is_told_with_its_failing_seeds_and_what_it_covered() {
+        let counts = |name: &str, level, held, violated| Counts {
+            name: name.to_owned(),
+            level,
+            held,
+            violated,
+            inconclusive: 0,
+            not_applicable: 0,
+        };
+        let pause = Coverage { strikes: 12_345, in_hold: 67, schedules: 89, schedules_in_hold: 5 };
+        let found = Sweep {
+            schedules: 2_000,
+            virtual_ns: 4_000_000_000_000,
+            events: 6_000_000,
+            operations: 1_000_000,
+            invariants: vec![
+                counts("ownership", Level::Key, 2_000, 0),
+                counts("mutual-exclusion", Level::Belief, 1_998, 2),
+            ],
+            coverage: BTreeMap::from([(Fault::Pause, pause)]),
+            violations: 2,
+            failing: BTreeMap::from([(17, vec!["mutual-exclusion".to_owned()])]),
+        };
+        let swept = Swept {
+            headline: "pool: seeds 0..2000".to_owned(),
+            wall_ns: 2_000_000_000,
+            cpu_ns: 4_000_000_000,
+            remarks: vec!["mind the gap".to_owned()],
+        };
+        let text = sweep(&swept, &found, |seed| format!("run --seed {seed}"), Style::default());
+        for line in [
+            "pool: seeds 0..2000\n",
+            "key held, belief violated, effect n/a, progress n/a\n",
+            "1,000 a second, 500 a second of processor time",
+            "1,000 virtual seconds a second of processor time; 3,000 events and 500 operations",
+            "  seed 17: mutual-exclusion\n    run --seed 17\n",
+            "2 of 2,000 schedules violated something",
+            "note: mind the gap\n",
+        ] {
+            assert!(text.contains(line), "{line:?} in\n{text}");
+        }
+        assert!(text.ends_with("verdict: violated\n"), "{text}");
+        let row = text.lines().find(|line| line.starts_with("pause")).unwrap();
+        assert_eq!(
+            row.split_whitespace().collect::<Vec<_>>(),
+            ["pause", "12,345", "67", "89", "5"]
+        );
+    }
+}
