@@ -17,7 +17,7 @@ pub use parse::Overrides;
 
 /// A scenario, checked.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a scenario")]
 pub struct Scenario {
     /// Its name: the stem of its file.
     #[serde(default)]
@@ -47,7 +47,7 @@ pub struct Scenario {
 
 /// The lock under test.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table")]
 pub struct LockPart {
     /// The recipe's name.
     pub recipe: String,
@@ -64,7 +64,7 @@ pub struct LockPart {
 
 /// What clients do under the lock.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case", expecting = "a table with one workload")]
 pub enum WorkloadPart {
     /// Each takes one prize off a pool.
     BonusPool(BonusPoolPart),
@@ -72,7 +72,7 @@ pub enum WorkloadPart {
 
 /// The prize pool.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table")]
 pub struct BonusPoolPart {
     /// How many prizes there are.
     pub prizes: u32,
@@ -82,7 +82,7 @@ pub struct BonusPoolPart {
 
 /// The network between clients and servers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table")]
 pub struct NetworkPart {
     /// One-way latency, drawn for every message.
     #[serde(default)]
@@ -91,7 +91,7 @@ pub struct NetworkPart {
 
 /// A latency, uniform between two bounds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table")]
 pub struct LatencyPart {
     /// The shortest.
     pub min: Span,
@@ -101,7 +101,7 @@ pub struct LatencyPart {
 
 /// What a run is expected to show for some locks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table")]
 pub struct Expectation {
     /// The recipes it is about; `*` for all.
     pub locks: Vec<String>,
