@@ -225,7 +225,13 @@ impl Stage<'_> {
         }
         // A SET that is still on its way would make a key behind the one that is deleted.
         self.crew.drain(DRAIN_WITHIN).await;
-        if let Err(error) = self.target.remove_keys(&self.trial.keys()).await {
+        let keys = self.trial.keys();
+        let mut removed = self.target.remove_keys(&keys).await;
+        if matches!(removed, Err(CallError::Indeterminate(_))) {
+            // The connection was broken; there is a new one now, and nothing is deleted twice.
+            removed = self.target.remove_keys(&keys).await;
+        }
+        if let Err(error) = removed {
             let prefix = self.target.keys().prefix();
             let left =
                 format!("keys under {prefix} may be left on the server ({error}); they expire");

@@ -47,15 +47,20 @@ pub(super) fn write(
         ServerFacts { software: server.software, version: server.version, origin: server.how };
     let mut remarks = scenario.remarks();
     remarks.extend(run.remarks);
-    match &run.cut_short {
+    let trouble = match &run.cut_short {
         Some(CutShort::ServerGone(why)) => {
-            remarks.push(format!("the server stopped answering before the end: {why}"));
+            Some(format!("the server stopped answering before the end: {why}"))
         }
         Some(CutShort::ServerRefused(why)) => {
-            remarks.push(format!("the server refused what clients asked of it {why}"));
+            Some(format!("the server refused what clients asked of it {why}"))
         }
-        Some(CutShort::Interrupted) | None => {}
+        Some(CutShort::Interrupted) | None => None,
+    };
+    if let (true, Some(trouble)) = (terminal.is_quiet(), &trouble) {
+        // The summary says so too, unless it is to be short.
+        print::note(&format!("note: {trouble}"));
     }
+    remarks.extend(trouble);
     let circumstances = Circumstances {
         server: server.clone(),
         complete: run.cut_short.is_none(),

@@ -204,8 +204,13 @@ impl Refusal {
     ) -> Self {
         match &*error.code {
             "NOPERM" => {
-                let rights: Vec<String> =
+                let mut rights: Vec<String> =
                     commands.iter().map(|name| format!("+{}", name.to_ascii_lowercase())).collect();
+                // Whoever runs a script by its digest must be able to send it first.
+                let has = |right: &str| rights.iter().any(|it| it == right);
+                if has("+evalsha") && !has("+eval") {
+                    rights.push("+eval".to_owned());
+                }
                 Self::NoPermission {
                     user: user(login),
                     commands: commands.join(", "),
@@ -215,6 +220,15 @@ impl Refusal {
                     said: quote(error, login),
                 }
             }
+            // Said of what a script calls, and the code is that of any error.
+            "ERR" if error.message.contains("user executing the script") => Self::NoPermission {
+                user: user(login),
+                commands: "what the lock's scripts call".to_owned(),
+                key: format!("{}*", keys.prefix()),
+                rights: "+get +set +del +pexpire".to_owned(),
+                pattern: KeySpace::acl_pattern(),
+                said: quote(error, login),
+            },
             _ => Self::of_error(commands.join(", "), error, login),
         }
     }
