@@ -21,7 +21,8 @@ struct Case<'a> {
     timeline: Timeline,
 }
 
-/// Judges a history. Where the run was cut short (`complete` is false), nothing counts as held.
+/// Judges a history. Where the run was cut short (`complete` is false), nothing counts as held, and
+/// nothing that has not happened yet is missed.
 pub fn check(history: &History, complete: bool) -> Vec<Finding> {
     let case = Case { history, timeline: Timeline::of(history) };
     let found = |name, level, verdict| Finding { name, level, verdict };
@@ -36,11 +37,14 @@ pub fn check(history: &History, complete: bool) -> Vec<Finding> {
     let doubt = if complete {
         contention::missing(&case)
     } else {
-        Some("the run was interrupted before its end".to_owned())
+        Some("the run did not come to its end".to_owned())
     };
     if let Some(doubt) = doubt {
         for finding in &mut findings {
-            if finding.verdict == Verdict::Held {
+            let is_missed = !complete
+                && finding.level == Level::Progress
+                && matches!(finding.verdict, Verdict::Violated(_));
+            if finding.verdict == Verdict::Held || is_missed {
                 finding.verdict = Verdict::Inconclusive(doubt.clone());
             }
         }

@@ -18,7 +18,7 @@ pub use parse::Overrides;
 
 /// A scenario, checked.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a scenario")]
 pub struct Scenario {
     /// Its name: the stem of its file.
     #[serde(default)]
@@ -51,7 +51,7 @@ pub struct Scenario {
 
 /// The lock under test.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table")]
 pub struct LockPart {
     /// The recipe's name.
     pub recipe: String,
@@ -68,7 +68,7 @@ pub struct LockPart {
 
 /// What clients do under the lock.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case", expecting = "a table with one workload")]
 pub enum WorkloadPart {
     /// Each takes one prize off a pool.
     BonusPool(BonusPoolPart),
@@ -76,7 +76,7 @@ pub enum WorkloadPart {
 
 /// The prize pool.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table")]
 pub struct BonusPoolPart {
     /// How many prizes there are.
     pub prizes: u32,
@@ -86,7 +86,7 @@ pub struct BonusPoolPart {
 
 /// The network between clients and servers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table")]
 pub struct NetworkPart {
     /// One-way latency, drawn for every message.
     #[serde(default)]
@@ -95,7 +95,7 @@ pub struct NetworkPart {
 
 /// A latency, uniform between two bounds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table")]
 pub struct LatencyPart {
     /// The shortest.
     pub min: Span,
@@ -105,7 +105,7 @@ pub struct LatencyPart {
 
 /// What a run is expected to show for some locks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table")]
 pub struct Expectation {
     /// The recipes it is about; `*` for all.
     pub locks: Vec<String>,

@@ -7,6 +7,9 @@ use std::sync::Arc;
 
 use miette::{Diagnostic, NamedSource, SourceSpan};
 
+/// A longer line, in bytes, is no line that somebody has written.
+const LINE_SHOWN_MOST: usize = 500;
+
 /// Why a scenario cannot be run.
 #[derive(Debug, thiserror::Error, Diagnostic)]
 #[error("{message}")]
@@ -31,9 +34,17 @@ impl ScenarioError {
         Self { help, ..self }
     }
 
-    /// Shows the place in the file.
+    /// Shows the place in the file; only names it, where the line is too long to be shown.
     #[must_use]
     pub(super) fn at(self, file: &str, text: &str, span: Option<Range<usize>>) -> Self {
+        let start = span.as_ref().map_or(0, |span| span.start).min(text.len());
+        let line_start = text[..start].rfind('\n').map_or(0, |end| end + 1);
+        let line_end = text[start..].find('\n').map_or(text.len(), |end| start + end);
+        if line_end - line_start > LINE_SHOWN_MOST {
+            let line = text[..start].matches('\n').count() + 1;
+            let column = start - line_start + 1;
+            return Self { message: format!("{file}:{line}:{column}: {}", self.message), ..self };
+        }
         let file = Some(Arc::new(NamedSource::new(file, text.to_owned())));
         Self { file, span: span.map(SourceSpan::from), ..self }
     }

@@ -71,8 +71,8 @@ impl Scenario {
         }
         match scenario.check() {
             Ok(()) => Ok(scenario),
-            Err((path, error)) if touched.contains(&path) => Err(error),
-            Err((path, error)) => Err(error.at(file, text, place(text, path))),
+            Err((path, error)) if touched.iter().any(|it| overlap(it, &path)) => Err(error),
+            Err((path, error)) => Err(error.at(file, text, place(text, &path))),
         }
     }
 
@@ -88,9 +88,13 @@ impl Scenario {
         let mut part = &mut table;
         for key in keys {
             let names: Vec<String> = part.keys().cloned().collect();
+            let why = match part.get(key) {
+                Some(_) => format!("`{key}` is no table, so nothing in it can be set"),
+                None => format!("there is no table {key:?} there, only {}", quoted(&names)),
+            };
             part = part.get_mut(key).and_then(Value::as_table_mut).ok_or_else(|| {
-                failed(format!("there is no table `{key}` in a scenario"))
-                    .help(did_you_mean(key, names.iter().map(String::as_str)))
+                let names = names.iter().map(String::as_str).filter(|name| *name != key);
+                failed(why).help(did_you_mean(key, names))
             })?;
         }
         part.insert(last.to_owned(), value);
@@ -102,8 +106,8 @@ impl Scenario {
     }
 
     /// What cannot be run, and by which key.
-    fn check(&self) -> Result<(), (&'static str, ScenarioError)> {
-        let wrong = |path, why: String| Err((path, ScenarioError::new(why)));
+    fn check(&self) -> Result<(), (String, ScenarioError)> {
+        let wrong = |path: &str, why: String| Err((path.to_owned(), ScenarioError::new(why)));
         if self.clients == 0 {
             return wrong("clients", "clients is 0: a scenario needs at least one client".into());
         }
@@ -112,7 +116,16 @@ impl Scenario {
             return wrong("clients", why);
         }
         if let Err(error) = recipe::list::about(&self.lock.recipe) {
-            return Err(("lock.recipe", unknown_recipe(&error)));
+            return Err(("lock.recipe".to_owned(), unknown_recipe(&error)));
+        }
+        for (nth, expectation) in self.expect.iter().enumerate() {
+            let mut locks = expectation.locks.iter().enumerate().filter(|(_, lock)| *lock != "*");
+            let unknown = locks.find_map(|(place, lock)| {
+                recipe::list::about(lock).err().map(|error| (place, unknown_recipe(&error)))
+            });
+            if let Some((place, error)) = unknown {
+                return Err((format!("expect.{nth}.locks.{place}"), error));
+            }
         }
         let ttl = self.lock.ttl;
         if ttl.0.is_zero() {
@@ -157,10 +170,13 @@ fn unknown_recipe(error: &BuildError) -> ScenarioError {
 
 /// An error of the parser, with the nearest of the names it expected.
 fn of_toml(error: &toml::de::Error) -> ScenarioError {
-    let message = error.message();
+    let message = in_words(error.message());
     let mut quoted = message.split('`').skip(1).step_by(2);
     let unknown = message.starts_with("unknown field") || message.starts_with("unknown variant");
     let help = match (unknown, quoted.next()) {
+        (false, Some(name)) if message.starts_with("missing field") => {
+            Some(format!("add `{name}` there"))
+        }
         (true, Some(given)) => {
             let expected: Vec<&str> = quoted.collect();
             did_you_mean(given, expected.iter().copied())
@@ -170,22 +186,44 @@ fn of_toml(error: &toml::de::Error) -> ScenarioError {
     ScenarioError::new(message.trim_end()).help(help)
 }
 
+/// The parser's message in words of people who do not write Rust.
+fn in_words(message: &str) -> String {
+    let message = message.trim_end();
+    if message.starts_with("wanted exactly 1 element") {
+        return "a scenario has exactly one workload: one table [workload.…]".to_owned();
+    }
+    message
+        .replace("invalid type: ", "wrong kind of value: ")
+        .replace("expected u32", "expected a whole number from 0 to 4294967295")
+}
+
+/// Whether one of these dotted keys lies within the other.
+fn overlap(one: &str, other: &str) -> bool {
+    let within = |inner: &str, outer: &str| {
+        inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    };
+    within(one, other) || within(other, one)
+}
+
+fn quoted(names: &[String]) -> String {
+    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+}
+
 fn did_you_mean<'a>(given: &str, names: impl IntoIterator<Item = &'a str>) -> Option<String> {
     nearest(given, names).map(|name| format!("did you mean `{name}`?"))
 }
 
-/// Where the value of this dotted key stands.
+/// Where the value of this dotted key stands; places in an array count from 0.
 fn place(text: &str, path: &str) -> Option<Range<usize>> {
     let root = DeTable::parse(text).ok()?;
-    let mut table = root.get_ref();
-    let mut keys = path.split('.').peekable();
-    while let Some(key) = keys.next() {
-        let (_, value) = table.iter().find(|(name, _)| name.get_ref() == key)?;
-        match (keys.peek(), value.get_ref()) {
-            (None, _) => return Some(value.span()),
-            (Some(_), DeValue::Table(inner)) => table = inner,
+    let (first, rest) = path.split_once('.').unwrap_or((path, ""));
+    let mut value = root.get_ref().iter().find(|(name, _)| name.get_ref() == first)?.1;
+    for key in rest.split('.').filter(|key| !key.is_empty()) {
+        value = match value.get_ref() {
+            DeValue::Table(table) => table.iter().find(|(name, _)| name.get_ref() == key)?.1,
+            DeValue::Array(array) => array.get(key.parse::<usize>().ok()?)?,
             _ => return None,
-        }
+        };
     }
-    None
+    Some(value.span())
 }

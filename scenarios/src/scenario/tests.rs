@@ -57,7 +57,7 @@ fn values_that_cannot_be_run_are_shown_in_their_place() {
     for (from, to, says, place) in [
         ("clients = 100", "clients = 0", "at least one client", "0"),
         ("clients = 100", "clients = 100001", "the most", "100001"),
-        ("clients = 100", "clients = -1", "u32", "-1"),
+        ("clients = 100", "clients = -1", "whole number", "-1"),
         ("ttl = \"1s\"", "ttl = \"0s\"", "protects nothing", "\"0s\""),
         ("ttl = \"1s\"", "ttl = \"-1s\"", "negative", "\"-1s\""),
         ("ttl = \"1s\"", "ttl = \"99999999999999999999s\"", "too long", "\"9999"),
@@ -66,6 +66,8 @@ fn values_that_cannot_be_run_are_shown_in_their_place() {
         ("min = \"200us\"", "min = \"3ms\"", "longer than the longest", "{ min"),
         ("prizes = 10", "prizes = 0", "nothing to fight over", "0"),
         ("title = ", "title ", "", "\"A hundred"),
+        ("locks = [\"none\"]", "locks = [\"*\", \"nonne\"]", "nonne", "\"nonne\""),
+        ("[lock]", "lock = 5\n[lok]", "expected a table", "5"),
     ] {
         let (message, _, at) = refusal(from, to);
         assert!(message.contains(says), "{to}: {message}");
@@ -112,4 +114,36 @@ fn work_longer_than_the_ttl_is_remarked_on() {
     let hold = Some(Span(Duration::from_secs(1)));
     let scenario = parse(pool(), &Overrides { hold, ..Overrides::default() }).unwrap();
     assert!(scenario.remarks().is_empty(), "both sides of the boundary");
+}
+
+#[test]
+fn what_is_missing_is_named() {
+    let (message, help, _) = refusal("retries = 5", "");
+    assert!(message.contains("missing field `retries`"), "{message}");
+    assert_eq!(help.as_deref(), Some("add `retries` there"));
+    let without = pool().split("[workload.bonus_pool]").next().unwrap().to_owned() + "[workload]";
+    let error = parse(&without, &Overrides::default()).unwrap_err();
+    assert!(error.to_string().contains("exactly one workload"), "{error}");
+}
+
+#[test]
+fn a_line_that_nobody_has_written_is_not_printed() {
+    let line = format!("x = {}", "[".repeat(10_000));
+    let error = parse(&format!("# here\n{line}"), &Overrides::default()).unwrap_err();
+    assert!(error.to_string().starts_with("test.toml:2:"), "{error}");
+    assert_eq!(error.offset(), None);
+}
+
+#[test]
+fn a_part_that_was_set_is_not_blamed_on_the_file() {
+    let set = |path: &str, value: &str| {
+        let set = vec![(path.to_owned(), value.to_owned())];
+        parse(pool(), &Overrides { set, ..Overrides::default() }).unwrap_err()
+    };
+    assert_eq!(set("network.latency.max", "1us").offset(), None);
+    assert_eq!(set("network", "{ latency = { min = \"2ms\", max = \"1ms\" } }").offset(), None);
+    let error = set("lock.ttl.x", "1");
+    assert!(error.to_string().contains("`ttl` is no table"), "{error}");
+    assert_eq!(error.advice(), None);
+    assert!(set("nowhere.x", "1").to_string().contains("`lock`"), "the tables are named");
 }

@@ -5,6 +5,7 @@
 
 use std::path::PathBuf;
 
+use clap::builder::BoolishValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use scenarios::span::Span;
 
@@ -76,7 +77,7 @@ pub struct RunArgs {
     #[command(flatten)]
     pub server: ServerArgs,
     /// How many clients contend
-    #[arg(long, value_name = "N", env = "PICKLOCK_CLIENTS")]
+    #[arg(long, value_name = "N", value_parser = clients, env = "PICKLOCK_CLIENTS", allow_negative_numbers = true)]
     pub clients: Option<u32>,
     /// How long the lock's key lives, such as 500ms
     #[arg(long, value_name = "SPAN", env = "PICKLOCK_TTL", allow_hyphen_values = true)]
@@ -88,7 +89,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "KEY=VALUE", value_parser = key_value, env = "PICKLOCK_SET", value_delimiter = ';')]
     pub set: Vec<(String, String)>,
     /// What latency, jitter and tokens are drawn from; drawn itself where it is not given
-    #[arg(long, value_name = "N", env = "PICKLOCK_SEED")]
+    #[arg(long, value_name = "N", value_parser = seed, env = "PICKLOCK_SEED", allow_negative_numbers = true)]
     pub seed: Option<u64>,
     /// Where the report goes
     #[arg(long, value_name = "DIR", default_value = "picklock-out", env = "PICKLOCK_OUT")]
@@ -111,7 +112,7 @@ pub struct ServerArgs {
     #[arg(long, value_name = "FILE", env = "PICKLOCK_TLS_CA")]
     pub tls_ca: Option<PathBuf>,
     /// Trust any certificate, for rediss://
-    #[arg(long, env = "PICKLOCK_TLS_INSECURE", conflicts_with = "tls_ca")]
+    #[arg(long, env = "PICKLOCK_TLS_INSECURE", value_parser = BoolishValueParser::new(), conflicts_with = "tls_ca")]
     pub tls_insecure: bool,
 }
 
@@ -150,10 +151,10 @@ pub struct Talk {
     #[arg(long, value_enum, default_value_t, global = true, env = "PICKLOCK_PROGRESS")]
     pub progress: Progress,
     /// Say less: only the verdict
-    #[arg(short, long, global = true, env = "PICKLOCK_QUIET", conflicts_with = "verbose")]
+    #[arg(short, long, global = true, env = "PICKLOCK_QUIET", value_parser = BoolishValueParser::new())]
     pub quiet: bool,
     /// Say more: reasons of every verdict
-    #[arg(short, long, global = true, env = "PICKLOCK_VERBOSE")]
+    #[arg(short, long, global = true, env = "PICKLOCK_VERBOSE", value_parser = BoolishValueParser::new())]
     pub verbose: bool,
 }
 
@@ -181,6 +182,14 @@ pub enum Progress {
     Lines,
     /// Nothing
     Off,
+}
+
+fn clients(text: &str) -> Result<u32, String> {
+    text.parse().map_err(|_| "write a whole number of clients, as in 100".to_owned())
+}
+
+fn seed(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| format!("a seed is a whole number from 0 to {}", u64::MAX))
 }
 
 fn key_value(text: &str) -> Result<(String, String), String> {

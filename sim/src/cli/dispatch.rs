@@ -3,53 +3,81 @@
 //! Invariant: stdout carries results and nothing else; whatever goes wrong is one message on stderr
 //! and one exit code, a panic included.
 
-use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{Args, CommandFactory, FromArgMatches};
+use scenarios::catalog;
 
 use super::args::{Cli, Command, RunArgs};
 use super::exit::Exit;
 use super::failure::Failure;
 use super::terminal::Terminal;
-use super::{doctor, list, run, show};
+use super::{doctor, list, print, run, show, variables};
 
 /// Reads the command line, does what it says, and says how picklock ends.
 pub fn main() -> Exit {
     let cli = match parse() {
         Ok(cli) => cli,
-        Err(error) => {
-            // Help and version are no errors; clap knows where each belongs.
-            let _ = error.print();
-            return match error.kind() {
-                ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Exit::Held,
-                _ => Exit::Usage,
-            };
-        }
+        Err(error) => return refuse(&error),
     };
     let terminal = Terminal::of_process(cli.talk);
     // Tasks and threads have their own; this catches what would be an ugly end of the whole.
-    match catch_unwind(AssertUnwindSafe(|| act(&cli, &terminal))) {
-        Ok(Ok(exit)) => exit,
-        Ok(Err(failure)) => {
-            eprint!("{}", failure.render(&terminal));
-            failure.exit()
+    let done = catch_unwind(AssertUnwindSafe(|| act(&cli, &terminal))).unwrap_or_else(|_| {
+        Err(Failure::internal("picklock has panicked; the message stands above"))
+    });
+    done.unwrap_or_else(|failure| {
+        print::raw(&failure.render(&terminal));
+        if failure.exit() == Exit::Usage {
+            note_variables();
         }
-        Err(_) => {
-            let failure = Failure::internal("picklock has panicked; the message stands above");
-            eprint!("{}", failure.render(&terminal));
-            failure.exit()
+        failure.exit()
+    })
+}
+
+/// Says what is wrong with the command line, or shows the help or version that was asked for.
+fn refuse(error: &clap::Error) -> Exit {
+    // Clap knows where each belongs.
+    let _ = error.print();
+    if !error.use_stderr() {
+        return Exit::Held;
+    }
+    if let Some(scenario) = meant_scenario(error) {
+        print::note(&format!("tip: a scenario is run with --scenario {scenario}"));
+    }
+    note_variables();
+    Exit::Usage
+}
+
+fn note_variables() {
+    if let Some(note) = variables::note(&Cli::command()) {
+        print::note(&note);
+    }
+}
+
+/// The scenario that stands where a subcommand or nothing should.
+fn meant_scenario(error: &clap::Error) -> Option<&str> {
+    let kind = match error.kind() {
+        ErrorKind::InvalidSubcommand => ContextKind::InvalidSubcommand,
+        ErrorKind::UnknownArgument => ContextKind::InvalidArg,
+        _ => return None,
+    };
+    match error.get(kind) {
+        Some(ContextValue::String(word))
+            if catalog::text(word).is_ok() || word.ends_with(".toml") =>
+        {
+            Some(word)
         }
+        _ => None,
     }
 }
 
 fn parse() -> Result<Cli, clap::Error> {
-    let matches = Cli::command().try_get_matches()?;
-    let cli = Cli::from_arg_matches(&matches)?;
+    let matches = variables::without_blank(Cli::command()).try_get_matches()?;
+    let mut cli = Cli::from_arg_matches(&matches)?;
+    let spoken = |id: &str| matches.value_source(id) == Some(ValueSource::CommandLine);
     if let Some((command, _)) = matches.subcommand() {
-        let spoken = |id: &str| matches.value_source(id) == Some(ValueSource::CommandLine);
         let of_run = RunArgs::augment_args(clap::Command::new("run"));
         let misplaced = of_run.get_arguments().find(|arg| spoken(arg.get_id().as_str()));
         if let Some(arg) = misplaced {
@@ -57,6 +85,16 @@ fn parse() -> Result<Cli, clap::Error> {
             let message = format!("--{option} stands before `{command}`: options go behind it\n");
             return Err(clap::Error::raw(ErrorKind::ArgumentConflict, message));
         }
+    }
+    // Not left to clap, for which a variable is as good as a word on the command line.
+    match (spoken("quiet"), spoken("verbose")) {
+        (true, true) => {
+            let message = "--quiet and --verbose contradict each other: leave one away\n";
+            return Err(clap::Error::raw(ErrorKind::ArgumentConflict, message));
+        }
+        (true, false) => cli.talk.verbose = false,
+        (false, true) => cli.talk.quiet = false,
+        (false, false) => {}
     }
     Ok(cli)
 }
@@ -75,7 +113,6 @@ fn act(cli: &Cli, terminal: &Terminal) -> Result<Exit, Failure> {
         }
         Some(Command::Schema) => format!("{:#}\n", scenarios::result::schema()),
     };
-    // Whoever closed the pipe has seen enough.
-    let _ = std::io::stdout().lock().write_all(text.as_bytes());
+    print::results(&text)?;
     Ok(Exit::Held)
 }

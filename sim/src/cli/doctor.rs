@@ -9,7 +9,7 @@ use picklock::env::CallError;
 
 use super::args::ServerArgs;
 use super::failure::Failure;
-use super::world;
+use super::{print, world};
 use crate::live::limits::{ensure_open_files, files_needed};
 use crate::live::server::DiscoverError;
 use crate::live::target::{Choice, KeySpace, Settings, Target};
@@ -66,7 +66,7 @@ pub(super) fn text(server: &ServerArgs) -> Result<String, Failure> {
         None => Ok(text),
         Some(failure) => {
             // What was found belongs to the picture.
-            print!("{text}");
+            print::results(&text)?;
             Err(failure)
         }
     }

@@ -35,6 +35,12 @@ impl Failure {
         Self { exit: Exit::Unavailable, diagnostic: whole(error) }
     }
 
+    /// The same, in a sentence and an advice.
+    pub(super) fn unavailable_text(message: impl Into<String>, help: impl Into<String>) -> Self {
+        let diagnostic = Box::new(MietteDiagnostic::new(message.into()).with_help(help.into()));
+        Self { exit: Exit::Unavailable, diagnostic }
+    }
+
     /// A bug of picklock's own.
     pub(super) fn internal(message: impl Into<String>) -> Self {
         let help = "this is a bug of picklock's: please report it with the command line";
@@ -54,10 +60,10 @@ impl Failure {
             (false, true) => GraphicalTheme::unicode_nocolor(),
             (_, false) => GraphicalTheme::none(),
         };
-        let mut text = String::from("picklock: ");
+        let mut text = String::new();
         let handler = GraphicalReportHandler::new_themed(theme).with_width(terminal.width());
         match handler.render_report(&mut text, &*self.diagnostic) {
-            Ok(()) => text,
+            Ok(()) => format!("picklock: {}", text.trim_start()),
             Err(_) => format!("picklock: {}\n", self.diagnostic),
         }
     }

@@ -7,11 +7,13 @@ mod exit;
 mod failure;
 mod list;
 mod load;
+mod print;
 mod progress;
 mod run;
 mod show;
 mod signal;
 mod terminal;
+mod variables;
 mod world;
 
 pub use dispatch::main;

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tokio::task::JoinHandle;
 
-use super::args;
 use super::terminal::Terminal;
+use super::{args, print};
 use crate::live::run::Gauge;
 
 /// How often a bar is drawn again.
@@ -47,7 +47,8 @@ impl Progress {
                     loop {
                         tokio::time::sleep(LINE_EVERY).await;
                         let seconds = began.elapsed().as_secs();
-                        eprintln!("{} of {clients} clients done after {seconds} s", gauge.done());
+                        let done = gauge.done();
+                        print::note(&format!("{done} of {clients} clients done after {seconds} s"));
                     }
                 });
                 Self { task: Some(task), bar: None }

@@ -6,10 +6,13 @@
 
 mod report;
 
+use std::io::ErrorKind;
 use std::time::SystemTime;
 
-use reports::directory::RunDirectory;
+use reports::directory::{RunDirectory, WriteError};
+use scenarios::recipe::BuildError;
 use scenarios::scenario::Scenario;
+use scenarios::trial::{Naming, Trial};
 use tokio::sync::watch;
 
 use self::report::Made;
@@ -19,7 +22,8 @@ use super::failure::Failure;
 use super::progress::Progress;
 use super::terminal::Terminal;
 use super::world::{self, Chosen};
-use super::{load, signal};
+use super::{load, print, signal};
+use crate::live::env::LiveEnv;
 use crate::live::run::{CutShort, Gauge, Order, Run, RunError, run};
 use crate::live::target::{KeySpace, Settings, Target};
 
@@ -32,22 +36,28 @@ pub(super) fn main(args: &RunArgs, terminal: &Terminal) -> Result<Exit, Failure>
         // Short enough to be read out, and exact in every JSON reader.
         None => draw()? >> 32,
     };
+    let world = chosen.world.name();
+    // Only to see whether it can be put together: nothing is started in vain.
+    let naming = Naming { world, seed, prefix: "" };
+    Trial::<LiveEnv>::new(&scenario, naming).map_err(|error| unbuildable(&error))?;
     let started = now();
     let stamp: String = started.chars().filter(|c| !matches!(c, '-' | ':')).collect();
     let directory = RunDirectory::create(&args.out, &scenario.name, &stamp, seed)
-        .map_err(|error| Failure::usage_error(&error))?;
+        .map_err(|error| no_directory(&error))?;
     if !terminal.is_quiet() {
-        eprintln!("{}", chosen.why);
+        print::note(&chosen.why);
     }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .map_err(|error| Failure::unavailable(&error))?;
-    let world = chosen.world.name();
     let made = runtime.block_on(live(&scenario, chosen, seed, terminal))?;
     // What is still at work, a resolver say, is not waited for.
     runtime.shutdown_background();
-    let Some(made) = made else { return Ok(Exit::Interrupted) };
+    let Some(made) = made else {
+        print::note("interrupted before the run began: there is nothing to report");
+        return Ok(Exit::Interrupted);
+    };
     report::write(args, &scenario, world, seed, &started, made, directory, terminal)
 }
 
@@ -85,17 +95,30 @@ async fn on(
     let run = run(target, order, &gauge, interrupted).await;
     drop(progress);
     let run: Run = run.map_err(|error| match &error {
-        RunError::Build(build) => Failure::usage_text(
-            build.to_string(),
-            "change the TTL with --ttl, or the recipe with --lock",
-        ),
+        RunError::Build(build) => unbuildable(build),
         RunError::Panicked(_) => Failure::internal(error.to_string()),
         _ => Failure::unavailable(&error),
     })?;
     if run.cut_short == Some(CutShort::Interrupted) && !terminal.is_quiet() {
-        eprintln!("interrupted: writing what there is");
+        print::note("interrupted: writing what there is");
     }
     Ok(Made { run, server: target.server().clone(), is_private: target.is_private() })
+}
+
+fn unbuildable(error: &BuildError) -> Failure {
+    let help = "change the TTL with --ttl, or the recipe with --lock";
+    Failure::usage_text(error.to_string(), help)
+}
+
+/// A place that cannot be written is the user's to change; a disk that is full may be right
+/// tomorrow.
+fn no_directory(error: &WriteError) -> Failure {
+    match error {
+        WriteError::Create { source, .. } if source.kind() == ErrorKind::StorageFull => {
+            Failure::unavailable(error)
+        }
+        _ => Failure::usage_error(error),
+    }
 }
 
 fn draw() -> Result<u64, Failure> {

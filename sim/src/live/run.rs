@@ -5,6 +5,7 @@
 //! absent: which server it is, and what is made of the history.
 
 mod crew;
+mod refused;
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -21,15 +22,18 @@ use tokio::sync::watch;
 use tokio::task::JoinError;
 
 use self::crew::Crew;
+use self::refused::Refused;
 use super::env::LiveEnv;
 use super::limits::{LimitError, ensure_open_files, files_needed};
 use super::proxy::{Detail, Proxy, ProxyError};
-use super::target::Target;
+use super::target::{Target, TargetError};
 
 /// How much longer than the TTL background tasks may take to end.
 const IDLE_BEYOND_TTL: Duration = Duration::from_secs(5);
 /// The same after an interruption, for nobody waits for ever.
 const IDLE_INTERRUPTED: Duration = Duration::from_secs(2);
+/// How long to wait until the server has dealt with what was still on its way to it.
+const DRAIN_WITHIN: Duration = Duration::from_secs(2);
 
 /// What is to be run.
 #[derive(Clone, Copy, Debug)]
@@ -62,6 +66,8 @@ pub enum CutShort {
     Interrupted,
     /// The server stopped answering.
     ServerGone(String),
+    /// The server refused commands for reasons of its own.
+    ServerRefused(String),
 }
 
 /// Why there was no run.
@@ -90,6 +96,9 @@ pub enum RunError {
     /// The server does not let the resource be prepared.
     #[error("the scenario's resource cannot be prepared: {0}")]
     SetUp(CallError),
+    /// The server lets clients connect, but not do what this lock or workload needs.
+    #[error(transparent)]
+    Refused(Box<TargetError>),
     /// A client's task has ended in a panic: a bug of picklock's.
     #[error("a client has panicked: {0}")]
     Panicked(JoinError),
@@ -111,7 +120,8 @@ impl Gauge {
 /// Runs a scenario against a target until its end, or until `interrupted` turns true.
 ///
 /// # Errors
-/// [`RunError`] where it did not even begin. What was written to the server is removed.
+/// [`RunError`] where it did not even begin, or could not have gone well. What was written to the
+/// server is removed.
 pub async fn run(
     target: &Target,
     order: Order<'_>,
@@ -127,9 +137,20 @@ pub async fn run(
     let mut stage = Stage { target, trial: &trial, crew: &crew, interrupted, remarks: Vec::new() };
     let played = stage.play(gauge).await;
     stage.clear_away(played.as_ref().is_ok_and(|(cut_short, _)| cut_short.is_none())).await;
-    let (cut_short, server_commands) = played?;
+    let (mut cut_short, server_commands) = played?;
     let journal: &Journal = trial.journal();
-    Ok(Run { history: journal.history(), cut_short, server_commands, remarks: stage.remarks })
+    let history = journal.history();
+    // What befalls a server of our own is part of the scenario.
+    let refused = if target.is_private() { None } else { Refused::of(&history) };
+    if let Some(refused) = refused {
+        let error = target.refused(&refused.commands, &refused.said);
+        if refused.is_denied() {
+            return Err(RunError::Refused(Box::new(error)));
+        }
+        let times = refused.times;
+        cut_short.get_or_insert(CutShort::ServerRefused(format!("{times} times: {error}")));
+    }
+    Ok(Run { history, cut_short, server_commands, remarks: stage.remarks })
 }
 
 /// A run on its way.
@@ -198,10 +219,19 @@ impl Stage<'_> {
 
     async fn clear_away(&mut self, complete: bool) {
         if !complete {
+            self.crew.stop().await;
             // Releases of the clients that were stopped: without them, keys would come after us.
             let _ = self.crew.idle(IDLE_INTERRUPTED).await;
         }
-        if let Err(error) = self.target.remove_keys(&self.trial.keys()).await {
+        // A SET that is still on its way would make a key behind the one that is deleted.
+        self.crew.drain(DRAIN_WITHIN).await;
+        let keys = self.trial.keys();
+        let mut removed = self.target.remove_keys(&keys).await;
+        if matches!(removed, Err(CallError::Indeterminate(_))) {
+            // The connection was broken; there is a new one now, and nothing is deleted twice.
+            removed = self.target.remove_keys(&keys).await;
+        }
+        if let Err(error) = removed {
             let prefix = self.target.keys().prefix();
             let left =
                 format!("keys under {prefix} may be left on the server ({error}); they expire");

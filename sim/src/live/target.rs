@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use picklock::command::Command;
 use picklock::env::CallError;
-use picklock::reply::Reply;
+use picklock::reply::{Reply, ServerError};
 use redis::io::tcp::TcpSettings;
 use redis::{ConnectionAddr, IntoConnectionInfo};
 
@@ -291,6 +291,12 @@ impl Target {
                 let _ = tokio::time::timeout(CLOSE_WITHIN, ending).await;
             }
         }
+    }
+
+    /// What it means that clients were refused these commands, the first of them in these words.
+    pub fn refused(&self, commands: &[String], said: &ServerError) -> TargetError {
+        let refusal = Refusal::of_clients(commands, said, self.control.login(), &self.keys);
+        TargetError::Refused { place: self.info.how.clone(), refusal }
     }
 
     fn call_error(&self, failure: Failure) -> CallError {

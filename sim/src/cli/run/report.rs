@@ -4,7 +4,6 @@
 //! place of the report is there.
 
 use std::collections::BTreeMap;
-use std::io::Write;
 
 use reports::directory::{Latest, RunDirectory};
 use reports::latency::Latencies;
@@ -19,6 +18,7 @@ use serde_json::{Value, json};
 use super::super::args::{Format, RunArgs};
 use super::super::exit::Exit;
 use super::super::failure::Failure;
+use super::super::print;
 use super::super::terminal::Terminal;
 use crate::live::run::{CutShort, Run};
 use crate::live::target::ServerInfo;
@@ -47,9 +47,20 @@ pub(super) fn write(
         ServerFacts { software: server.software, version: server.version, origin: server.how };
     let mut remarks = scenario.remarks();
     remarks.extend(run.remarks);
-    if let Some(CutShort::ServerGone(why)) = &run.cut_short {
-        remarks.push(format!("the server stopped answering before the end: {why}"));
+    let trouble = match &run.cut_short {
+        Some(CutShort::ServerGone(why)) => {
+            Some(format!("the server stopped answering before the end: {why}"))
+        }
+        Some(CutShort::ServerRefused(why)) => {
+            Some(format!("the server refused what clients asked of it {why}"))
+        }
+        Some(CutShort::Interrupted) | None => None,
+    };
+    if let (true, Some(trouble)) = (terminal.is_quiet(), &trouble) {
+        // The summary says so too, unless it is to be short.
+        print::note(&format!("note: {trouble}"));
     }
+    remarks.extend(trouble);
     let circumstances = Circumstances {
         server: server.clone(),
         complete: run.cut_short.is_none(),
@@ -78,24 +89,29 @@ pub(super) fn write(
         files: Vec::new(),
     };
     let path = directory.path().to_owned();
-    let written = write_all(&directory, &result, &run.history, &manifest);
-    written.map_err(|error| Failure::unavailable(&error))?;
+    if let Err(error) = write_all(&directory, &result, &run.history, &manifest) {
+        // What was found is not lost with the place it should have gone to.
+        print(args.format, &result, None, terminal)?;
+        return Err(Failure::unavailable(&error));
+    }
     match directory.finish() {
         Ok(Latest::Set(_) | Latest::Unsupported) => {}
         Ok(Latest::Taken(place)) => {
             let place = place.display();
-            eprintln!("note: {place} is not a link of picklock's and was left alone");
+            print::note(&format!("note: {place} is not a link of picklock's and was left alone"));
         }
-        Err(error) => eprintln!("note: {error}"),
+        Err(error) => print::note(&format!("note: {error}")),
     }
-    print(args.format, &result, &path, terminal)?;
+    print(args.format, &result, Some(&path), terminal)?;
     Ok(exit(&result, run.cut_short.as_ref()))
 }
 
 fn exit(result: &RunResult, cut_short: Option<&CutShort>) -> Exit {
     match (Exit::of(result), cut_short) {
         // What was found before the server went is found.
-        (Exit::Interrupted, Some(CutShort::ServerGone(_))) => Exit::of_incomplete(result),
+        (Exit::Interrupted, Some(CutShort::ServerGone(_) | CutShort::ServerRefused(_))) => {
+            Exit::of_incomplete(result)
+        }
         (exit, _) => exit,
     }
 }
@@ -103,7 +119,7 @@ fn exit(result: &RunResult, cut_short: Option<&CutShort>) -> Exit {
 fn print(
     format: Format,
     result: &RunResult,
-    path: &std::path::Path,
+    path: Option<&std::path::Path>,
     terminal: &Terminal,
 ) -> Result<(), Failure> {
     let text = match format {
@@ -119,13 +135,11 @@ fn print(
             };
             let (colour, width) = (terminal.colour_on_stdout(), Some(terminal.width()));
             let style = Style { colour, width, verbosity };
-            let footer = reports::terminal::footer(result, path, style);
-            reports::terminal::summary(result, style) + &footer
+            let footer = path.map(|path| reports::terminal::footer(result, path, style));
+            reports::terminal::summary(result, style) + &footer.unwrap_or_default()
         }
     };
-    // Whoever closed the pipe has seen enough.
-    let _ = std::io::stdout().lock().write_all(text.as_bytes());
-    Ok(())
+    print::results(&text)
 }
 
 /// The options as they were used.
@@ -136,6 +150,8 @@ fn options(args: &RunArgs) -> BTreeMap<String, Value> {
         ("lock", json!(args.lock)),
         ("world", json!(args.world.name())),
         ("server_bin", json!(args.server.server_bin)),
+        ("tls_ca", json!(args.server.tls_ca)),
+        ("tls_insecure", json!(args.server.tls_insecure)),
         ("clients", json!(args.clients)),
         ("ttl", json!(text(args.ttl))),
         ("hold", json!(text(args.hold))),
@@ -164,6 +180,9 @@ fn replay(args: &RunArgs, scenario: &Scenario, world: &str, seed: u64, is_privat
     if let Some(path) = &args.server.server_bin {
         say("--server-bin", &path.display().to_string());
     }
+    if let Some(path) = &args.server.tls_ca {
+        say("--tls-ca", &path.display().to_string());
+    }
     if let Some(clients) = args.clients {
         say("--clients", &clients.to_string());
     }
@@ -176,6 +195,9 @@ fn replay(args: &RunArgs, scenario: &Scenario, world: &str, seed: u64, is_privat
         say("--set", &format!("{key}={value}"));
     }
     say("--seed", &seed.to_string());
+    if args.server.tls_insecure {
+        line.push_str(" --tls-insecure");
+    }
     line
 }
 

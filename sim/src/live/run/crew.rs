@@ -1,17 +1,19 @@
 //! The clients of a live run: each with its own way through the proxy, connected before the start.
 //!
 //! Invariant: nobody starts before everybody is connected, so that the contention is that of the
-//! lock and not of the connecting. A crew that is dropped stops its clients. Deliberately absent:
-//! what clients do.
+//! lock and not of the connecting; connected is who has been answered, for a server that is full
+//! accepts a connection before it turns it away. A crew that is dropped stops its clients.
+//! Deliberately absent: what clients do.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use picklock::env::{Env, Node};
+use picklock::command::Command;
+use picklock::env::{CallError, Conn, Env, Node};
 use scenarios::scenario::Scenario;
 use scenarios::trial::Trial;
-use tokio::sync::{Barrier, Semaphore};
+use tokio::sync::{Barrier, Mutex, Semaphore};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
 
@@ -22,6 +24,8 @@ use crate::live::target::Target;
 
 /// How many clients connect at once: a server's queue of connections is short.
 const CONNECT_AT_ONCE: usize = 32;
+/// How long a client waits for its first answer.
+const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 /// The only server of the topologies there are.
 const NODE: Node = Node(0);
 
@@ -29,6 +33,8 @@ const NODE: Node = Node(0);
 pub(super) struct Crew {
     run: LiveEnv,
     clients: Vec<LiveEnv>,
+    /// The clients at work.
+    playing: Mutex<JoinSet<()>>,
 }
 
 impl Crew {
@@ -56,7 +62,7 @@ impl Crew {
         let clients: Result<Vec<_>, _> = (1..=scenario.clients)
             .map(|client| Ok::<_, RunError>(env(client, latency)?.since(origin)))
             .collect();
-        Ok(Self { run: run.since(origin), clients: clients? })
+        Ok(Self { run: run.since(origin), clients: clients?, playing: Mutex::default() })
     }
 
     /// The run itself, as a client without latency.
@@ -74,9 +80,12 @@ impl Crew {
                 let _place = gate.acquire().await;
                 let client = env.client().0;
                 // The environment keeps the connection; the handle is not needed.
-                env.connect(NODE)
-                    .await
-                    .map(drop)
+                let greeted = tokio::time::timeout(ANSWER_WITHIN, greet(&env)).await;
+                greeted
+                    .unwrap_or_else(|_| {
+                        let why = format!("no answer within {ANSWER_WITHIN:?}");
+                        Err(CallError::Indeterminate(why.into()))
+                    })
                     .map_err(|source| RunError::Connect { client, source })
             });
         }
@@ -86,14 +95,15 @@ impl Crew {
         Ok(())
     }
 
-    /// Starts all clients at once, and waits for the last. Dropping the future stops them.
+    /// Starts all clients at once, and waits for the last. Where the future is dropped, they go on
+    /// until they are [stopped](Self::stop).
     pub(super) async fn play(
         &self,
         trial: &Arc<Trial<LiveEnv>>,
         done: &Arc<AtomicU32>,
     ) -> Result<(), JoinError> {
         let start = Arc::new(Barrier::new(self.clients.len()));
-        let mut playing = JoinSet::new();
+        let mut playing = self.playing.lock().await;
         for env in &self.clients {
             let (env, trial) = (env.clone(), Arc::clone(trial));
             let (start, done) = (Arc::clone(&start), Arc::clone(done));
@@ -110,6 +120,23 @@ impl Crew {
         Ok(())
     }
 
+    /// Stops the clients that are still at work, and waits until none of them is.
+    pub(super) async fn stop(&self) {
+        self.playing.lock().await.shutdown().await;
+    }
+
+    /// Waits until the server has dealt with everything that was sent to it: replies come in the
+    /// order of the requests, so whoever has the last has them all.
+    pub(super) async fn drain(&self, within: Duration) {
+        let mut asking = JoinSet::new();
+        for env in std::iter::once(&self.run).chain(&self.clients) {
+            let env = env.clone();
+            asking.spawn(async move { greet(&env).await.is_ok() });
+        }
+        // Where no answer comes, nothing that was sent can be waited for.
+        let _ = tokio::time::timeout(within, asking.join_all()).await;
+    }
+
     /// Waits until nobody has anything left to do in the background.
     pub(super) async fn idle(&self, within: Duration) -> Result<(), StillBusy> {
         let end = Instant::now() + within;
@@ -117,5 +144,16 @@ impl Crew {
             env.idle(end.saturating_duration_since(Instant::now())).await?;
         }
         Ok(())
+    }
+}
+
+/// Has a client say something and waits for the answer.
+async fn greet(env: &LiveEnv) -> Result<(), CallError> {
+    let answer = env.connect(NODE).await?.call(Command::new("PING")).await;
+    match answer {
+        Ok(_) => Ok(()),
+        // That is an answer too: the user may lock, and may not greet.
+        Err(CallError::Refused(error)) if &*error.code == "NOPERM" => Ok(()),
+        Err(error) => Err(error),
     }
 }

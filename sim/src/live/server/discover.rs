@@ -39,7 +39,11 @@ pub enum DiscoverError {
     )]
     NotFound,
     /// The file named is not there or cannot be run.
-    #[error("cannot run {path} (from {found_by}): {why}", path = path.display())]
+    #[error(
+        "cannot run {path} (from {found_by}): {why}; name a redis-server that runs, or use \
+         --world embedded, which needs none",
+        path = path.display()
+    )]
     CannotRun {
         /// What was named.
         path: PathBuf,
@@ -49,8 +53,11 @@ pub enum DiscoverError {
         why: String,
     },
     /// It runs, but is something else.
-    #[error("{path} (from {found_by}) is not a Redis server: `--version` printed {printed:?}",
-            path = path.display())]
+    #[error(
+        "{path} (from {found_by}) is not a Redis server: `--version` printed {printed:?}; name a \
+         redis-server, or use --world embedded, which needs none",
+        path = path.display()
+    )]
     NotRedis {
         /// What was named.
         path: PathBuf,

@@ -185,7 +185,17 @@ impl Book {
     /// The directory of this server, made if it is new.
     fn directory(&mut self, id: u32) -> io::Result<PathBuf> {
         if self.root.is_none() {
-            self.root = Some(tempfile::Builder::new().prefix(DIRECTORY_PREFIX).tempdir()?);
+            let made = tempfile::Builder::new().prefix(DIRECTORY_PREFIX).tempdir();
+            self.root = Some(made.map_err(|error| {
+                let place = std::env::temp_dir();
+                let why = format!(
+                    "no directory can be made for it in {} ({}): make room there, or set TMPDIR to \
+                     another place",
+                    place.display(),
+                    error.kind()
+                );
+                io::Error::new(error.kind(), why)
+            })?);
         }
         let root = self.root.as_ref().map(TempDir::path).unwrap_or(Path::new("."));
         let dir = root.join(format!("server-{id}"));

@@ -2,7 +2,7 @@
 //!
 //! Invariant: the pipe closes when the last handle is dropped, or when this process ends in any way
 //! at all; the pipe is the only thing that keeps servers alive. Deliberately absent: killing the
-//! supervisor, which would be the one way to leave something behind.
+//! supervisor; where somebody else does, what it leaves behind is ended here.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -11,6 +11,8 @@ use std::process::Stdio;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::sync::{mpsc, watch};
@@ -168,11 +170,25 @@ async fn read(mut child: Child, stdout: ChildStdout, states: States, ended: watc
             });
         }
     }
-    for sender in lock(&states).values() {
-        sender.send_replace(ServerState::Gone);
+    let last: Vec<ServerState> =
+        lock(&states).values().map(|sender| sender.send_replace(ServerState::Gone)).collect();
+    let status = child.wait().await;
+    if status.is_ok_and(|status| !status.success()) {
+        last.iter().for_each(bury);
     }
-    let _ = child.wait().await;
     ended.send_replace(true);
+}
+
+/// Ends what a supervisor that was killed has left behind. One that has ended in order has left
+/// nothing, and the numbers it knew may be those of others by now.
+fn bury(server: &ServerState) {
+    if let ServerState::Started { pid, dir, .. } = server {
+        // It may have ended with its supervisor.
+        let _ = killpg(Pid::from_raw(*pid), Signal::SIGKILL);
+        if let Some(root) = dir.parent() {
+            let _ = std::fs::remove_dir_all(root);
+        }
+    }
 }
 
 fn lock(states: &States) -> std::sync::MutexGuard<'_, BTreeMap<u32, watch::Sender<ServerState>>> {

@@ -12,6 +12,7 @@ use picklock::reply::ServerError;
 use tokio_rustls::rustls;
 
 use super::control::{Cause, Failure};
+use super::keys::KeySpace;
 use super::url::Login;
 use super::wire::WireError;
 
@@ -191,6 +192,44 @@ impl Refusal {
                 Self::NotRedis(readable)
             }
             Cause::Refused { command, error } => Self::of_error(command, &error, login),
+        }
+    }
+
+    /// What it means that clients were refused these commands, the first of them in these words.
+    pub(super) fn of_clients(
+        commands: &[String],
+        error: &ServerError,
+        login: &Login,
+        keys: &KeySpace,
+    ) -> Self {
+        match &*error.code {
+            "NOPERM" => {
+                let mut rights: Vec<String> =
+                    commands.iter().map(|name| format!("+{}", name.to_ascii_lowercase())).collect();
+                // Whoever runs a script by its digest must be able to send it first.
+                let has = |right: &str| rights.iter().any(|it| it == right);
+                if has("+evalsha") && !has("+eval") {
+                    rights.push("+eval".to_owned());
+                }
+                Self::NoPermission {
+                    user: user(login),
+                    commands: commands.join(", "),
+                    key: format!("{}*", keys.prefix()),
+                    rights: rights.join(" "),
+                    pattern: KeySpace::acl_pattern(),
+                    said: quote(error, login),
+                }
+            }
+            // Said of what a script calls, and the code is that of any error.
+            "ERR" if error.message.contains("user executing the script") => Self::NoPermission {
+                user: user(login),
+                commands: "what the lock's scripts call".to_owned(),
+                key: format!("{}*", keys.prefix()),
+                rights: "+get +set +del +pexpire".to_owned(),
+                pattern: KeySpace::acl_pattern(),
+                said: quote(error, login),
+            },
+            _ => Self::of_error(commands.join(", "), error, login),
         }
     }
 

@@ -1,0 +1,205 @@
+//! What is wrong with the user's words is said in one clear message, and nothing is started.
+
+mod cli_support;
+
+use std::fs::File;
+use std::process::Stdio;
+
+use cli_support::{Room, SHORT};
+
+/// Arguments, and what the message must hold.
+const WRONG: [(&[&str], &str); 32] = [
+    (&[], "--scenario"),
+    (&["--scenario", ""], "picklock list"),
+    (&["--scenario", "bonus-pol"], "did you mean `bonus-pool`?"),
+    (&["--scenario", "solitaire"], "no scenario is called"),
+    (&["--scenario", "../bonus-pool"], "cannot read the scenario ../bonus-pool"),
+    (&["--scenario", "missing.toml"], "give the path of a scenario file"),
+    (&["--scenario", "/"], "Is a directory"),
+    (&["--scenario", "/dev/zero"], "no scenario is"),
+    (&["bonus-pool"], "--scenario bonus-pool"),
+    (&["run", "bonus-pool"], "--scenario bonus-pool"),
+    (&["--scenario", "bonus-pool", "list"], "options go behind it"),
+    (&["--scenario", "bonus-pool", "--lock", "singel"], "did you mean `single`?"),
+    (&["--scenario", "bonus-pool", "--lock", "paxos"], "the recipes are: none, polling"),
+    (&["--scenario", "bonus-pool", "--clients", "0"], "at least one client"),
+    (&["--scenario", "bonus-pool", "--clients", "100001"], "100000 is the most"),
+    (&["--scenario", "bonus-pool", "--clients", "-1"], "a whole number of clients"),
+    (&["--scenario", "bonus-pool", "--clients", "99999999999"], "a whole number of clients"),
+    (&["--scenario", "bonus-pool", "--seed", "-1"], "a seed is a whole number"),
+    (&["--scenario", "bonus-pool", "--ttl", "0"], "protects nothing"),
+    (&["--scenario", "bonus-pool", "--ttl", "-1s"], "cannot be negative"),
+    (&["--scenario", "bonus-pool", "--ttl", "500"], "the unit is missing"),
+    (&["--scenario", "bonus-pool", "--ttl", "99999999999y"], "a year is the most"),
+    (&["--scenario", "bonus-pool", "--ttl", "1500us"], "whole milliseconds"),
+    // So short that the drift allowance leaves nothing of it.
+    (&["--scenario", "bonus-pool", "--ttl", "1ms"], "change the TTL with --ttl"),
+    (&["--scenario", "bonus-pool", "--set", "lock.tll=1s"], "did you mean `ttl`?"),
+    (&["--scenario", "bonus-pool", "--set", "lock.retries=-1"], "a whole number"),
+    (&["--scenario", "bonus-pool", "--set", "nonsense"], "write it as key=value"),
+    (&["--scenario", "bonus-pool", "--redis", "localhost"], "redis://"),
+    (&["--scenario", "bonus-pool", "--world", "embedded", "--redis", "redis://h"], "leave one"),
+    (&["--scenario", "bonus-pool", "--tls-insecure"], "--redis rediss://"),
+    (&["-q", "-v", "list"], "leave one away"),
+    (&["show", "singel"], "did you mean `single`?"),
+];
+
+#[test]
+fn every_slip_is_met_with_what_to_do() {
+    let room = Room::new();
+    for (args, says) in WRONG {
+        let said = room.run(args).ended(2);
+        assert!(said.message().contains(says), "{args:?}: {}", said.stderr);
+        assert_eq!(said.stdout, "", "{args:?}");
+    }
+    assert!(!room.path().join("picklock-out").exists());
+    room.is_left_clean();
+}
+
+fn pool() -> &'static str {
+    scenarios::catalog::text("bonus-pool").unwrap()
+}
+
+#[test]
+fn a_slip_in_a_file_is_shown_in_its_place() {
+    let room = Room::new();
+    for (from, to, place, says) in [
+        ("clients = 100", "cleints = 100", "file.toml:11:1", "did you mean `clients`?"),
+        ("\"single\"", "\"singel\"", "file.toml:14:10", "did you mean `single`?"),
+        ("[\"none\"]", "[\"nonne\"]", "file.toml:38:10", "did you mean `none`?"),
+        ("bonus_pool]", "bonus_pol]", "file.toml:20:11", "did you mean `bonus_pool`?"),
+        ("ttl = \"1s\"", "ttl = \"0s\"", "file.toml:15:7", "protects nothing"),
+        ("retries = 5", "", "file.toml:13:1", "add `retries` there"),
+    ] {
+        let file = room.file("file.toml", pool().replacen(from, to, 1));
+        let said = room.run(&["--scenario", &file]).ended(2);
+        assert!(said.message().contains(place), "{to}: {}", said.stderr);
+        assert!(said.message().contains(says), "{to}: {}", said.stderr);
+    }
+}
+
+#[test]
+fn what_is_no_text_is_refused_and_line_ends_and_marks_of_other_systems_are_taken() {
+    let room = Room::new();
+    for bytes in [&b"\xff\xfea\0"[..], &[0, 159, 146, 150]] {
+        let file = room.file("binary.toml", bytes);
+        let said = room.run(&["--scenario", &file]).ended(2);
+        assert!(said.message().contains("no UTF-8 text"), "{}", said.stderr);
+    }
+    let empty = room.file("empty.toml", "");
+    let said = room.run(&["--scenario", &empty]).ended(2);
+    assert!(said.message().contains("add `title` there"), "{}", said.stderr);
+    for text in [format!("\u{feff}{}", pool()), pool().replace('\n', "\r\n")] {
+        let file = room.file("odd.toml", text);
+        // As far as the last check, but not into a run.
+        let said = room.run(&["--scenario", &file, "--clients", "0"]).ended(2);
+        assert!(said.message().contains("at least one client"), "{}", said.stderr);
+    }
+}
+
+#[test]
+fn a_place_that_cannot_be_written_is_named_before_anything_is_started() {
+    let room = Room::new();
+    let file = room.file("file", "mine");
+    for out in [file.as_str(), &format!("{file}/deeper"), "/proc/picklock", "/dev/null"] {
+        let said = room.run(&[&SHORT[..], &["--out", out]].concat()).ended(2);
+        assert!(said.message().contains(out), "{}", said.stderr);
+        assert!(said.message().contains("choose another place with --out"), "{}", said.stderr);
+    }
+    assert_eq!(std::fs::read_to_string(file).unwrap(), "mine");
+}
+
+#[test]
+fn what_is_asked_for_is_printed_on_stdout_alone() {
+    let room = Room::new();
+    for (args, holds) in [
+        (&["list"][..], "bonus-pool"),
+        (&["show", "bonus-pool"], "article 1"),
+        (&["show", "single"], "assumes"),
+        (&["schema"], "\"picklock result\""),
+        (&["completions", "bash"], "_picklock"),
+        (&["doctor"], "the embedded model works"),
+        (&["--version"], "picklock "),
+        (&["--help"], "Exit codes"),
+        (&["run", "--help"], "--scenario"),
+    ] {
+        let said = room.run(args).ended(0);
+        assert!(said.stdout.contains(holds), "{args:?}: {}", said.stdout);
+        assert_eq!(said.stderr, "", "{args:?}");
+    }
+    room.is_left_clean();
+}
+
+#[test]
+fn a_locale_without_utf_8_gets_ascii() {
+    let room = Room::new().with("LC_ALL", "C").with("COLUMNS", "20");
+    assert!(room.run(&["list"]).ended(0).stdout.is_ascii());
+    assert!(room.run(&["--scenario", "bonus-pol"]).ended(2).stderr.is_ascii());
+}
+
+#[test]
+fn variables_stand_behind_the_command_line_and_are_named_in_errors() {
+    let room = Room::new().with("PICKLOCK_TTL", "5").with("PICKLOCK_OUT", "");
+    let said = room.run(&["--scenario", "bonus-pool"]).ended(2);
+    assert!(said.message().contains("the unit is missing"), "{}", said.stderr);
+    assert!(said.message().contains("the environment has PICKLOCK_TTL, "), "{}", said.stderr);
+    // What the command line says is not looked for anywhere else, and later things are looked at.
+    let said = room.run(&["--scenario", "bonus-pool", "--ttl", "0"]).ended(2);
+    assert!(said.message().contains("protects nothing"), "{}", said.stderr);
+}
+
+#[test]
+fn a_variable_that_is_empty_is_as_good_as_unset() {
+    let mut room = Room::new();
+    for name in ["CLIENTS", "TTL", "SET", "OUT", "REDIS", "REDIS_SERVER", "WORLD", "VERBOSE"] {
+        room = room.with(&format!("PICKLOCK_{name}"), "");
+    }
+    let said = room.run(&["--scenario", "bonus-pool", "--lock", "paxos"]).ended(2);
+    assert!(said.message().contains("the recipes are"), "{}", said.stderr);
+}
+
+#[test]
+fn switches_are_set_by_variables_as_people_set_them() {
+    for value in ["1", "true", "yes", "on"] {
+        let room = Room::new().with("PICKLOCK_VERBOSE", value);
+        room.run(&["list"]).ended(0);
+        room.run(&["list", "-q"]).ended(0);
+    }
+    Room::new().with("PICKLOCK_VERBOSE", "perhaps").run(&["list"]).ended(2);
+}
+
+/// `/dev/full` takes nothing: it stands for a disk without room behind a redirection.
+fn full() -> Stdio {
+    File::options().write(true).open("/dev/full").unwrap().into()
+}
+
+/// A pipe whose reader has gone.
+fn broken() -> Stdio {
+    std::io::pipe().unwrap().1.into()
+}
+
+#[test]
+fn nobody_has_to_listen() {
+    let room = Room::new();
+    let code = |args: &[&str], stdout: Stdio, stderr: Stdio| {
+        let mut command = room.command(args);
+        command.stdout(stdout).stderr(stderr).status().unwrap().code()
+    };
+    let wrong = ["--scenario", "bonus-pol"];
+    let unreachable = ["doctor", "--redis", "redis://127.0.0.1:1"];
+    assert_eq!(code(&["list"], broken(), Stdio::null()), Some(0));
+    assert_eq!(code(&wrong, Stdio::null(), broken()), Some(2));
+    assert_eq!(code(&wrong, Stdio::null(), full()), Some(2));
+    assert_eq!(code(&unreachable, broken(), broken()), Some(69));
+    assert_eq!(code(&unreachable, full(), full()), Some(69));
+}
+
+#[test]
+fn results_that_do_not_fit_where_stdout_leads_are_no_success() {
+    let room = Room::new();
+    let mut command = room.command(&["list"]);
+    let output = command.stdout(full()).stderr(Stdio::piped()).output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(69), "{stderr}");
+    assert!(stderr.contains("cannot be written to stdout"), "{stderr}");
+}

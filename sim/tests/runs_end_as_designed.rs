@@ -1,0 +1,240 @@
+//! Verdict, exit code and report of whole runs, through the binary, in both live worlds.
+
+mod cli_support;
+mod proxy_support;
+mod target_support;
+
+use std::fs;
+
+use cli_support::{Room, SHORT, Said};
+use scenarios::history::{self, History};
+use scenarios::judge::{Circumstances, judge};
+use scenarios::result::RunResult;
+use scenarios::verdict::{Level, Outcome};
+use target_support::Theirs;
+
+const WORLDS: [&str; 2] = ["embedded", "redis"];
+
+/// A short run in this world, with these options beside.
+fn run(room: &Room, world: &str, options: &[&str]) -> Said {
+    room.run(&[&SHORT[..], &["--world", world], options].concat())
+}
+
+fn found(result: &RunResult, name: &str) -> Outcome {
+    result.invariants.iter().find(|it| it.name == name).unwrap().verdict
+}
+
+fn history_of(room: &Room) -> History {
+    let file = fs::read(room.only_run().join("history.jsonl")).unwrap();
+    history::read(&file[..]).unwrap()
+}
+
+#[test]
+fn a_sound_lock_holds_and_everything_is_written_down() {
+    for world in WORLDS {
+        let room = Room::new();
+        let said = run(&room, world, &["--seed", "7"]).ended(0);
+        assert!(said.stdout.contains("verdict: held"), "{}", said.stdout);
+        let result = room.result();
+        assert_eq!((result.verdict, result.complete), (Outcome::Held, true));
+        assert_eq!((result.world.as_str(), result.seed), (world, 7));
+        assert_eq!(result.stats.winners, Some(10));
+
+        let run = room.only_run();
+        let mut names: Vec<String> = fs::read_dir(&run)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        let (html, json) = (["report.html"], ["manifest.json", "result.json"]);
+        let latency = ["latency.hlog", "latency.png", "latency.svg"];
+        let mut expected = [&html[..], &json, &latency, &["history.jsonl"]].concat();
+        expected.sort_unstable();
+        assert_eq!(names, expected);
+        let latest = run.parent().unwrap().join("latest");
+        assert_eq!(latest.canonicalize().unwrap(), run.canonicalize().unwrap());
+        assert!(said.stdout.contains(run.file_name().unwrap().to_str().unwrap()));
+        room.is_left_clean();
+    }
+}
+
+#[test]
+fn a_result_is_valid_by_the_schema_that_is_printed() {
+    let room = Room::new();
+    run(&room, "embedded", &["--lock", "none", "--hold", "20ms"]).ended(1);
+    let mut compiler = boon::Compiler::new();
+    let schema = serde_json::from_str(&room.run(&["schema"]).ended(0).stdout).unwrap();
+    compiler.add_resource("result.json", schema).unwrap();
+    let mut schemas = boon::Schemas::new();
+    let index = compiler.compile("result.json", &mut schemas).unwrap();
+    let text = fs::read(room.only_run().join("result.json")).unwrap();
+    let mut value: serde_json::Value = serde_json::from_slice(&text).unwrap();
+    schemas.validate(&value, index).unwrap();
+    value["verdict"] = "splendid".into();
+    assert!(schemas.validate(&value, index).is_err(), "the schema cannot fail");
+}
+
+#[test]
+fn a_stored_history_is_judged_alike() {
+    for (world, lock, code) in [("embedded", "none", 1), ("redis", "single", 0)] {
+        let room = Room::new();
+        run(&room, world, &["--lock", lock, "--hold", "5ms"]).ended(code);
+        let (result, history) = (room.result(), history_of(&room));
+        let again = judge(&history, Circumstances { complete: true, ..Circumstances::default() });
+        assert_eq!(again.invariants, result.invariants);
+        assert_eq!(again.verdict, result.verdict);
+        assert_eq!(again.stats.commands, result.stats.commands);
+    }
+}
+
+#[test]
+fn clients_sent_what_the_server_has_counted() {
+    let room = Room::new();
+    run(&room, "redis", &["--lock", "single"]).ended(0);
+    let stats = room.result().stats;
+    let counted = stats.server_commands.expect("the server was ours");
+    for name in ["SET", "EVALSHA"] {
+        assert!(stats.commands[name] > 0);
+        assert_eq!(stats.commands[name], counted[name], "{name}");
+    }
+}
+
+#[test]
+fn without_a_lock_safety_is_violated_and_the_witness_names_who_what_and_when() {
+    for world in WORLDS {
+        let room = Room::new();
+        let said = run(&room, world, &["--lock", "none", "--hold", "20ms"]).ended(1);
+        assert!(said.stdout.contains("verdict: violated (belief, effect"), "{}", said.stdout);
+        let result = room.result();
+        assert_eq!(result.level(Level::Key), Outcome::NotApplicable);
+        let prize = result.invariants.iter().find(|it| it.name == "distinct-prizes").unwrap();
+        let witness = prize.witness.as_ref().unwrap();
+        let [first, second, ..] = witness.clients[..] else { panic!("{witness:?}") };
+        assert_ne!(first, second);
+        for client in [first, second] {
+            assert!(witness.summary.contains(&client.to_string()), "{witness:?}");
+            assert!(witness.steps.iter().any(|step| step.client == client), "{witness:?}");
+        }
+        assert!(witness.summary.starts_with("prize "), "{witness:?}");
+        assert!(witness.steps.iter().all(|step| step.at_ns > 0), "{witness:?}");
+        let acquisitions: Vec<u32> =
+            history_of(&room).events.iter().map(|e| e.acquisition).collect();
+        assert!(witness.acquisitions.iter().all(|it| acquisitions.contains(it)));
+    }
+}
+
+#[test]
+fn a_ttl_shorter_than_the_work_is_run_and_remarked_on() {
+    for world in WORLDS {
+        let room = Room::new();
+        let short = ["--lock", "polling", "--ttl", "20ms", "--hold", "60ms"];
+        let said = run(&room, world, &short).ended(1);
+        assert!(said.stdout.contains("shorter than the work"), "{}", said.stdout);
+        let result = room.result();
+        assert_eq!(found(&result, "mutual-exclusion"), Outcome::Violated);
+        assert!(result.remarks.iter().any(|it| it.contains("TTL of 20ms")), "{:?}", result.remarks);
+    }
+}
+
+#[test]
+fn one_client_alone_shows_nothing() {
+    let room = Room::new();
+    let said = room.run(&["--scenario", "bonus-pool", "--clients", "1", "--world", "embedded"]);
+    assert!(said.ended(3).stdout.contains("verdict: inconclusive"));
+    assert_eq!(room.result().verdict, Outcome::Inconclusive);
+}
+
+#[test]
+fn where_only_progress_is_violated_the_exit_code_says_so() {
+    for world in WORLDS {
+        let room = Room::new();
+        // Nobody tries again while the first one works.
+        let said = run(&room, world, &["--set", "lock.retries=0", "--hold", "100ms"]).ended(5);
+        assert!(said.stdout.contains("verdict: violated (progress)"), "{}", said.stdout);
+        let result = room.result();
+        assert_eq!(found(&result, "all-prizes-won"), Outcome::Violated);
+        assert_eq!(result.level(Level::Belief), Outcome::Held);
+    }
+}
+
+#[test]
+fn json_is_all_that_stdout_holds_where_it_is_asked_for() {
+    let room = Room::new();
+    for quiet in [&[][..], &["-q"], &["-v"]] {
+        let options = [&["--format", "json", "--out", "elsewhere"], quiet].concat();
+        let said = run(&room, "embedded", &options).ended(0);
+        let result: RunResult = serde_json::from_str(&said.stdout).unwrap();
+        assert_eq!(result.verdict, Outcome::Held);
+    }
+    let said = run(&room, "embedded", &["--format", "json", "-q"]).ended(0);
+    assert_eq!(said.stderr, "");
+    assert_eq!(serde_json::from_str::<RunResult>(&said.stdout).unwrap(), room.result());
+}
+
+#[test]
+fn the_first_line_says_which_world_and_why_and_quiet_says_only_the_end() {
+    let room = Room::new();
+    let said = run(&room, "embedded", &[]).ended(0);
+    assert!(said.stderr.starts_with("world embedded: "), "{}", said.stderr);
+    let said = run(&room, "embedded", &["-q"]).ended(0);
+    assert_eq!(said.stderr, "");
+    let words: Vec<&str> = said.stdout.lines().filter_map(|line| line.split(':').next()).collect();
+    assert_eq!(words, ["bonus-pool", "verdict", "report", "replay"]);
+}
+
+#[test]
+fn where_no_server_is_found_the_model_stands_in_and_picklock_says_so() {
+    let room = Room::new().with("PATH", "/nonexistent");
+    let said = room.run(&SHORT).ended(0);
+    let message = said.message();
+    assert!(message.starts_with("world embedded: no redis-server was found"), "{message}");
+    assert!(message.contains("apt-get install redis-server"), "{message}");
+    let said = room.run(&[&SHORT[..], &["--world", "redis"]].concat()).ended(69);
+    assert!(said.message().contains("--world embedded"), "{}", said.stderr);
+}
+
+#[test]
+fn a_name_that_leads_elsewhere_does_not() {
+    let room = Room::new();
+    let text = scenarios::catalog::text("bonus-pool").unwrap();
+    let file = room.file("evil.toml", format!("name = \"../../evil\"\n{text}"));
+    let said = room.run(&["--scenario", &file, "--clients", "2", "--world", "embedded"]).ended(0);
+    let run = room.only_run().canonicalize().unwrap();
+    assert!(run.starts_with(room.path().canonicalize().unwrap().join("picklock-out")), "{run:?}");
+    assert!(said.stdout.contains("verdict: held"), "{}", said.stdout);
+}
+
+#[test]
+fn what_was_found_is_printed_though_it_cannot_be_written() {
+    let room = Room::new();
+    // A script that takes the run directory away as soon as the server is asked for.
+    let script =
+        "test \"$1\" = --version || rm -rf \"$HERE\"/picklock-out\nexec redis-server \"$@\"";
+    let server = room.program("server", script);
+    let here = room.path().to_str().unwrap().to_owned();
+    let room = room.with("HERE", &here);
+    let said = room.run(&[&SHORT[..], &["--server-bin", &server]].concat()).ended(69);
+    assert!(said.stdout.contains("verdict: held"), "{}", said.stdout);
+    assert!(!said.stdout.contains("report:"), "{}", said.stdout);
+    assert!(said.message().contains("result.json"), "{}", said.stderr);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn runs_on_a_server_of_the_users_leave_it_as_it_was() {
+    let mut theirs = Theirs::start(&[]).await;
+    theirs.admin(&["SET", "foreign", "kept"], "+OK\r\n").await;
+    theirs.admin(&["SET", "picklock:foreign", "kept"], "+OK\r\n").await;
+    let url = theirs.url("", "");
+    let room = Room::new();
+    let options = ["--redis", &url, "--lock", "single-watchdog", "--seed", "7"];
+    let args = [&SHORT[..], &options].concat();
+    // At once, and with a seed in common.
+    let both = [room.start(&args), room.start(&args)];
+    for playing in both {
+        let said = playing.said().ended(0);
+        assert!(said.stdout.contains("--redis \"$PICKLOCK_REDIS\""), "{}", said.stdout);
+    }
+    theirs.admin(&["DBSIZE"], ":2\r\n").await;
+    theirs.admin(&["GET", "foreign"], "$4\r\nkept\r\n").await;
+    theirs.admin(&["GET", "picklock:foreign"], "$4\r\nkept\r\n").await;
+}
