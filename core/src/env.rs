@@ -123,7 +123,7 @@ pub enum Phase {
     ReleaseBeforeSend,
     /// About to send the command that may delete the key.
     ReleaseBeforeDelete,
-    /// The release has been answered.
+    /// The release is over, answered or given up.
     Released,
 }
 

@@ -76,7 +76,7 @@ fn outcomes(found: &Sweep, style: Style) -> String {
         .into_iter()
         .map(|level| format!("{} {}", level.name(), style.verdict(found.level(level), 0)))
         .collect();
-    format!("{}\n{}\n", levels.join(", "), lines(table, 2))
+    format!("{}\n\n{}", levels.join(", "), lines(table, 2))
 }
 
 fn coverage(found: &Sweep) -> String {

@@ -76,6 +76,17 @@ impl Scenario {
         }
     }
 
+    /// The scenario that a manifest holds, as it ran.
+    ///
+    /// # Errors
+    /// [`ScenarioError`] where it is none, or cannot be run.
+    pub fn from_json(value: serde_json::Value) -> Result<Self, ScenarioError> {
+        let scenario: Self = serde_json::from_value(value)
+            .map_err(|error| ScenarioError::new(format!("this is no scenario: {error}")))?;
+        scenario.check().map_err(|(_, error)| error)?;
+        Ok(scenario)
+    }
+
     /// The scenario with one value changed.
     fn with(&self, path: &str, value: &str) -> Result<Self, ScenarioError> {
         let failed = |why: String| ScenarioError::new(format!("--set {path}={value}: {why}"));

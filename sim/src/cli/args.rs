@@ -3,7 +3,11 @@
 //! Invariant: every option can also be given as a `PICKLOCK_*` variable, and the command line wins.
 //! Deliberately absent: defaults of a scenario, which its file has.
 
+use std::cmp::Ordering;
+use std::fmt;
+use std::ops::Range;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use clap::builder::BoolishValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -51,6 +55,11 @@ pub enum Command {
         #[command(flatten)]
         server: ServerArgs,
     },
+    /// Run a schedule of the virtual world again, and compare it byte for byte
+    Replay {
+        /// The directory of the run
+        run: PathBuf,
+    },
     /// Print completions for a shell
     Completions {
         /// Which shell
@@ -91,6 +100,12 @@ pub struct RunArgs {
     /// What latency, jitter and tokens are drawn from; drawn itself where it is not given
     #[arg(long, value_name = "N", value_parser = seed, env = "PICKLOCK_SEED", allow_negative_numbers = true)]
     pub seed: Option<u64>,
+    /// Run every schedule of these seeds, the last one excluded (only with --world virtual)
+    #[arg(long, value_name = "A..B", env = "PICKLOCK_SEEDS", conflicts_with = "seed")]
+    pub seeds: Option<Seeds>,
+    /// How many threads run schedules; as many as there are processors where it is not given
+    #[arg(long, value_name = "N", env = "PICKLOCK_THREADS", value_parser = clap::value_parser!(u16).range(1..))]
+    pub threads: Option<u16>,
     /// Where the report goes
     #[arg(long, value_name = "DIR", default_value = "picklock-out", env = "PICKLOCK_OUT")]
     pub out: PathBuf,
@@ -122,7 +137,7 @@ pub enum World {
     /// redis where a redis-server is found, else embedded
     #[default]
     Auto,
-    /// Our deterministic simulator (not built yet)
+    /// Our deterministic simulator, on virtual time
     Virtual,
     /// picklock's own Redis model, over TCP
     Embedded,
@@ -190,6 +205,32 @@ fn clients(text: &str) -> Result<u32, String> {
 
 fn seed(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| format!("a seed is a whole number from 0 to {}", u64::MAX))
+}
+
+/// Seeds from the first up to, and without, the last.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seeds(pub Range<u64>);
+
+impl FromStr for Seeds {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let shape = "write it as A..B, as in 0..10000";
+        let (first, end) = text.split_once("..").ok_or(shape)?;
+        let number = |text: &str| text.trim().parse::<u64>().map_err(|_| shape.to_owned());
+        let (first, end) = (number(first)?, number(end)?);
+        match first.cmp(&end) {
+            Ordering::Less => Ok(Self(first..end)),
+            Ordering::Equal => Err(format!("{first}..{end} is empty: {end} itself is excluded")),
+            Ordering::Greater => Err(format!("{first}..{end} runs backwards: try {end}..{first}")),
+        }
+    }
+}
+
+impl fmt::Display for Seeds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}..{}", self.0.start, self.0.end)
+    }
 }
 
 fn key_value(text: &str) -> Result<(String, String), String> {

@@ -103,6 +103,7 @@ fn act(cli: &Cli, terminal: &Terminal) -> Result<Exit, Failure> {
     let text = match &cli.command {
         None => return run::main(&cli.run, terminal),
         Some(Command::Run(args)) => return run::main(args, terminal),
+        Some(Command::Replay { run: directory }) => return run::replay(directory, terminal),
         Some(Command::List) => list::text(terminal)?,
         Some(Command::Show { name }) => show::text(name)?,
         Some(Command::Doctor { server }) => doctor::text(server)?,

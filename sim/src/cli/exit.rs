@@ -5,6 +5,7 @@
 use std::process::ExitCode;
 
 use scenarios::result::RunResult;
+use scenarios::sweep::Sweep;
 use scenarios::verdict::{Level, Outcome};
 
 /// How picklock ends.
@@ -58,6 +59,22 @@ impl Exit {
             Outcome::Violated
                 if [Level::Key, Level::Belief, Level::Effect].iter().any(|it| violated(*it)) =>
             {
+                Self::Violated
+            }
+            Outcome::Violated => Self::ProgressOnly,
+            Outcome::Inconclusive => Self::Inconclusive,
+            Outcome::Held => Self::Held,
+            Outcome::NotApplicable => Self::NothingRan,
+        }
+    }
+}
+
+impl Exit {
+    /// How a sweep ends.
+    pub fn of_sweep(found: &Sweep) -> Self {
+        let safety = [Level::Key, Level::Belief, Level::Effect];
+        match found.verdict() {
+            _ if safety.iter().any(|level| found.level(*level) == Outcome::Violated) => {
                 Self::Violated
             }
             Outcome::Violated => Self::ProgressOnly,

@@ -11,7 +11,6 @@ use tokio::task::JoinHandle;
 
 use super::terminal::Terminal;
 use super::{args, print};
-use crate::live::run::Gauge;
 
 /// How often a bar is drawn again.
 const BAR_EVERY: Duration = Duration::from_millis(50);
@@ -25,17 +24,22 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// Shows how many of `clients` have done. Belongs to the tokio runtime it is called on.
-    pub(super) fn show(terminal: &Terminal, gauge: &Gauge, clients: u32) -> Self {
-        let gauge = gauge.clone();
+    /// Shows how many of `total` are done, such as clients. Belongs to the tokio runtime it is called
+    /// on.
+    pub(super) fn show(
+        terminal: &Terminal,
+        done: impl Fn() -> u64 + Send + 'static,
+        total: u64,
+        what: &'static str,
+    ) -> Self {
         match terminal.progress() {
             args::Progress::Off => Self { task: None, bar: None },
             args::Progress::Bar | args::Progress::Auto => {
-                let bar = bar(terminal, clients);
+                let bar = bar(terminal, total, what);
                 let shown = bar.clone();
                 let task = tokio::spawn(async move {
                     loop {
-                        shown.set_position(u64::from(gauge.done()));
+                        shown.set_position(done());
                         tokio::time::sleep(BAR_EVERY).await;
                     }
                 });
@@ -47,8 +51,8 @@ impl Progress {
                     loop {
                         tokio::time::sleep(LINE_EVERY).await;
                         let seconds = began.elapsed().as_secs();
-                        let done = gauge.done();
-                        print::note(&format!("{done} of {clients} clients done after {seconds} s"));
+                        let done = done();
+                        print::note(&format!("{done} of {total} {what} done after {seconds} s"));
                     }
                 });
                 Self { task: Some(task), bar: None }
@@ -68,15 +72,13 @@ impl Drop for Progress {
     }
 }
 
-fn bar(terminal: &Terminal, clients: u32) -> ProgressBar {
-    let bar = ProgressBar::with_draw_target(Some(u64::from(clients)), ProgressDrawTarget::stderr());
+fn bar(terminal: &Terminal, total: u64, what: &str) -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
     let marks = if terminal.is_utf8() { "█▉▊▋▌▍▎▏ " } else { "=> " };
-    let template = if terminal.colour_on_stderr() {
-        "{bar:30.cyan} {pos}/{len} clients done, {elapsed}"
-    } else {
-        "{bar:30} {pos}/{len} clients done, {elapsed}"
-    };
-    match ProgressStyle::with_template(template) {
+    let bar_itself = if terminal.colour_on_stderr() { "{bar:30.cyan}" } else { "{bar:30}" };
+    match ProgressStyle::with_template(&format!(
+        "{bar_itself} {{pos}}/{{len}} {what} done, {{elapsed}}"
+    )) {
         Ok(style) => bar.with_style(style.progress_chars(marks)),
         Err(_) => bar,
     }

@@ -4,7 +4,9 @@
 //! looked at, and the report's directory is there before the first client is. Deliberately absent:
 //! judgement and drawing.
 
+mod replay;
 mod report;
+mod schedules;
 
 use std::io::ErrorKind;
 use std::time::SystemTime;
@@ -15,8 +17,9 @@ use scenarios::scenario::Scenario;
 use scenarios::trial::{Naming, Trial};
 use tokio::sync::watch;
 
+pub(super) use self::replay::main as replay;
 use self::report::Made;
-use super::args::RunArgs;
+use super::args::{RunArgs, World};
 use super::exit::Exit;
 use super::failure::Failure;
 use super::progress::Progress;
@@ -30,20 +33,22 @@ use crate::live::target::{KeySpace, Settings, Target};
 /// Runs, reports, and says how picklock ends.
 pub(super) fn main(args: &RunArgs, terminal: &Terminal) -> Result<Exit, Failure> {
     let scenario = load::scenario(args)?;
+    if args.world == World::Virtual {
+        return schedules::main(args, &scenario, terminal);
+    }
+    if let Some(seeds) = &args.seeds {
+        return Err(Failure::usage_text(
+            format!("--seeds {seeds} asks for many schedules, and only the virtual world has them"),
+            "add --world virtual, or give one --seed",
+        ));
+    }
     let chosen = world::choose(args.world, &args.server)?;
-    let seed = match args.seed {
-        Some(seed) => seed,
-        // Short enough to be read out, and exact in every JSON reader.
-        None => draw()? >> 32,
-    };
+    let seed = seed(args)?;
     let world = chosen.world.name();
     // Only to see whether it can be put together: nothing is started in vain.
     let naming = Naming { world, seed, prefix: "" };
     Trial::<LiveEnv>::new(&scenario, naming).map_err(|error| unbuildable(&error))?;
-    let started = now();
-    let stamp: String = started.chars().filter(|c| !matches!(c, '-' | ':')).collect();
-    let directory = RunDirectory::create(&args.out, &scenario.name, &stamp, seed)
-        .map_err(|error| no_directory(&error))?;
+    let (started, directory) = directory(args, &scenario, seed)?;
     if !terminal.is_quiet() {
         print::note(&chosen.why);
     }
@@ -58,7 +63,30 @@ pub(super) fn main(args: &RunArgs, terminal: &Terminal) -> Result<Exit, Failure>
         print::note("interrupted before the run began: there is nothing to report");
         return Ok(Exit::Interrupted);
     };
-    report::write(args, &scenario, world, seed, &started, made, directory, terminal)
+    let order = Order { scenario: &scenario, seed, world };
+    report::write(args, order, &started, made, directory, terminal)
+}
+
+/// The seed that was given, or one that is drawn.
+fn seed(args: &RunArgs) -> Result<u64, Failure> {
+    match args.seed {
+        Some(seed) => Ok(seed),
+        // Short enough to be read out, and exact in every JSON reader.
+        None => Ok(draw()? >> 32),
+    }
+}
+
+/// The time at which the run begins, and the directory its report goes to.
+fn directory(
+    args: &RunArgs,
+    scenario: &Scenario,
+    seed: u64,
+) -> Result<(String, RunDirectory), Failure> {
+    let started = now();
+    let stamp: String = started.chars().filter(|c| !matches!(c, '-' | ':')).collect();
+    let directory = RunDirectory::create(&args.out, &scenario.name, &stamp, seed)
+        .map_err(|error| no_directory(&error))?;
+    Ok((started, directory))
 }
 
 /// The run itself; none where it was interrupted before it had a server.
@@ -91,7 +119,10 @@ async fn on(
     interrupted: watch::Receiver<bool>,
 ) -> Result<Made, Failure> {
     let gauge = Gauge::default();
-    let progress = Progress::show(terminal, &gauge, order.scenario.clients);
+    let clients = u64::from(order.scenario.clients);
+    let shown = gauge.clone();
+    let done = move || u64::from(shown.done());
+    let progress = Progress::show(terminal, done, clients, "clients");
     let run = run(target, order, &gauge, interrupted).await;
     drop(progress);
     let run: Run = run.map_err(|error| match &error {

@@ -43,10 +43,7 @@ pub(super) fn choose(asked: World, server: &ServerArgs) -> Result<Chosen, Failur
         ));
     }
     match asked {
-        World::Virtual => Err(Failure::usage_text(
-            "the virtual world is not built yet",
-            "run in `--world embedded`, which needs no server, or in `--world redis`",
-        )),
+        World::Virtual => unreachable!("the virtual world has no server to choose"),
         World::Embedded if server.server_bin.is_some() && named_by_variable(server).is_none() => {
             Err(Failure::usage_text(
                 "--server-bin names a redis-server to start, and the embedded world starts none",

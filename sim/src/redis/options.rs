@@ -6,6 +6,9 @@
 
 use std::collections::BTreeMap;
 
+/// The redis-server that the model is held to.
+pub const VERSION: &str = "7.0.15";
+
 /// How a server starts.
 #[derive(Clone, Debug)]
 pub struct Options {

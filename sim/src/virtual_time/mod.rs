@@ -18,5 +18,5 @@ mod world;
 
 pub use choices::{Choices, Draw};
 pub use env::{VirtualConn, VirtualEnv};
-pub use run::{Runner, Schedule};
+pub use run::{Runner, Schedule, WORLD};
 pub use sweep::sweep;

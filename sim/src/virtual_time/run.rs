@@ -22,7 +22,7 @@ use super::world::{Travel, with};
 /// What the names of all keys begin with: every world is its own.
 const PREFIX: &str = "picklock:{virtual}:";
 /// The world's name.
-pub(crate) const WORLD: &str = "virtual";
+pub const WORLD: &str = "virtual";
 /// The run itself, as a process.
 const RUN: u32 = 0;
 /// How long the clients may take before the heal, and again after it, beyond ten TTLs.

@@ -4,6 +4,7 @@
 //! place of the report is there.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use reports::directory::{Latest, RunDirectory};
 use reports::latency::Latencies;
@@ -20,7 +21,7 @@ use super::super::exit::Exit;
 use super::super::failure::Failure;
 use super::super::print;
 use super::super::terminal::Terminal;
-use crate::live::run::{CutShort, Run};
+use crate::live::run::{CutShort, Order, Run};
 use crate::live::target::ServerInfo;
 
 /// What was made in a live world.
@@ -31,17 +32,30 @@ pub(in crate::cli) struct Made {
 }
 
 /// Judges, writes and prints.
-#[expect(clippy::too_many_arguments, reason = "they are what a report is of")]
 pub(super) fn write(
     args: &RunArgs,
-    scenario: &Scenario,
-    world: &'static str,
-    seed: u64,
+    order: Order<'_>,
     started: &str,
     made: Made,
     directory: RunDirectory,
     terminal: &Terminal,
 ) -> Result<Exit, Failure> {
+    let cut_short = made.run.cut_short.clone();
+    let (result, path) = files(args, order, started, made, directory, terminal)?;
+    print(args.format, &result, Some(&path), terminal)?;
+    Ok(exit(&result, cut_short.as_ref()))
+}
+
+/// Judges and writes; the result, and where it lies.
+pub(super) fn files(
+    args: &RunArgs,
+    order: Order<'_>,
+    started: &str,
+    made: Made,
+    directory: RunDirectory,
+    terminal: &Terminal,
+) -> Result<(RunResult, PathBuf), Failure> {
+    let Order { scenario, seed, world } = order;
     let Made { run, server, is_private } = made;
     let server =
         ServerFacts { software: server.software, version: server.version, origin: server.how };
@@ -102,8 +116,7 @@ pub(super) fn write(
         }
         Err(error) => print::note(&format!("note: {error}")),
     }
-    print(args.format, &result, Some(&path), terminal)?;
-    Ok(exit(&result, run.cut_short.as_ref()))
+    Ok((result, path))
 }
 
 fn exit(result: &RunResult, cut_short: Option<&CutShort>) -> Exit {
@@ -116,7 +129,7 @@ fn exit(result: &RunResult, cut_short: Option<&CutShort>) -> Exit {
     }
 }
 
-fn print(
+pub(super) fn print(
     format: Format,
     result: &RunResult,
     path: Option<&std::path::Path>,
@@ -128,18 +141,22 @@ fn print(
             json.map_err(|error| Failure::internal(error.to_string()))? + "\n"
         }
         Format::Human => {
-            let verbosity = match () {
-                () if terminal.is_quiet() => Verbosity::Quiet,
-                () if terminal.is_verbose() => Verbosity::Verbose,
-                () => Verbosity::Normal,
-            };
-            let (colour, width) = (terminal.colour_on_stdout(), Some(terminal.width()));
-            let style = Style { colour, width, verbosity };
+            let style = style(terminal);
             let footer = path.map(|path| reports::terminal::footer(result, path, style));
             reports::terminal::summary(result, style) + &footer.unwrap_or_default()
         }
     };
     print::results(&text)
+}
+
+/// How stdout is written to.
+pub(super) fn style(terminal: &Terminal) -> Style {
+    let verbosity = match () {
+        () if terminal.is_quiet() => Verbosity::Quiet,
+        () if terminal.is_verbose() => Verbosity::Verbose,
+        () => Verbosity::Normal,
+    };
+    Style { colour: terminal.colour_on_stdout(), width: Some(terminal.width()), verbosity }
 }
 
 /// The options as they were used.
@@ -162,7 +179,13 @@ fn options(args: &RunArgs) -> BTreeMap<String, Value> {
 }
 
 /// The command line that runs the same again; a password is never part of it.
-fn replay(args: &RunArgs, scenario: &Scenario, world: &str, seed: u64, is_private: bool) -> String {
+pub(super) fn replay(
+    args: &RunArgs,
+    scenario: &Scenario,
+    world: &str,
+    seed: u64,
+    is_private: bool,
+) -> String {
     // Under cargo there is no picklock on PATH as a rule.
     let program = match std::env::var_os("CARGO_MANIFEST_DIR") {
         Some(_) => "cargo run -p sim --",

@@ -98,7 +98,7 @@ fn hello(server: &mut Server, request: &Request<'_>) -> Answer {
         Reply::bulk("server"),
         Reply::bulk("redis"),
         Reply::bulk("version"),
-        Reply::bulk(super::info::VERSION),
+        Reply::bulk(crate::redis::options::VERSION),
         Reply::bulk("proto"),
         Reply::Int(version),
         Reply::bulk("id"),

@@ -6,12 +6,10 @@
 use std::fmt::Write as _;
 
 use super::table::{Spec, TABLE, flag};
+use crate::redis::options::VERSION;
 use crate::redis::reply::{Answer, Reply};
 use crate::redis::server::{Request, Server};
 use crate::redis::text::Blob;
-
-/// The server that is modelled.
-pub(crate) const VERSION: &str = "7.0.15";
 
 pub(crate) const SPECS: &[Spec] =
     &[Spec::new("info", -1, flag::LOADING | flag::STALE, info).group("dangerous")];

@@ -1,0 +1,182 @@
+//! Runs in the virtual world: one schedule, or a sweep over many seeds.
+//!
+//! Invariant: whatever a sweep finds, the seed it reports is run once more for the report, with the
+//! same bytes as before. Deliberately absent: signals for a single schedule, which takes no time.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the pace of a sweep is measured in the user's time"
+)]
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
+
+use nix::time::{ClockId, clock_gettime};
+use picklock::time::span_ns;
+use reports::terminal::{Swept, sweep as told};
+use scenarios::scenario::Scenario;
+use scenarios::sweep::Sweep;
+
+use super::super::args::{Format, RunArgs, Seeds};
+use super::super::exit::Exit;
+use super::super::failure::Failure;
+use super::super::progress::Progress;
+use super::super::terminal::Terminal;
+use super::super::{print, signal};
+use super::report::{self, Made};
+use super::{directory, seed, unbuildable};
+use crate::live::run::{Order, Run};
+use crate::live::target::ServerInfo;
+use crate::redis::options::VERSION;
+use crate::virtual_time::{Choices, Runner, WORLD, sweep};
+
+/// So many failing seeds are told.
+const KEEP: usize = 5;
+
+/// Runs, reports, and says how picklock ends.
+pub(super) fn main(
+    args: &RunArgs,
+    scenario: &Scenario,
+    terminal: &Terminal,
+) -> Result<Exit, Failure> {
+    if args.server.redis.is_some() {
+        return Err(Failure::usage_text(
+            "--redis names a server, and the virtual world has none",
+            "leave one of the two away",
+        ));
+    }
+    match &args.seeds {
+        Some(seeds) => many(args, scenario, seeds, terminal),
+        None => one(args, scenario, terminal),
+    }
+}
+
+fn one(args: &RunArgs, scenario: &Scenario, terminal: &Terminal) -> Result<Exit, Failure> {
+    let seed = seed(args)?;
+    let made = schedule(scenario, seed)?;
+    let (started, directory) = directory(args, scenario, seed)?;
+    let order = Order { scenario, seed, world: WORLD };
+    report::write(args, order, &started, made, directory, terminal)
+}
+
+/// One schedule, as a report takes it.
+fn schedule(scenario: &Scenario, seed: u64) -> Result<Made, Failure> {
+    let mut runner = Runner::new(scenario).map_err(|error| unbuildable(&error))?;
+    let schedule = runner.run(seed, Choices::seeded(seed));
+    let stuck = schedule.facts.stuck;
+    let remarks = match stuck {
+        0 => Vec::new(),
+        _ => vec![format!("{stuck} tasks were still waiting when everything had been put right")],
+    };
+    let history = runner.journal().history();
+    let run = Run { history, cut_short: None, server_commands: None, remarks };
+    let server = ServerInfo {
+        software: "picklock model".to_owned(),
+        version: VERSION.to_owned(),
+        how: "virtual time".to_owned(),
+        addr: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+    };
+    Ok(Made { run, server, is_private: true })
+}
+
+fn many(
+    args: &RunArgs,
+    scenario: &Scenario,
+    seeds: &Seeds,
+    terminal: &Terminal,
+) -> Result<Exit, Failure> {
+    // Looked at before anything is made.
+    Runner::new(scenario).map_err(|error| unbuildable(&error))?;
+    let (started, directory) = directory(args, scenario, seeds.0.start)?;
+    let found = look(args, scenario, seeds, terminal)?;
+    let reported = found.sweep.failing.keys().next().copied().unwrap_or(seeds.0.start);
+    let order = Order { scenario, seed: reported, world: WORLD };
+    directory
+        .write("sweep.json", |out| {
+            serde_json::to_writer_pretty(&mut *out, &found.sweep)?;
+            out.write_all(b"\n")
+        })
+        .map_err(|error| Failure::unavailable(&error))?;
+    let made = schedule(scenario, reported)?;
+    let (_, path) = report::files(args, order, &started, made, directory, terminal)?;
+    let text = match args.format {
+        Format::Json => {
+            let json = serde_json::to_string_pretty(&found.sweep);
+            json.map_err(|error| Failure::internal(error.to_string()))? + "\n"
+        }
+        Format::Human => {
+            let replay = |seed| report::replay(args, scenario, WORLD, seed, true);
+            let summary = told(&found.told, &found.sweep, replay, report::style(terminal));
+            let path = path.display();
+            format!("{summary}report: {path}/report.html (seed {reported}), {path}/sweep.json\n")
+        }
+    };
+    print::results(&text)?;
+    Ok(if found.interrupted { Exit::Interrupted } else { Exit::of_sweep(&found.sweep) })
+}
+
+/// What a sweep has found, and how.
+struct Found {
+    sweep: Sweep,
+    told: Swept,
+    interrupted: bool,
+}
+
+fn look(
+    args: &RunArgs,
+    scenario: &Scenario,
+    seeds: &Seeds,
+    terminal: &Terminal,
+) -> Result<Found, Failure> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = args.threads.map_or(cores, usize::from);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::unavailable(&error))?;
+    let (wall, cpu_ns) = (Instant::now(), cpu_ns());
+    let (sweep, interrupted) = runtime.block_on(async {
+        let mut signals = signal::watch().map_err(|error| Failure::unavailable(&error))?;
+        let (done, stop) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+        let shown = Arc::clone(&done);
+        let total = seeds.0.end - seeds.0.start;
+        let progress =
+            Progress::show(terminal, move || shown.load(Ordering::Relaxed), total, "schedules");
+        let (theirs, range, halt) = (scenario.clone(), seeds.0.clone(), Arc::clone(&stop));
+        let mut work =
+            tokio::task::spawn_blocking(move || sweep(&theirs, range, threads, KEEP, &done, &halt));
+        let mut interrupted = false;
+        let swept = tokio::select! {
+            biased;
+            swept = &mut work => swept,
+            Ok(_) = signals.wait_for(|interrupted| *interrupted) => {
+                interrupted = true;
+                stop.store(true, Ordering::Relaxed);
+                work.await
+            }
+        };
+        drop(progress);
+        let swept = swept.map_err(|error| Failure::internal(error.to_string()))?;
+        Ok::<_, Failure>((swept.map_err(|error| unbuildable(&error))?, interrupted))
+    })?;
+    let headline = format!(
+        "{}: {} clients, lock {}, world {WORLD}, seeds {seeds}, {threads} threads",
+        scenario.name, scenario.clients, scenario.lock.recipe
+    );
+    let mut remarks = scenario.remarks();
+    if interrupted {
+        remarks.push(format!("interrupted after {} schedules", sweep.schedules));
+    }
+    let wall_ns = span_ns(wall.elapsed());
+    let told = Swept { headline, wall_ns, cpu_ns: self::cpu_ns() - cpu_ns, remarks };
+    Ok(Found { sweep, told, interrupted })
+}
+
+/// Processor time of this process so far, in nanoseconds.
+fn cpu_ns() -> u64 {
+    clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID)
+        .map_or(0, |spent| span_ns(std::time::Duration::from(spent)))
+}
