@@ -117,8 +117,11 @@ pub struct RunArgs {
 /// Which server to use.
 #[derive(Clone, Debug, Default, Args)]
 pub struct ServerArgs {
-    /// Use this Redis instead of starting one: redis://[user:password@]host[:port][/db], or rediss://
+    /// Which Redis to use. The help stands below, for brackets would be links here.
     #[arg(long, value_name = "URL", env = "PICKLOCK_REDIS", hide_env_values = true)]
+    #[arg(
+        help = "Use this Redis instead of starting one: redis://[user:password@]host[:port][/db], or rediss://"
+    )]
     pub redis: Option<String>,
     /// The redis-server to start, where it is not the one on PATH
     #[arg(long, value_name = "PATH", env = "PICKLOCK_REDIS_SERVER")]
