@@ -160,9 +160,11 @@ async fn an_interrupted_run_takes_its_keys_off_a_server_of_the_users() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn keys_still_on_their_way_do_not_come_after_the_clean_up() {
-    let mut theirs = Theirs::start(&[]).await;
-    // Everybody has a SET on its way, and the answer to one of them takes the lock.
-    let far = ["--set", "network.latency={ min = \"150ms\", max = \"200ms\" }"];
+    let mut theirs = Theirs::start(&["--enable-debug-command", "yes"]).await;
+    // So many that it takes a while to search them for what the run has left.
+    theirs.admin(&["DEBUG", "POPULATE", "300000"], "+OK\r\n").await;
+    // Everybody has a SET on its way, and the first to arrive takes the lock.
+    let far = ["--set", "network.latency={ min = \"1ms\", max = \"600ms\" }"];
     let free = ["--hold", "0", "--redis", &theirs.url("", ""), "--set", "lock.pause=1ms"];
     let args: Vec<&str> =
         LONG.iter().copied().filter(|word| !["--hold", "5m"].contains(word)).collect();
@@ -173,6 +175,6 @@ async fn keys_still_on_their_way_do_not_come_after_the_clean_up() {
         eventually("a lock was taken", || (sets(theirs.addr().port()) > 2).then_some(()));
         playing.signal(Signal::SIGTERM);
         playing.said().ended(130);
-        theirs.admin(&["DBSIZE"], ":0\r\n").await;
+        theirs.admin(&["DBSIZE"], ":300000\r\n").await;
     }
 }
