@@ -61,7 +61,10 @@ impl Failure {
             (_, false) => GraphicalTheme::none(),
         };
         let mut text = String::new();
-        let handler = GraphicalReportHandler::new_themed(theme).with_width(terminal.width());
+        // What is read by a program, or copied out of a log, has its lines whole.
+        let handler = GraphicalReportHandler::new_themed(theme)
+            .with_width(terminal.width())
+            .with_wrap_lines(terminal.is_stderr());
         match handler.render_report(&mut text, &*self.diagnostic) {
             Ok(()) => format!("picklock: {}", text.trim_start()),
             Err(_) => format!("picklock: {}\n", self.diagnostic),

@@ -44,6 +44,11 @@ impl Terminal {
         }
     }
 
+    /// Whether somebody reads stderr on a terminal.
+    pub(super) fn is_stderr(&self) -> bool {
+        self.stderr
+    }
+
     /// Whether to use colours on stdout.
     pub(super) fn colour_on_stdout(&self) -> bool {
         self.colour(self.stdout)

@@ -229,6 +229,11 @@ impl Playing {
         Pid::from_raw(i32::try_from(self.child.as_ref().unwrap().id()).unwrap())
     }
 
+    /// What it has said on stderr so far.
+    pub(crate) fn stderr(&self) -> String {
+        fs::read_to_string(&self.stderr).unwrap()
+    }
+
     pub(crate) fn signal(&self, signal: Signal) {
         kill(self.pid(), signal).unwrap();
     }

@@ -1,0 +1,182 @@
+//! A server that is of no use is told of in one message that says what to do, with exit code 69.
+
+mod cli_support;
+mod proxy_support;
+mod target_support;
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+
+use cli_support::{Room, SHORT, Said};
+use proxy_support::DEADLINE;
+use target_support::{PASSWORD, Theirs};
+
+/// Runs against this URL; checks what holds for every server of no use.
+fn refused(url: &str, options: &[&str]) -> String {
+    let room = Room::new();
+    let said = room.run(&[&SHORT[..], &["--redis", url, "-q"], options].concat()).ended(69);
+    check(&room, said)
+}
+
+fn check(room: &Room, said: Said) -> String {
+    let message = said.message();
+    assert!(!message.contains(PASSWORD), "{message}");
+    assert_eq!(said.stdout, "", "{message}");
+    assert!(!room.path().join("picklock-out").exists(), "{message}");
+    room.is_left_clean();
+    message
+}
+
+/// Listens, answers whatever it hears with this, and never ends.
+fn stranger(answer: &'static str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("redis://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            std::thread::spawn(move || {
+                while matches!(stream.read(&mut [0; 4096]), Ok(1..)) {
+                    if stream.write_all(answer.as_bytes()).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    url
+}
+
+#[test]
+fn nobody_and_strangers_are_told_apart() {
+    let nobody = refused("redis://:hunter2@127.0.0.1:1", &[]);
+    assert!(nobody.contains("start the server, or check host"), "{nobody}");
+    let web = refused(&stranger("HTTP/1.1 400 Bad Request\r\n\r\n"), &[]);
+    assert!(web.contains("no Redis server (it said `HTTP/1.1 400 Bad Request`)"), "{web}");
+    let silent = refused(&stranger(""), &[]);
+    assert!(silent.contains("no answer within 3s"), "{silent}");
+    let nowhere = refused("redis://picklock.invalid", &[]);
+    assert!(nowhere.contains("`picklock.invalid` cannot be found"), "{nowhere}");
+    let loading = refused(&stranger("-LOADING Redis is loading the dataset in memory\r\n"), &[]);
+    assert!(loading.contains("wait until `redis-cli PING` says PONG"), "{loading}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn passwords_and_rights_are_asked_for() {
+    let mut theirs = Theirs::start(&[]).await;
+    theirs.admin(&["CONFIG", "SET", "requirepass", "secret"], "+OK\r\n").await;
+    let none = refused(&theirs.url("", ""), &[]);
+    assert!(none.contains("give it in the URL"), "{none}");
+    let wrong = refused(&theirs.url(":hunter2@", ""), &[]);
+    assert!(wrong.contains("mend user and password in the URL"), "{wrong}");
+    let database = refused(&theirs.url(":secret@", "/99"), &[]);
+    assert!(database.contains("no database 99"), "{database}");
+
+    let create = ["ACL", "SETUSER", "bob", "on", ">hunter2", "+@all", "-eval", "-evalsha", "~*"];
+    theirs.admin(&create, "+OK\r\n").await;
+    let bob = theirs.url("bob:hunter2@", "");
+    let scripts = refused(&bob, &["--lock", "single"]);
+    assert!(scripts.contains("ACL SETUSER bob +evalsha +eval ~picklock:*"), "{scripts}");
+    theirs.admin(&["ACL", "SETUSER", "bob", "+eval", "+evalsha"], "+OK\r\n").await;
+    theirs.admin(&["ACL", "SETUSER", "bob", "-pexpire"], "+OK\r\n").await;
+    let watchdog = ["--lock", "single-watchdog", "--ttl", "300ms", "--hold", "400ms"];
+    let inside = refused(&bob, &watchdog);
+    assert!(inside.contains("+pexpire"), "{inside}");
+    theirs.admin(&["DBSIZE"], ":0\r\n").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn servers_that_take_no_writes_are_told_apart() {
+    for (args, says) in [
+        (&["--replicaof", "127.0.0.1 1"][..], "give the URL of its primary"),
+        (&["--maxmemory", "1", "--maxmemory-policy", "noeviction"], "raise its `maxmemory`"),
+        (&["--cluster-enabled", "yes"], "not in cluster mode"),
+        (&["--min-replicas-to-write", "1"], "`min-replicas-to-write 0`"),
+    ] {
+        let theirs = Theirs::start(args).await;
+        let message = refused(&theirs.url("", ""), &[]);
+        assert!(message.contains(says), "{args:?}: {message}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_cannot_save_is_told_of() {
+    let mut theirs = Theirs::start(&["--save", "3600 1"]).await;
+    // A snapshot cannot replace a directory, whoever runs the server.
+    std::fs::create_dir(theirs.server.dir().join("dump.rdb")).unwrap();
+    theirs.admin(&["BGSAVE"], "+Background saving started\r\n").await;
+    let url = theirs.url("", "");
+    let saving = async { while target_support::open(&url).await.is_ok() {} };
+    tokio::time::timeout(DEADLINE, saving).await.expect("the snapshot fails in time");
+    let message = refused(&url, &[]);
+    assert!(message.contains("MISCONF") && message.contains("mend its disk"), "{message}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_with_too_few_connections_is_told_of_before_anybody_starts() {
+    let mut theirs = Theirs::start(&["--maxclients", "10"]).await;
+    let message = refused(&theirs.url("", ""), &[]);
+    assert!(message.contains("CONFIG GET maxclients"), "{message}");
+    theirs.admin(&["DBSIZE"], ":0\r\n").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_without_tls_is_not_spoken_to_in_tls() {
+    let theirs = Theirs::start(&[]).await;
+    let url = theirs.url("", "").replace("redis://", "rediss://");
+    let message = refused(&url, &["--tls-insecure"]);
+    assert!(message.contains("write redis:// instead"), "{message}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_stops_taking_writes_is_not_held_against_the_lock() {
+    let mut theirs = Theirs::start(&[]).await;
+    let room = Room::new();
+    let options = ["--redis", &theirs.url("", ""), "--hold", "200ms", "--lock", "polling"];
+    let playing = room.start(&[&SHORT[..], &options].concat());
+    let port = theirs.addr().port();
+    cli_support::eventually("clients are at work", || (cli_support::sets(port) > 50).then_some(()));
+    theirs.admin(&["CONFIG", "SET", "maxmemory", "1"], "+OK\r\n").await;
+    let said = playing.said().ended(3);
+    assert!(said.stdout.contains("raise its `maxmemory`"), "{}", said.stdout);
+    assert!(!room.result().complete);
+}
+
+#[test]
+fn programs_that_are_no_server_are_told_of() {
+    let room = Room::new();
+    let version = "test \"$1\" = --version && echo 'Redis server v=7.0.15 sha=0' && exit";
+    let dies = format!("{version}\necho 'FATAL: the moon is full'; exit 3");
+    for (script, says) in [
+        ("echo true of some other house", "is not a Redis server"),
+        (dies.as_str(), "FATAL: the moon is full"),
+    ] {
+        let server = room.program("server", script);
+        let said = room.run(&[&SHORT[..], &["--server-bin", &server, "-q"]].concat()).ended(69);
+        let message = check(&room, said);
+        assert!(message.contains(says) && message.contains("--world embedded"), "{message}");
+    }
+    for missing in ["/nonexistent/redis-server", "/etc"] {
+        let room = Room::new().with("PICKLOCK_REDIS_SERVER", missing);
+        let said = room.run(&[&SHORT[..], &["-q"]].concat()).ended(69);
+        let message = check(&room, said);
+        assert!(message.contains("(from PICKLOCK_REDIS_SERVER)"), "{message}");
+        assert!(message.contains("name a redis-server that runs"), "{message}");
+    }
+}
+
+#[test]
+fn too_few_open_files_are_told_of_with_the_number_that_is_needed() {
+    let room = Room::new();
+    let picklock = env!("CARGO_BIN_EXE_picklock");
+    let script = "ulimit -n 256 && exec \"$0\" \"$@\"";
+    let run = std::process::Command::new("sh")
+        .args(["-c", script, picklock, "--scenario", "bonus-pool", "--clients", "5000", "-q"])
+        .args(["--world", "embedded"])
+        .current_dir(room.path())
+        .output()
+        .unwrap();
+    let stderr = String::from_utf8(run.stderr).unwrap();
+    assert_eq!(run.status.code(), Some(69), "{stderr}");
+    assert!(stderr.contains("ulimit -n 35128"), "{stderr}");
+    assert!(!room.path().join("picklock-out").exists());
+}
