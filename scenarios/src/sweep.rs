@@ -4,6 +4,7 @@
 //! inconclusive, and inconclusive before held. Deliberately absent: running them.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
@@ -34,6 +35,29 @@ pub struct Sweep {
     pub violations: u64,
     /// The lowest of their seeds, and what each violated.
     pub failing: BTreeMap<u64, Vec<String>>,
+    /// A digest of all histories, whatever their order, where one was asked for: two sweeps of the
+    /// same seeds with the same digest had the same histories, byte for byte.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<Digest>,
+}
+
+/// The digests of histories, each combined with its seed, all joined by exclusive or.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Digest(pub [u64; 2]);
+
+impl Digest {
+    fn join(mine: &mut Option<Self>, theirs: Option<Self>) {
+        if let Some(Self(theirs)) = theirs {
+            let Self(mine) = mine.get_or_insert_default();
+            mine.iter_mut().zip(theirs).for_each(|(mine, theirs)| *mine ^= theirs);
+        }
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}{:016x}", self.0[0], self.0[1])
+    }
 }
 
 /// In how many schedules an invariant had each outcome.
@@ -76,6 +100,8 @@ pub struct Facts {
     pub events: u64,
     /// Tasks that were still waiting when everything had been put right and time was up.
     pub stuck: usize,
+    /// The digest of its history and seed, where one was asked for.
+    pub digest: Option<Digest>,
 }
 
 impl Counts {
@@ -132,6 +158,7 @@ impl Sweep {
         self.virtual_ns = self.virtual_ns.saturating_add(facts.virtual_ns);
         self.events += facts.events;
         self.operations += history.operations();
+        Digest::join(&mut self.digest, facts.digest);
         for (fault, it) in strikes(history) {
             self.coverage.entry(fault).or_default().add(it);
         }
@@ -159,6 +186,7 @@ impl Sweep {
         self.events += other.events;
         self.operations += other.operations;
         self.violations += other.violations;
+        Digest::join(&mut self.digest, other.digest);
         for theirs in other.invariants {
             let mine = self.counts(&theirs.name, theirs.level);
             mine.held += theirs.held;

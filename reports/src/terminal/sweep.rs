@@ -31,6 +31,9 @@ pub fn sweep(swept: &Swept, found: &Sweep, replay: impl Fn(u64) -> String, style
         blocks.push(coverage(found));
     }
     blocks.push(pace(swept, found));
+    if let Some(digest) = found.digest {
+        blocks.push(format!("digest of all histories: {digest}\n"));
+    }
     blocks.push(failing(found, replay, style));
     for remark in &swept.remarks {
         let said = style.wrap(&plain(remark), 6);
@@ -134,7 +137,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use scenarios::fault::Fault;
-    use scenarios::sweep::Coverage;
+    use scenarios::sweep::{Coverage, Digest};
 
     use super::*;
 
@@ -161,6 +164,7 @@ mod tests {
             coverage: BTreeMap::from([(Fault::Pause, pause)]),
             violations: 2,
             failing: BTreeMap::from([(17, vec!["mutual-exclusion".to_owned()])]),
+            digest: Some(Digest([1, 2])),
         };
         let swept = Swept {
             headline: "pool: seeds 0..2000".to_owned(),
@@ -177,6 +181,7 @@ mod tests {
             "  seed 17: mutual-exclusion\n    run --seed 17\n",
             "2 of 2,000 schedules violated something",
             "note: mind the gap\n",
+            "digest of all histories: 00000000000000010000000000000002\n",
         ] {
             assert!(text.contains(line), "{line:?} in\n{text}");
         }

@@ -106,6 +106,9 @@ pub struct RunArgs {
     /// How many threads run schedules; as many as there are processors where it is not given
     #[arg(long, value_name = "N", env = "PICKLOCK_THREADS", value_parser = clap::value_parser!(u16).range(1..))]
     pub threads: Option<u16>,
+    /// Also digest every history of --seeds, to compare builds and machines; takes twice as long
+    #[arg(long, env = "PICKLOCK_DIGEST", requires = "seeds")]
+    pub digest: bool,
     /// Where the report goes
     #[arg(long, value_name = "DIR", default_value = "picklock-out", env = "PICKLOCK_OUT")]
     pub out: PathBuf,

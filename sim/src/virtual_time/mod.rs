@@ -10,7 +10,7 @@ mod process;
 mod queue;
 mod run;
 mod sleep;
-mod sweep;
+pub mod sweep;
 mod tasks;
 #[cfg(test)]
 mod tests;
@@ -19,4 +19,3 @@ mod world;
 pub use choices::{Choices, Draw};
 pub use env::{VirtualConn, VirtualEnv};
 pub use run::{Runner, Schedule, WORLD};
-pub use sweep::sweep;

@@ -102,7 +102,7 @@ impl Runner {
         spawn(RUN, Box::pin(async move { drop(trial.look_back(run).await) }));
         drive(with(|world| world.now_ns).saturating_add(patience_ns));
         with(|world| Schedule {
-            facts: Facts { virtual_ns: world.now_ns, events: world.events, stuck },
+            facts: Facts { virtual_ns: world.now_ns, events: world.events, stuck, digest: None },
             taken: world.choices().taken().to_vec(),
         })
     }

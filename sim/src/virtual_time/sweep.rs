@@ -7,50 +7,86 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use scenarios::history::{self, History};
 use scenarios::recipe::BuildError;
 use scenarios::scenario::Scenario;
-use scenarios::sweep::Sweep;
+use scenarios::sweep::{Digest, Facts, Sweep};
 
 use super::choices::Choices;
 use super::run::Runner;
 
-/// Runs every seed of the range on so many threads, keeping the lowest `keep` that fail. `done` is
-/// counted up meanwhile; once `stop` is true no further seed is begun.
+/// What to sweep, and how.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Order {
+    /// Which seeds, the last one excluded.
+    pub seeds: Range<u64>,
+    /// On how many threads.
+    pub threads: usize,
+    /// How many of the lowest failing seeds are kept.
+    pub keep: usize,
+    /// Whether every history is written and digested, too, which takes longer than running it.
+    pub digest: bool,
+}
+
+/// What a sweep shows meanwhile, and how to end it early.
+#[derive(Debug, Default)]
+pub struct Progress {
+    /// How many schedules have been run.
+    pub done: AtomicU64,
+    /// Once true, no further schedule is begun.
+    pub stop: AtomicBool,
+}
+
+/// Runs every seed.
 ///
 /// # Errors
 /// [`BuildError`] where the recipe cannot work with the scenario's parameters.
-pub fn sweep(
-    scenario: &Scenario,
-    seeds: Range<u64>,
-    threads: usize,
-    keep: usize,
-    done: &AtomicU64,
-    stop: &AtomicBool,
-) -> Result<Sweep, BuildError> {
+pub fn sweep(scenario: &Scenario, order: &Order, progress: &Progress) -> Result<Sweep, BuildError> {
     // Looked at before any thread begins, so that what is wrong is said once.
     drop(Runner::new(scenario)?);
-    let next = AtomicU64::new(seeds.start);
+    let next = AtomicU64::new(0);
     let whole = Mutex::new(Sweep::default());
     std::thread::scope(|scope| {
-        for _ in 0..threads.max(1) {
+        for _ in 0..order.threads.max(1) {
             scope.spawn(|| {
                 let Ok(mut runner) = Runner::new(scenario) else { return };
-                let mut part = Sweep::default();
-                while !stop.load(Ordering::Relaxed) {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= seeds.end {
-                        break;
-                    }
-                    let schedule = runner.run(seed, Choices::seeded(seed));
-                    runner.journal().look(|history| part.add(seed, history, schedule.facts, keep));
-                    done.fetch_add(1, Ordering::Relaxed);
-                }
+                let part = work(&mut runner, order, &next, progress);
                 let mut whole = whole.lock().unwrap_or_else(PoisonError::into_inner);
-                whole.merge(part, keep);
+                whole.merge(part, order.keep);
             });
         }
     });
     Ok(whole.into_inner().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// Runs seeds, one after the other, as long as there are any.
+fn work(runner: &mut Runner, order: &Order, next: &AtomicU64, progress: &Progress) -> Sweep {
+    let total = order.seeds.end.saturating_sub(order.seeds.start);
+    let mut part = Sweep::default();
+    while !progress.stop.load(Ordering::Relaxed) {
+        let place = next.fetch_add(1, Ordering::Relaxed);
+        if place >= total {
+            break;
+        }
+        let seed = order.seeds.start + place;
+        let schedule = runner.run(seed, Choices::seeded(seed));
+        runner.journal().look(|history| {
+            let digest = order.digest.then(|| digest(seed, history));
+            part.add(seed, history, Facts { digest, ..schedule.facts }, order.keep);
+        });
+        progress.done.fetch_add(1, Ordering::Relaxed);
+    }
+    part
+}
+
+/// The digest of a seed and its history as it would be written.
+fn digest(seed: u64, history: &History) -> Digest {
+    let mut bytes = seed.to_le_bytes().to_vec();
+    // Writing to memory does not fail.
+    let _ = history::write(history, &mut bytes);
+    let digest = sha1_smol::Sha1::from(bytes).digest().bytes();
+    let word = |from: usize| u64::from_be_bytes(std::array::from_fn(|byte| digest[from + byte]));
+    Digest([word(0), word(8)])
 }
 
 #[cfg(test)]
@@ -66,15 +102,20 @@ mod tests {
             let overrides = Overrides { lock: Some(lock.to_owned()), ..Overrides::default() };
             let scenario = Scenario::parse("pool", "pool.toml", text, &overrides).unwrap();
             let on = |threads| {
-                let (done, stop) = (AtomicU64::new(0), AtomicBool::new(false));
-                let found = sweep(&scenario, 5..45, threads, 3, &done, &stop).unwrap();
-                assert_eq!(done.into_inner(), 40);
+                let order = Order { seeds: 5..45, threads, keep: 3, digest: true };
+                let progress = Progress::default();
+                let found = sweep(&scenario, &order, &progress).unwrap();
+                assert_eq!(progress.done.into_inner(), 40);
                 found
             };
             let alone = on(1);
             assert_eq!(alone.schedules, 40);
+            assert!(alone.digest.is_some());
             assert_eq!(on(2), alone);
             assert_eq!(on(7), alone);
+            let seeds = u64::MAX - 2..u64::MAX;
+            let last = Order { seeds, threads: 3, keep: 3, digest: false };
+            assert_eq!(sweep(&scenario, &last, &Progress::default()).unwrap().schedules, 2);
             assert_eq!(alone.failing.len(), if lock == "none" { 3 } else { 0 });
         }
     }

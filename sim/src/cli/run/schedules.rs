@@ -10,7 +10,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use nix::time::{ClockId, clock_gettime};
@@ -140,21 +140,22 @@ fn look(
     let (wall, cpu_ns) = (Instant::now(), cpu_ns());
     let (sweep, interrupted) = runtime.block_on(async {
         let mut signals = signal::watch().map_err(|error| Failure::unavailable(&error))?;
-        let (done, stop) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
-        let shown = Arc::clone(&done);
+        let watched = Arc::new(sweep::Progress::default());
+        let shown = Arc::clone(&watched);
+        let done = move || shown.done.load(Ordering::Relaxed);
         let total = seeds.0.end - seeds.0.start;
-        let progress =
-            Progress::show(terminal, move || shown.load(Ordering::Relaxed), total, "schedules");
-        let (theirs, range, halt) = (scenario.clone(), seeds.0.clone(), Arc::clone(&stop));
-        let mut work =
-            tokio::task::spawn_blocking(move || sweep(&theirs, range, threads, KEEP, &done, &halt));
+        let progress = Progress::show(terminal, done, total, "schedules");
+        let (theirs, watch) = (scenario.clone(), Arc::clone(&watched));
+        let order =
+            sweep::Order { seeds: seeds.0.clone(), threads, keep: KEEP, digest: args.digest };
+        let mut work = tokio::task::spawn_blocking(move || sweep::sweep(&theirs, &order, &watch));
         let mut interrupted = false;
         let swept = tokio::select! {
             biased;
             swept = &mut work => swept,
             Ok(_) = signals.wait_for(|interrupted| *interrupted) => {
                 interrupted = true;
-                stop.store(true, Ordering::Relaxed);
+                watched.stop.store(true, Ordering::Relaxed);
                 work.await
             }
         };
