@@ -21,6 +21,7 @@ pub struct Command {
 
 impl Command {
     /// A command with this name and no arguments yet.
+    #[inline]
     pub fn new(name: &str) -> Self {
         let empty = Self { bytes: SmallVec::new(), ends: SmallVec::new() };
         empty.arg(name)
@@ -28,6 +29,7 @@ impl Command {
 
     /// The command with one more argument. Arguments over 4 GiB in total are beyond what Redis takes.
     #[must_use]
+    #[inline]
     pub fn arg(mut self, arg: impl AsRef<[u8]>) -> Self {
         self.bytes.extend_from_slice(arg.as_ref());
         let end = u32::try_from(self.bytes.len()).expect("a command is smaller than 4 GiB");
@@ -37,6 +39,7 @@ impl Command {
 
     /// The command with one more argument, a decimal integer.
     #[must_use]
+    #[inline]
     pub fn int(self, value: u64) -> Self {
         let mut digits = [0_u8; 20];
         let mut start = digits.len();
@@ -53,6 +56,7 @@ impl Command {
     }
 
     /// How many arguments, the name included.
+    #[inline]
     pub fn len(&self) -> usize {
         self.ends.len()
     }
@@ -63,6 +67,7 @@ impl Command {
     }
 
     /// The argument at this place, the name being at 0.
+    #[inline]
     pub fn get(&self, place: usize) -> Option<&[u8]> {
         let end = *self.ends.get(place)? as usize;
         let start = place.checked_sub(1).map_or(0, |before| self.ends[before] as usize);
@@ -70,11 +75,13 @@ impl Command {
     }
 
     /// The name, as written by the caller.
+    #[inline]
     pub fn name(&self) -> &[u8] {
         self.get(0).unwrap_or_default()
     }
 
     /// All arguments, the name first.
+    #[inline]
     pub fn args(&self) -> impl ExactSizeIterator<Item = &[u8]> {
         (0..self.len()).map(|place| self.get(place).unwrap_or_default())
     }

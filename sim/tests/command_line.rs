@@ -63,17 +63,22 @@ fn pool() -> &'static str {
 #[test]
 fn a_slip_in_a_file_is_shown_in_its_place() {
     let room = Room::new();
-    for (from, to, place, says) in [
-        ("clients = 100", "cleints = 100", "file.toml:11:1", "did you mean `clients`?"),
-        ("\"single\"", "\"singel\"", "file.toml:14:10", "did you mean `single`?"),
-        ("[\"none\"]", "[\"nonne\"]", "file.toml:38:10", "did you mean `none`?"),
-        ("bonus_pool]", "bonus_pol]", "file.toml:20:11", "did you mean `bonus_pool`?"),
-        ("ttl = \"1s\"", "ttl = \"0s\"", "file.toml:15:7", "protects nothing"),
-        ("retries = 5", "", "file.toml:13:1", "add `retries` there"),
+    for (from, to, at, says) in [
+        ("clients = 100", "cleints = 100", "cleints", "did you mean `clients`?"),
+        ("\"single\"", "\"singel\"", "\"singel", "did you mean `single`?"),
+        ("[\"none\"]", "[\"nonne\"]", "\"nonne", "did you mean `none`?"),
+        ("bonus_pool]", "bonus_pol]", "bonus_pol]", "did you mean `bonus_pool`?"),
+        ("ttl = \"1s\"", "ttl = \"0s\"", "\"0s", "protects nothing"),
+        ("retries = 5", "", "[lock]", "add `retries` there"),
     ] {
-        let file = room.file("file.toml", pool().replacen(from, to, 1));
+        let text = pool().replacen(from, to, 1);
+        let before = &text[..text.find(at).unwrap()];
+        let line_begin = before.rfind('\n').map_or(0, |newline| newline + 1);
+        let (line, column) = (before.matches('\n').count() + 1, before.len() - line_begin + 1);
+        let file = room.file("file.toml", text.clone());
         let said = room.run(&["--scenario", &file]).ended(2);
-        assert!(said.message().contains(place), "{to}: {}", said.stderr);
+        let place = format!("file.toml:{line}:{column}");
+        assert!(said.message().contains(&place), "{to}: {place} not in {}", said.stderr);
         assert!(said.message().contains(says), "{to}: {}", said.stderr);
     }
 }

@@ -12,6 +12,8 @@ use crate::history::{Answer, Intent, Text, Texts, Touch};
 
 const NS_PER_MS: u64 = 1_000_000;
 const NS_PER_S: u64 = 1_000_000_000;
+/// No command that is known here has a longer name.
+const NAME_BYTES: usize = 16;
 /// Longer strings are cut: the history tells who did what, it is no backup.
 const TEXT_BYTES: usize = 64;
 
@@ -40,20 +42,29 @@ fn has_lower(name: &str) -> bool {
 pub(super) fn intent<'a>(command: &'a Command, scripts: &[&'static Script]) -> (&'a [u8], Intent) {
     let key = command.get(1).unwrap_or_default();
     let certain = |touch| Intent { touch, compares: false };
-    let intent = match () {
-        () if is(command, "SET") => set(command),
-        () if is(command, "SETNX") => certain(Touch::Create(None)),
-        () if is(command, "GETSET") => certain(Touch::Overwrite(None)),
-        () if is(command, "DEL") || is(command, "UNLINK") => certain(Touch::Delete),
-        () if is(command, "PEXPIRE") => certain(expiry(command, 2, NS_PER_MS)),
-        () if is(command, "EXPIRE") => certain(expiry(command, 2, NS_PER_S)),
-        () if is(command, "EVALSHA") || is(command, "EVAL") => {
+    let mut buffer = [0; NAME_BYTES];
+    let intent = match upper(command.name(), &mut buffer) {
+        b"SET" => set(command),
+        b"SETNX" => certain(Touch::Create(None)),
+        b"GETSET" => certain(Touch::Overwrite(None)),
+        b"DEL" | b"UNLINK" => certain(Touch::Delete),
+        b"PEXPIRE" => certain(expiry(command, 2, NS_PER_MS)),
+        b"EXPIRE" => certain(expiry(command, 2, NS_PER_S)),
+        b"EVALSHA" | b"EVAL" => {
             return (command.get(3).unwrap_or_default(), script(command, scripts));
         }
-        () if HARMLESS.iter().any(|name| is(command, name)) => certain(Touch::None),
-        () => certain(Touch::Unknown),
+        name if HARMLESS.iter().any(|harmless| harmless.as_bytes() == name) => certain(Touch::None),
+        _ => certain(Touch::Unknown),
     };
     (key, intent)
+}
+
+/// The name in capitals; empty for one that is longer than any that is known.
+fn upper<'a>(name: &[u8], buffer: &'a mut [u8; NAME_BYTES]) -> &'a [u8] {
+    let Some(upper) = buffer.get_mut(..name.len()) else { return &[] };
+    upper.copy_from_slice(name);
+    upper.make_ascii_uppercase();
+    upper
 }
 
 fn is(command: &Command, name: &str) -> bool {

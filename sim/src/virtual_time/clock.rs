@@ -5,7 +5,7 @@
 //! absent: the world's time itself, which no node can read.
 
 /// One million: rates are in parts of it.
-const MILLION: i64 = 1_000_000;
+const MILLION: u64 = 1_000_000;
 
 /// A node's clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub(super) struct Clock {
     since_ns: u64,
     showed_ns: u64,
     /// Local nanoseconds in a million of the world's: a million and the drift.
-    rate: i64,
+    rate: u64,
     /// What the wall clock shows when the monotonic one shows 0.
     wall_zero_ns: u64,
 }
@@ -30,7 +30,7 @@ impl Clock {
         self.showed_ns = self.local(now_ns);
         self.since_ns = now_ns;
         // A clock that stood still or ran backwards would be no clock.
-        self.rate = (MILLION + i64::from(ppm)).max(1);
+        self.rate = MILLION.saturating_add_signed(i64::from(ppm)).max(1);
     }
 
     /// The wall clock jumps by so much. The monotonic one does not.
@@ -44,8 +44,15 @@ impl Clock {
         if self.rate == MILLION {
             return self.showed_ns + passed_ns;
         }
-        let shown = i128::from(passed_ns) * i128::from(self.rate) / i128::from(MILLION);
-        self.showed_ns.saturating_add(u64::try_from(shown).unwrap_or(u64::MAX))
+        // A schedule of hours fits; the wider way is for the rest.
+        let shown_ns = match passed_ns.checked_mul(self.rate) {
+            Some(product) => product / MILLION,
+            None => {
+                let product = u128::from(passed_ns) * u128::from(self.rate);
+                u64::try_from(product / u128::from(MILLION)).unwrap_or(u64::MAX)
+            }
+        };
+        self.showed_ns.saturating_add(shown_ns)
     }
 
     /// What the wall clock shows, in nanoseconds since the epoch.
@@ -60,9 +67,14 @@ impl Clock {
         if self.rate == MILLION {
             return self.since_ns.saturating_add(ahead_ns);
         }
-        let (ahead, rate) = (i128::from(ahead_ns) * i128::from(MILLION), i128::from(self.rate));
-        let world = (ahead + rate - 1) / rate;
-        self.since_ns.saturating_add(u64::try_from(world).unwrap_or(u64::MAX))
+        let world_ns = match ahead_ns.checked_mul(MILLION) {
+            Some(product) => product.div_ceil(self.rate),
+            None => {
+                let product = u128::from(ahead_ns) * u128::from(MILLION);
+                u64::try_from(product.div_ceil(u128::from(self.rate))).unwrap_or(u64::MAX)
+            }
+        };
+        self.since_ns.saturating_add(world_ns)
     }
 }
 
