@@ -5,35 +5,36 @@
 
 use std::fmt;
 
-use smallvec::SmallVec;
-
-/// A command of usual size (a lock's `SET … NX PX`, an `EVALSHA`) fits without allocation.
-const INLINE_BYTES: usize = 128;
-const INLINE_ARGS: usize = 8;
+/// A lock's `SET … NX PX` and its `EVALSHA` fit without growing.
+const USUAL_BYTES: usize = 128;
+/// Before each argument stands its length, in so many bytes.
+const LENGTH_BYTES: usize = 4;
 
 /// A command: its name and its arguments, all of them byte strings.
+///
+/// It is one pointer wide plus its lengths, because futures hold several of them at a time, and what
+/// futures hold is moved.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Command {
-    bytes: SmallVec<[u8; INLINE_BYTES]>,
-    /// Where each argument ends in `bytes`; the name is the first argument.
-    ends: SmallVec<[u32; INLINE_ARGS]>,
+    /// Length and bytes of each argument, the name being the first.
+    packed: Vec<u8>,
 }
 
 impl Command {
     /// A command with this name and no arguments yet.
     #[inline]
     pub fn new(name: &str) -> Self {
-        let empty = Self { bytes: SmallVec::new(), ends: SmallVec::new() };
-        empty.arg(name)
+        Self { packed: Vec::with_capacity(USUAL_BYTES) }.arg(name)
     }
 
-    /// The command with one more argument. Arguments over 4 GiB in total are beyond what Redis takes.
+    /// The command with one more argument. Arguments of 4 GiB are beyond what Redis takes.
     #[must_use]
     #[inline]
     pub fn arg(mut self, arg: impl AsRef<[u8]>) -> Self {
-        self.bytes.extend_from_slice(arg.as_ref());
-        let end = u32::try_from(self.bytes.len()).expect("a command is smaller than 4 GiB");
-        self.ends.push(end);
+        let arg = arg.as_ref();
+        let length = u32::try_from(arg.len()).expect("an argument is smaller than 4 GiB");
+        self.packed.extend_from_slice(&length.to_le_bytes());
+        self.packed.extend_from_slice(arg);
         self
     }
 
@@ -58,7 +59,7 @@ impl Command {
     /// How many arguments, the name included.
     #[inline]
     pub fn len(&self) -> usize {
-        self.ends.len()
+        self.args().count()
     }
 
     /// Never: a command has a name.
@@ -69,9 +70,7 @@ impl Command {
     /// The argument at this place, the name being at 0.
     #[inline]
     pub fn get(&self, place: usize) -> Option<&[u8]> {
-        let end = *self.ends.get(place)? as usize;
-        let start = place.checked_sub(1).map_or(0, |before| self.ends[before] as usize);
-        Some(&self.bytes[start..end])
+        self.args().nth(place)
     }
 
     /// The name, as written by the caller.
@@ -82,8 +81,26 @@ impl Command {
 
     /// All arguments, the name first.
     #[inline]
-    pub fn args(&self) -> impl ExactSizeIterator<Item = &[u8]> {
-        (0..self.len()).map(|place| self.get(place).unwrap_or_default())
+    pub fn args(&self) -> Args<'_> {
+        Args { rest: &self.packed }
+    }
+}
+
+/// The arguments of a command, in order.
+#[derive(Clone, Debug)]
+pub struct Args<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Iterator for Args<'a> {
+    type Item = &'a [u8];
+
+    #[inline]
+    fn next(&mut self) -> Option<&'a [u8]> {
+        let (length, rest) = self.rest.split_first_chunk::<LENGTH_BYTES>()?;
+        let (arg, rest) = rest.split_at_checked(u32::from_le_bytes(*length) as usize)?;
+        self.rest = rest;
+        Some(arg)
     }
 }
 
@@ -107,10 +124,16 @@ mod tests {
     }
 
     #[test]
-    fn large_arguments_spill_to_the_heap() {
-        let value = vec![7_u8; 4 * INLINE_BYTES];
-        let command = Command::new("SET").arg("k").arg(&value);
+    fn large_arguments_are_kept_whole() {
+        let value = vec![7_u8; 4 * USUAL_BYTES];
+        let command = Command::new("SET").arg("k").arg(&value).arg("end");
         assert_eq!(command.get(2), Some(&value[..]));
+        assert_eq!((command.get(3), command.len()), (Some(&b"end"[..]), 4));
+    }
+
+    #[test]
+    fn a_command_is_small_for_futures_hold_several() {
+        assert!(size_of::<Command>() <= 3 * size_of::<usize>());
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! only while the key holds this acquisition's token, it never creates the key, and no later
 //! acquisition has the same token. So it can neither bring a released lock back nor touch another's.
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use crate::env::{CallError, Env, Mark, Phase};
@@ -46,7 +47,7 @@ impl<E: Env> Lease<E> {
                 ended => return ended,
             };
             // A renewal moves the end: after the sleep it is looked at again.
-            race(self.hold.over(), env.sleep(until.since(env.now()))).await;
+            race(pin!(self.hold.over()), pin!(env.sleep(until.since(env.now())))).await;
         }
     }
 
@@ -60,7 +61,7 @@ impl<E: Env> Lease<E> {
         target.env.mark(Mark::Phase(Phase::RenewBeforeSend));
         let sent = target.env.now();
         let call = target.compare_and_extend(&self.link, &self.token);
-        match race(call, self.over()).await {
+        match race(pin!(call), pin!(self.over())).await {
             First::Left((_, Ok(Found::Own))) => {
                 let until = target.valid_until(sent);
                 let standing = self.tell(self.hold.extend(until, target.env.now()));

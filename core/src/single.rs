@@ -5,6 +5,7 @@
 //! failover or a power loss of that server, which may forget a lock it has granted.
 
 use std::fmt;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -101,7 +102,7 @@ impl<E: Env> Single<E> {
         }
         env.mark(Mark::Phase(Phase::Wait));
         if let Some(cleanup) = cleanup
-            && let First::Right(()) = race(cleanup.answered(), env.sleep(left)).await
+            && let First::Right(()) = race(pin!(cleanup.answered()), pin!(env.sleep(left))).await
         {
             return false;
         }
@@ -119,7 +120,7 @@ impl<E: Env> Single<E> {
         env.mark(Mark::Phase(Phase::AcquireBeforeSend));
         let sent = env.now();
         let flight = Flight { target, conn: &conn, token: &token, sent, landed: false };
-        let answer = target.answer(conn.call(self.command(&token))).await;
+        let answer = target.answer(pin!(conn.call(self.command(&token)))).await;
         match answer {
             Ok(Reply::Ok) => {}
             Ok(Reply::Nil) => return Err(flight.missed(NotAcquired::Held)),

@@ -4,6 +4,7 @@
 //! another's token.
 
 use std::fmt;
+use std::pin::{Pin, pin};
 
 use crate::env::{CallError, Env, Node};
 use crate::link::{Link, Turn};
@@ -45,7 +46,7 @@ impl<E: Env> Target<E> {
     /// of time leaves the outcome unknown.
     pub(crate) async fn answer<T>(
         &self,
-        call: impl Future<Output = Result<T, CallError>>,
+        call: Pin<&mut impl Future<Output = Result<T, CallError>>>,
     ) -> Result<T, CallError> {
         let span = self.options.call_timeout();
         match within(&self.env, span, call).await {
@@ -58,7 +59,7 @@ impl<E: Env> Target<E> {
     /// needed it was not sent.
     pub(crate) async fn connect(&self) -> Result<E::Conn, CallError> {
         let span = self.options.call_timeout();
-        match within(&self.env, span, self.env.connect(self.node)).await {
+        match within(&self.env, span, pin!(self.env.connect(self.node))).await {
             Some(Err(CallError::Indeterminate(reason))) => Err(CallError::NotSent(reason)),
             Some(answer) => answer,
             None => Err(CallError::NotSent(format!("no connection within {span:?}").into())),
@@ -94,7 +95,7 @@ impl<E: Env> Target<E> {
             Ok(current) => current,
             Err(error) => return (link.turn(), Err(error)),
         };
-        let answer = self.answer(script.run(&conn, &self.key, args)).await.and_then(found);
+        let answer = self.answer(pin!(script.run(&conn, &self.key, args))).await.and_then(found);
         if answer.as_ref().is_err_and(|error| !matches!(error, CallError::Refused(_))) {
             link.broke(turn);
         }

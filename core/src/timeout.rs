@@ -5,7 +5,7 @@
 //! macros; no runtime is needed.
 
 use std::future::{Future, poll_fn};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -19,26 +19,27 @@ pub(crate) enum First<A, B> {
     Right(B),
 }
 
-/// Waits for either; drops the other.
-pub(crate) async fn race<A: Future, B: Future>(left: A, right: B) -> First<A::Output, B::Output> {
-    let mut left = pin!(left);
-    let mut right = pin!(right);
-    poll_fn(|cx| {
+/// Waits for either. They come pinned: taken by value, each would be stored twice in every future
+/// around it.
+pub(crate) fn race<A: Future, B: Future>(
+    mut left: Pin<&mut A>,
+    mut right: Pin<&mut B>,
+) -> impl Future<Output = First<A::Output, B::Output>> {
+    poll_fn(move |cx| {
         if let Poll::Ready(output) = left.as_mut().poll(cx) {
             return Poll::Ready(First::Left(output));
         }
         right.as_mut().poll(cx).map(First::Right)
     })
-    .await
 }
 
-/// Waits for `work`, at most `span` on the node's clock; `None` means that it was dropped unfinished.
+/// Waits for `work`, at most `span` on the node's clock; `None` means that it is unfinished.
 pub(crate) async fn within<E: Env, F: Future>(
     env: &E,
     span: Duration,
-    work: F,
+    work: Pin<&mut F>,
 ) -> Option<F::Output> {
-    match race(work, env.sleep(span)).await {
+    match race(work, pin!(env.sleep(span))).await {
         First::Left(output) => Some(output),
         First::Right(()) => None,
     }

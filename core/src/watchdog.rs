@@ -5,6 +5,7 @@
 //! a call is outstanding. Deliberately absent: a pardon. A hold that ran out by the node's own clock
 //! is lost, even if the server would still have extended it.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,7 +27,7 @@ pub(crate) async fn watch<E: Env>(lease: Arc<Lease<E>>, renewal: Renewal) {
     let stop = renewal.max_hold.map_or(Instant::from_ns(u64::MAX), |span| lease.sent.after(span));
     let mut due = lease.sent.after(renewal.every);
     while due < stop {
-        match race(lease.over(), env.sleep(due.since(env.now()))).await {
+        match race(pin!(lease.over()), pin!(env.sleep(due.since(env.now())))).await {
             First::Left(_) => return,
             First::Right(()) => {}
         }

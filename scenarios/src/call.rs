@@ -3,7 +3,7 @@
 //! Invariant: running out of patience leaves the outcome unknown, never *no*.
 
 use std::future::{Future, poll_fn};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -12,12 +12,11 @@ use picklock::env::{CallError, Env};
 /// How long a client library waits for a reply, as they commonly do.
 const REPLY_WITHIN: Duration = Duration::from_secs(2);
 
-/// Waits for a call as a client library does.
+/// Waits for a call as a client library does. It comes pinned, so that it is stored once.
 pub(crate) async fn answered<E: Env, T>(
     env: &E,
-    call: impl Future<Output = Result<T, CallError>>,
+    mut call: Pin<&mut impl Future<Output = Result<T, CallError>>>,
 ) -> Result<T, CallError> {
-    let mut call = pin!(call);
     let mut timeout = pin!(env.sleep(REPLY_WITHIN));
     poll_fn(|cx| {
         if let Poll::Ready(answer) = call.as_mut().poll(cx) {

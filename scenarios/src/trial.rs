@@ -3,6 +3,7 @@
 //! Invariant: nothing here knows which world it runs in. The world brings an environment for each
 //! client and decides when it runs; the trial brings recipe, workload and history.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -142,7 +143,7 @@ impl<W: Observed> Trial<W> {
         loop {
             let conn = run.connect(NODE).await?;
             let look = Command::new("PTTL").arg(&self.lock_key);
-            let pttl_ms = answered(run, conn.call(look)).await?.as_int().unwrap_or(-1);
+            let pttl_ms = answered(run, pin!(conn.call(look))).await?.as_int().unwrap_or(-1);
             run.note(What::Probe(pttl_ms));
             if pttl_ms < 0 || run.now() >= end {
                 return Ok(());

@@ -3,6 +3,8 @@
 //! Invariant: nothing here repairs anything: a lost reply is an error to the caller, and that is
 //! all. Deliberately absent: validity, which no article keeps.
 
+use std::pin::pin;
+
 use picklock::Outcome;
 use picklock::env::{CallError, Env, Mark, Phase};
 use picklock::reply::Reply;
@@ -23,7 +25,7 @@ pub(super) async fn compare_and_delete<E: Env>(article: &Article<E>, value: &[u8
     let Article { env, conn, key } = article;
     env.mark(Mark::Phase(Phase::ReleaseBeforeSend));
     env.mark(Mark::Phase(Phase::ReleaseBeforeDelete));
-    let answer = answered(env, COMPARE_AND_DELETE.run(conn, key, &[value])).await;
+    let answer = answered(env, pin!(COMPARE_AND_DELETE.run(conn, key, &[value]))).await;
     env.mark(Mark::Phase(Phase::Released));
     match answer {
         Ok(Reply::Int(1)) => Release::Answered("released"),

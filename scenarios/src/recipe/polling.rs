@@ -7,6 +7,7 @@
 //! acquire until the TTL has passed.
 //! Source: the first and the third article.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use picklock::OwnerToken;
@@ -61,7 +62,7 @@ impl Polling {
         env.mark(Mark::Phase(Phase::AcquireBeforeSend));
         let ttl_ms = span_ms(params.ttl);
         let set = Command::new("SET").arg(&params.key).arg(&token).arg("NX").arg("PX").int(ttl_ms);
-        if answered(env, conn.call(set)).await? != Reply::Ok {
+        if answered(env, pin!(conn.call(set))).await? != Reply::Ok {
             return Ok(None);
         }
         env.mark(Mark::Phase(Phase::AcquireApplied));

@@ -4,6 +4,7 @@
 //! is neither a prize won nor a prize left. A client whose lock keeps a validity looks at it last
 //! before it takes. Deliberately absent: a transaction, which would make the lock superfluous.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use picklock::command::Command;
@@ -39,7 +40,7 @@ impl BonusPool {
         command: Command,
     ) -> Result<Reply, CallError> {
         let conn = env.connect(NODE).await?;
-        answered(env, conn.call(command)).await
+        answered(env, pin!(conn.call(command))).await
     }
 
     async fn read<W: Observed>(&self, env: &Recorded<W>) -> Result<i64, CallError> {
