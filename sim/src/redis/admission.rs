@@ -8,6 +8,7 @@ use super::fault::Fault;
 use super::reply::{Fail, Reply};
 use super::server::{Request, Server};
 use super::text::blob;
+use crate::resp::encode::Protocol;
 
 /// How much of an unknown command's arguments its error repeats.
 const ECHO_MAX_BYTES: usize = 128;
@@ -36,6 +37,16 @@ impl Server {
         if let Some(fail) = self.refusal(request, spec) {
             return Err(self.reject(request, Some(command), fail));
         }
+        let session = &self.sessions[request.session as usize];
+        let subscribed = session.protocol == Protocol::Resp2 && session.subscriptions() > 0;
+        if subscribed && !runs_while_subscribed(spec) {
+            let text = format!(
+                "ERR Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / \
+                 RESET are allowed in this context",
+                TABLE.line(command).full_name
+            );
+            return Err(self.reject(request, Some(command), Fail::of(text)));
+        }
         match &mut self.sessions[request.session as usize].queue {
             Some(queue) if !runs_inside_multi(spec) => {
                 let args = request.args.iter().map(|arg| blob(arg)).collect();
@@ -52,9 +63,14 @@ impl Server {
         self.sessions[session as usize].authenticated || self.parameters.password().is_none()
     }
 
+    /// The state in which it refuses commands; a replica refuses writes.
+    pub(crate) fn refusing(&self) -> Option<Fault> {
+        self.fault.or(self.following.as_ref().map(|_| Fault::ReadOnly))
+    }
+
     /// Why the server's state forbids this command.
     fn refusal(&self, request: &Request<'_>, spec: &Spec) -> Option<Fail> {
-        let fault = self.fault?;
+        let fault = self.refusing()?;
         let queue = self.sessions[request.session as usize].queue.as_ref();
         // EXEC is judged by what it will carry out.
         let is_exec = matches!(spec.run, Run::Exec);
@@ -92,6 +108,13 @@ impl Server {
         }
         Reply::Error(fail)
     }
+}
+
+fn runs_while_subscribed(spec: &Spec) -> bool {
+    matches!(
+        spec.name,
+        "ping" | "subscribe" | "unsubscribe" | "psubscribe" | "punsubscribe" | "quit" | "reset"
+    )
 }
 
 fn runs_inside_multi(spec: &Spec) -> bool {

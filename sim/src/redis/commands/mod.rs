@@ -1,5 +1,6 @@
 //! What each command does; one family a file, each with its part of the command table.
 
+pub(crate) mod blocking;
 pub(crate) mod client;
 pub(crate) mod command;
 pub(crate) mod config;
@@ -10,10 +11,17 @@ pub(crate) mod expiry;
 pub(crate) mod hashes;
 pub(crate) mod info;
 pub(crate) mod keys;
+pub(crate) mod lists;
+pub(crate) mod pubsub;
+pub(crate) mod replication;
 pub(crate) mod scan;
 pub(crate) mod scripting;
 pub(crate) mod server;
 pub(crate) mod set;
+pub(crate) mod sets;
 pub(crate) mod strings;
 pub(crate) mod table;
 pub(crate) mod transactions;
+pub(crate) mod zpop;
+pub(crate) mod zrange;
+pub(crate) mod zsets;

@@ -9,8 +9,9 @@ use std::sync::LazyLock;
 use rustc_hash::FxHashMap;
 
 use super::{
-    client, command, config, connection, counters, expiry, hashes, info, keys, scan, scripting,
-    server, set, strings, transactions,
+    blocking, client, command, config, connection, counters, expiry, hashes, info, keys, lists,
+    pubsub, replication, scan, scripting, server, set, sets, strings, transactions, zpop, zrange,
+    zsets,
 };
 use crate::redis::reply::Answer;
 use crate::redis::server::{Request, Server};
@@ -31,14 +32,18 @@ pub(crate) mod flag {
     pub(crate) const NO_MANDATORY_KEYS: u32 = 1 << 11;
     pub(crate) const MOVABLE_KEYS: u32 = 1 << 12;
     pub(crate) const ALLOW_BUSY: u32 = 1 << 13;
+    pub(crate) const PUBSUB: u32 = 1 << 14;
+    pub(crate) const BLOCKING: u32 = 1 << 15;
 
     /// The flags in the order in which Redis lists them.
-    pub(crate) const NAMES: [(u32, &str); 14] = [
+    pub(crate) const NAMES: [(u32, &str); 16] = [
         (WRITE, "write"),
         (READONLY, "readonly"),
         (DENYOOM, "denyoom"),
         (ADMIN, "admin"),
         (NOSCRIPT, "noscript"),
+        (PUBSUB, "pubsub"),
+        (BLOCKING, "blocking"),
         (LOADING, "loading"),
         (STALE, "stale"),
         (SKIP_MONITOR, "skip_monitor"),
@@ -170,6 +175,14 @@ impl Table {
             &[
                 scan::SPECS,
                 hashes::SPECS,
+                lists::SPECS,
+                blocking::SPECS,
+                sets::SPECS,
+                zsets::SPECS,
+                zrange::SPECS,
+                zpop::SPECS,
+                pubsub::SPECS,
+                replication::SPECS,
                 scripting::SPECS,
                 transactions::SPECS,
                 connection::SPECS,

@@ -17,7 +17,6 @@ use crate::redis::commands::table::{Found, Run, TABLE, flag};
 use crate::redis::fault::Fault;
 use crate::redis::reply::{Fail, Reply};
 use crate::redis::server::{Request, SCRIPT_SESSION, Server};
-use crate::redis::stats::ErrorCount;
 
 /// An error on its way from Rust to whoever catches it in Lua.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -96,10 +95,7 @@ impl Shared {
         }
         let Run::Plain(handler) = spec.run else { unreachable!("the others are noscript") };
         let request = Request { now_us: self.now_us.get(), session: SCRIPT_SESSION, args };
-        let reply: Reply = handler(server, &request).into();
-        let fresh = u64::from(reply.is_error());
-        server.stats.called(command, ErrorCount { fresh, handed_on: 0 });
-        reply
+        server.run_handler(command, handler, &request)
     }
 
     fn refusal(&self, server: &Server, command: u16, args: usize) -> Option<Fail> {
@@ -113,7 +109,7 @@ impl Shared {
         } else {
             // Once a script has written, memory no longer stops it: it must not end half-way.
             let free = self.wrote.get() || self.allow_oom.get();
-            return match server.fault? {
+            return match server.refusing()? {
                 Fault::ReadOnly if spec.has(flag::WRITE) => Some(Fault::READ_ONLY),
                 Fault::CannotPersist if spec.has(flag::WRITE) => Some(Fault::CANNOT_PERSIST),
                 Fault::OutOfMemory if spec.has(flag::DENYOOM) && !free => {

@@ -4,5 +4,6 @@ pub(crate) mod api;
 pub(crate) mod bit;
 pub(crate) mod convert;
 pub(crate) mod engine;
+pub(crate) mod native;
 pub(crate) mod random;
 pub(crate) mod shebang;
