@@ -149,3 +149,7 @@ pub(crate) fn run(
     }
     Some(Reply::Int(1))
 }
+
+#[cfg(test)]
+#[path = "native_tests.rs"]
+mod tests;
