@@ -103,7 +103,8 @@ impl Server {
         }
         if command.is_some_and(|command| matches!(TABLE.spec(command).run, Run::Exec)) {
             self.discard(request.session);
-            let text = [b"EXECABORT Transaction discarded because of: ", fail.text()].concat();
+            let why = fail.text().strip_prefix(b"ERR ").unwrap_or(fail.text());
+            let text = [b"EXECABORT Transaction discarded because of: ", why].concat();
             return Reply::Error(Fail::of(text));
         }
         Reply::Error(fail)

@@ -49,7 +49,7 @@ pub(crate) struct Blocked {
     pub(crate) awaited: Awaited,
     /// In milliseconds of the server's wall clock; none: for ever.
     pub(crate) deadline_ms: Option<i64>,
-    /// The command, to be counted when it ends.
+    /// The command, to be counted if it fails.
     pub(crate) command: u16,
 }
 
@@ -88,7 +88,8 @@ impl Server {
 
     /// The session waits from now on. `timeout_ms` of 0 is for ever.
     pub(crate) fn block(&mut self, request: &Request<'_>, awaited: Awaited, timeout_ms: i64) {
-        let deadline_ms = (timeout_ms > 0).then(|| request.now_ms().saturating_add(timeout_ms));
+        // A time-out beyond the end of time is over at once, as in redis-server 7.0.
+        let deadline_ms = (timeout_ms > 0).then(|| request.now_ms().wrapping_add(timeout_ms));
         let session = self.session(request);
         let command = session.last_command.unwrap_or_default();
         session.blocked = Some(Blocked { awaited, deadline_ms, command });
@@ -150,8 +151,9 @@ impl Server {
 
     /// The answer that a session has waited for.
     pub(crate) fn end_waiting(&mut self, session: u32, blocked: &Blocked, reply: Reply) {
-        let fresh = u64::from(reply.is_error());
-        self.stats.called(blocked.command, super::stats::ErrorCount { fresh, handed_on: 0 });
+        if reply.is_error() {
+            self.stats.failed(blocked.command);
+        }
         self.outbox.push((session, reply));
     }
 

@@ -4,6 +4,8 @@
 //! came, unless its handler has said otherwise, so that carrying the stream out later or elsewhere
 //! gives the same keys. Deliberately absent: who reads the stream.
 
+use smallvec::{SmallVec, smallvec};
+
 use super::commands::table::Handler;
 use super::reply::Reply;
 use super::server::{Request, Server};
@@ -21,10 +23,7 @@ impl Server {
         let dirty = self.dirty;
         self.rewritten = false;
         let reply: Reply = handler(self, request).into();
-        if self.sessions[request.session as usize].blocked.is_some() {
-            // It is counted when it ends.
-            return reply;
-        }
+        // A command that waits is counted when it begins to.
         let fresh = u64::from(reply.is_error());
         self.stats.called(command, ErrorCount { fresh, handed_on: 0 });
         if self.journal.on && self.dirty != dirty && !self.rewritten {
@@ -55,11 +54,20 @@ impl Server {
         }
     }
 
-    /// Propagates that a key has got an expiry.
-    pub(crate) fn propagate_expiry(&mut self, request: &Request<'_>, key: &[u8], when: i64) {
+    /// Propagates that a key has got an expiry, with what `conditions` there were.
+    pub(crate) fn propagate_expiry(
+        &mut self,
+        request: &Request<'_>,
+        key: &[u8],
+        when: i64,
+        conditions: &[&[u8]],
+    ) {
         self.rewritten = true;
         if self.journal.on {
-            self.propagate(request, &[b"PEXPIREAT", key, &integer(when)]);
+            let when = integer(when);
+            let mut args: SmallVec<[&[u8]; 6]> = smallvec![&b"PEXPIREAT"[..], key, &when[..]];
+            args.extend_from_slice(conditions);
+            self.propagate(request, &args);
         }
     }
 

@@ -60,6 +60,13 @@ impl Server {
         self.report(self.db_number(request), slot, Change::Modified);
     }
 
+    /// The value at a slot has been written as it was: nothing but the sessions that watch it can tell.
+    pub(crate) fn rewritten_as_it_was(&mut self, request: &Request<'_>, slot: u32) {
+        let number = self.db_number(request);
+        let key = self.dbs[usize::from(number)].at(slot).key.clone();
+        self.touch(number, &key, false);
+    }
+
     /// Puts a value at a key, whatever was there.
     pub(crate) fn put(&mut self, request: &Request<'_>, key: &[u8], value: Value, expiry: Expiry) {
         let slot = self.find(request, key);

@@ -2,5 +2,7 @@
 
 pub(crate) mod commands;
 pub(crate) mod fixed;
+pub(crate) mod pair;
 pub(crate) mod server;
+pub(crate) mod stream;
 pub(crate) mod wire;

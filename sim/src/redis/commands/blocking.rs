@@ -32,7 +32,7 @@ pub(crate) const SPECS: &[Spec] = &[
 ];
 
 /// A time-out in seconds, as milliseconds rounded up. Redis calls one that is far too long negative.
-fn timeout_ms(request: &Request<'_>, text: &[u8]) -> Result<i64, Fail> {
+fn timeout_ms(text: &[u8]) -> Result<i64, Fail> {
     const LIMIT: f64 = 9_223_372_036_854_775_808.0;
     let seconds = float(text).ok_or(Fail::new("ERR timeout is not a float or out of range"))?;
     let ms = (seconds * 1000.0).ceil();
@@ -40,14 +40,12 @@ fn timeout_ms(request: &Request<'_>, text: &[u8]) -> Result<i64, Fail> {
         return Err(Fail::new("ERR timeout is negative"));
     }
     #[expect(clippy::cast_possible_truncation, reason = "the range is checked")]
-    let ms = ms as i64;
-    let end = ms.checked_add(request.now_ms());
-    end.map(|_| ms).ok_or(Fail::new("ERR timeout is out of range"))
+    Ok(ms as i64)
 }
 
 fn pop(server: &mut Server, request: &Request<'_>, take: Take) -> Answer {
     let [keys @ .., timeout] = &request.args[1..] else { return Err(Fail::SYNTAX) };
-    let timeout_ms = timeout_ms(request, timeout)?;
+    let timeout_ms = timeout_ms(timeout)?;
     for key in keys {
         if let Some(slot) = server.find(request, key) {
             let value = &server.db(request).at(slot).value;
@@ -80,7 +78,7 @@ fn brpoplpush(server: &mut Server, request: &Request<'_>) -> Answer {
 }
 
 fn move_or_wait(server: &mut Server, request: &Request<'_>, take: Take, timeout: &[u8]) -> Answer {
-    let timeout_ms = timeout_ms(request, timeout)?;
+    let timeout_ms = timeout_ms(timeout)?;
     let key = request.args[1];
     if slot_of(server, request, key)?.is_some() {
         return self::take(server, request, key, &take);
@@ -105,10 +103,13 @@ pub(crate) fn take(server: &mut Server, request: &Request<'_>, key: &[u8], take:
         Take::Move { from, to, destination, command } => {
             let element = move_element(server, request, key, destination, *from, *to)?;
             let word = |end: End| -> &[u8] { if end == End::Left { b"left" } else { b"right" } };
+            // As the client spelt them, while there is its request.
+            let (from, to) = match request.args {
+                [_, _, _, from, to, _] => (*from, *to),
+                _ => (word(*from), word(*to)),
+            };
             match command {
-                Moving::Lmove => {
-                    server.propagate(request, &[b"LMOVE", key, destination, word(*from), word(*to)])
-                }
+                Moving::Lmove => server.propagate(request, &[b"LMOVE", key, destination, from, to]),
                 Moving::RpopLpush => server.propagate(request, &[b"RPOPLPUSH", key, destination]),
             }
             Ok(element)

@@ -103,7 +103,7 @@ fn expire_at(
         server.propagate(request, &[b"DEL", request.args[1]]);
     } else {
         server.set_expiry(request, slot, Some(when));
-        server.propagate_expiry(request, request.args[1], when);
+        server.propagate_expiry(request, request.args[1], when, &request.args[3..]);
     }
     Ok(Reply::Int(1))
 }

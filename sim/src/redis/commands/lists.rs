@@ -214,6 +214,10 @@ fn ltrim(server: &mut Server, request: &Request<'_>) -> Answer {
     let Some(slot) = slot_of(server, request, request.args[1])? else { return Ok(Reply::Ok) };
     let list = server.value_mut(request, slot).as_list_mut()?;
     let kept = range(start, stop, list.len());
+    if kept.len() == list.len() {
+        server.rewritten_as_it_was(request, slot);
+        return Ok(Reply::Ok);
+    }
     *list = list.range(kept).cloned().collect();
     shrunk(server, request, slot)?;
     Ok(Reply::Ok)

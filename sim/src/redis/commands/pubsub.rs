@@ -12,7 +12,7 @@ use crate::redis::server::{Request, Server};
 use crate::redis::text::{Blob, glob};
 
 const FLAGS: u32 = flag::PUBSUB | flag::NOSCRIPT | flag::LOADING | flag::STALE;
-const SEND: u32 = flag::PUBSUB | flag::LOADING | flag::STALE | flag::FAST;
+const SEND: u32 = flag::PUBSUB | flag::LOADING | flag::STALE | flag::FAST | flag::MAY_REPLICATE;
 const ASK: u32 = flag::PUBSUB | flag::LOADING | flag::STALE;
 
 pub(crate) const SPECS: &[Spec] = &[

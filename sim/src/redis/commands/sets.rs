@@ -105,8 +105,12 @@ fn spop(server: &mut Server, request: &Request<'_>) -> Answer {
     };
     let set = server.value_mut(request, slot).as_set_mut()?;
     let wanted = count.unwrap_or(1).min(set.len());
+    // Redis takes all members by way of a command that reads them.
+    let reads = u64::from(count.is_some() && wanted == set.len());
     let popped: Vec<Blob> = (0..wanted).filter_map(|_| set.pop_first()).collect();
-    if set.is_empty() {
+    let empty = set.is_empty();
+    server.stats.hits += reads;
+    if empty {
         server.remove(request, slot);
     } else if wanted > 0 {
         server.changed(request, slot);

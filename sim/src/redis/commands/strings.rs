@@ -56,7 +56,7 @@ fn getex(server: &mut Server, request: &Request<'_>) -> Answer {
         }
         Some(when) => {
             server.set_expiry(request, slot, Some(when));
-            server.propagate_expiry(request, request.args[1], when);
+            server.propagate_expiry(request, request.args[1], when, &[]);
         }
         None if options.persist && expiring => {
             server.set_expiry(request, slot, None);

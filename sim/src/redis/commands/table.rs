@@ -34,9 +34,10 @@ pub(crate) mod flag {
     pub(crate) const ALLOW_BUSY: u32 = 1 << 13;
     pub(crate) const PUBSUB: u32 = 1 << 14;
     pub(crate) const BLOCKING: u32 = 1 << 15;
+    pub(crate) const MAY_REPLICATE: u32 = 1 << 16;
 
     /// The flags in the order in which Redis lists them.
-    pub(crate) const NAMES: [(u32, &str); 16] = [
+    pub(crate) const NAMES: [(u32, &str); 17] = [
         (WRITE, "write"),
         (READONLY, "readonly"),
         (DENYOOM, "denyoom"),
@@ -53,6 +54,7 @@ pub(crate) mod flag {
         (NO_MANDATORY_KEYS, "no_mandatory_keys"),
         (MOVABLE_KEYS, "movablekeys"),
         (ALLOW_BUSY, "allow_busy"),
+        (MAY_REPLICATE, "may_replicate"),
     ];
 }
 

@@ -17,6 +17,7 @@ use crate::redis::commands::table::{Found, Run, TABLE, flag};
 use crate::redis::fault::Fault;
 use crate::redis::reply::{Fail, Reply};
 use crate::redis::server::{Request, SCRIPT_SESSION, Server};
+use crate::resp::encode::Protocol;
 
 /// An error on its way from Rust to whoever catches it in Lua.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -75,6 +76,13 @@ impl Shared {
         }
     }
 
+    /// What the script has chosen with `setresp`: some commands answer in another form.
+    fn speak(&self, resp3: bool) {
+        self.resp3.set(resp3);
+        let protocol = if resp3 { Protocol::Resp3 } else { Protocol::Resp2 };
+        self.server.borrow_mut().sessions[SCRIPT_SESSION as usize].protocol = protocol;
+    }
+
     /// One command of a script. The error is already counted.
     fn dispatch(&self, args: &[&[u8]]) -> Reply {
         let server = &mut *self.server.borrow_mut();
@@ -104,7 +112,7 @@ impl Shared {
             "ERR Wrong number of args calling Redis command from script"
         } else if spec.has(flag::NOSCRIPT) {
             "ERR This Redis command is not allowed from script"
-        } else if spec.has(flag::WRITE) && self.read_only.get() {
+        } else if spec.has(flag::WRITE | flag::MAY_REPLICATE) && self.read_only.get() {
             "ERR Write commands are not allowed from read-only scripts."
         } else {
             // Once a script has written, memory no longer stops it: it must not end half-way.
@@ -181,7 +189,7 @@ pub(crate) fn library(lua: &Lua, shared: &Rc<Shared>) -> mlua::Result<Table> {
             return Err(fail("redis.setresp() requires one argument."));
         }
         match args.front().and_then(integer_of) {
-            Some(version @ (2 | 3)) => setresp_shared.resp3.set(version == 3),
+            Some(version @ (2 | 3)) => setresp_shared.speak(version == 3),
             _ => return Err(fail("RESP version must be 2 or 3.")),
         }
         Ok(())
