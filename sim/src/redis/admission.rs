@@ -16,7 +16,7 @@ const ECHO_MAX_BYTES: usize = 128;
 impl Server {
     /// The command to carry out, or the answer: an error, or QUEUED.
     pub(crate) fn admit(&mut self, request: &Request<'_>) -> Result<u16, Reply> {
-        let command = match TABLE.find(request.args) {
+        let command = match TABLE.find_for(self.options.profile, request.args) {
             Found::Command(command) => command,
             Found::UnknownSubcommand => {
                 return Err(self.reject(request, None, unknown_subcommand(request.args)));

@@ -3,6 +3,7 @@
 pub(crate) mod blocking;
 pub(crate) mod client;
 pub(crate) mod command;
+pub(crate) mod conditional;
 pub(crate) mod config;
 pub(crate) mod connection;
 pub(crate) mod counters;

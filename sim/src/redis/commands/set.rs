@@ -5,6 +5,7 @@
 
 use super::expire_option::{ExpireOptions, For, Unit, expires_at_ms};
 use super::table::{Spec, flag};
+use crate::redis::options::Profile;
 use crate::redis::reply::{Answer, Fail, Reply};
 use crate::redis::server::{Expiry, Request, Server};
 use crate::redis::text::{blob, is_word};
@@ -22,13 +23,20 @@ pub(crate) const SPECS: &[Spec] = &[
 
 fn set(server: &mut Server, request: &Request<'_>) -> Answer {
     let (key, value) = (request.args[1], request.args[2]);
-    let options = ExpireOptions::parse(&request.args[3..], For::Set)?;
+    let form = if server.options.profile == Profile::Redis70 { For::Set } else { For::SetIf };
+    let options = ExpireOptions::parse(&request.args[3..], form)?;
     let when = options.when(request.now_ms(), "set")?;
     let before = if options.get { Some(get(server, request, key)?) } else { None };
     let slot = server.find(request, key);
     let refused = match slot {
-        Some(_) => options.only_if_absent,
-        None => options.only_if_present,
+        Some(slot) => {
+            let holds = |wanted: &[u8]| match &server.db(request).at(slot).value {
+                Value::Str(held) => Ok(held[..] == *wanted),
+                _ => Err(Fail::WRONG_TYPE),
+            };
+            options.only_if_absent || !options.only_if_equal.map_or(Ok(true), holds)?
+        }
+        None => options.only_if_present || options.only_if_equal.is_some(),
     };
     if refused {
         return Ok(before.unwrap_or(Reply::Nil));

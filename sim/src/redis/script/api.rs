@@ -86,7 +86,7 @@ impl Shared {
     /// One command of a script. The error is already counted.
     fn dispatch(&self, args: &[&[u8]]) -> Reply {
         let server = &mut *self.server.borrow_mut();
-        let command = match TABLE.find(args) {
+        let command = match TABLE.find_for(server.options.profile, args) {
             Found::Command(command) => command,
             Found::Unknown | Found::UnknownSubcommand => {
                 server.stats.rejected(None);
