@@ -5,4 +5,5 @@ pub(crate) mod fixed;
 pub(crate) mod pair;
 pub(crate) mod server;
 pub(crate) mod stream;
+pub(crate) mod templates;
 pub(crate) mod wire;

@@ -36,7 +36,7 @@ fn timeout_ms(text: &[u8]) -> Result<i64, Fail> {
     const LIMIT: f64 = 9_223_372_036_854_775_808.0;
     let seconds = float(text).ok_or(Fail::new("ERR timeout is not a float or out of range"))?;
     let ms = (seconds * 1000.0).ceil();
-    if ms < 0.0 || ms >= LIMIT {
+    if !(0.0..LIMIT).contains(&ms) {
         return Err(Fail::new("ERR timeout is negative"));
     }
     #[expect(clippy::cast_possible_truncation, reason = "the range is checked")]
