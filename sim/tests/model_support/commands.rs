@@ -60,6 +60,7 @@ fn fill(template: &str, choices: &mut impl Iterator<Item = u16>, command: &mut V
             "Q" => MS_POINTS,
             "F" => FIELDS,
             "C" => CONDITIONS,
+            "U" => SPAN_CONDITIONS,
             "G" => GLOBS,
             "D" => DATABASES,
             "L" => SCRIPTS,

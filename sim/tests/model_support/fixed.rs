@@ -110,6 +110,56 @@ const SCRIPTS: &[&str] = &[
     "#!lua",
 ];
 
+/// Scripts that call the libraries which Redis brings.
+const LIBRARIES: &[&str] = &[
+    "return cjson.encode({1, 2, 'a', true, false, cjson.null, 1.5})",
+    "return cjson.encode({})",
+    "return cjson.encode({a = 1})",
+    "return cjson.encode({a = {b = {1, {}}}})",
+    "return cjson.encode({[1] = 1, [3] = 3})",
+    "return cjson.encode({[1] = 1, [30] = 3})",
+    "return cjson.encode({[1.5] = 1})",
+    "return cjson.encode({[0] = 1})",
+    "return cjson.encode('/\\\"\\n\\t\\r\\b\\f\\1\\127\\200')",
+    "return cjson.encode(1e100)",
+    "return cjson.encode(12345678901234567890)",
+    "return cjson.encode(0/0)",
+    "return cjson.encode(1/0)",
+    "return cjson.encode(nil)",
+    "return cjson.encode()",
+    "return cjson.encode(1, 2)",
+    "return cjson.encode(print)",
+    "return cjson.encode({print})",
+    "return cjson.encode({[true] = 1})",
+    "local t = {} for i = 1, 199 do t = {t} end return #cjson.encode(t)",
+    "return cjson.decode('[1, 2, {\"a\": [true, false, null]}]')[3].a",
+    "return cjson.decode('[1, 2, \"x\"]')",
+    "return cjson.decode(' 7 ')",
+    "return cjson.decode(7)",
+    "return tostring(cjson.decode('1.5e3'))",
+    "return cjson.decode('null') == cjson.null",
+    "return cjson.decode('\"\\\\u00e9\\\\ud83d\\\\ude00\\\\n\\\\/\"')",
+    "return cjson.decode('\"\\\\ud83d\"')",
+    "return cjson.decode('\"\\\\x\"')",
+    "return cjson.decode('\"\\\\u12\"')",
+    "return cjson.decode('\"abc')",
+    "return cjson.decode('')",
+    "return cjson.decode('[1')",
+    "return cjson.decode('[1 2]')",
+    "return cjson.decode('[,]')",
+    "return cjson.decode('{1:2}')",
+    "return cjson.decode('{\"a\" 2}')",
+    "return cjson.decode('{\"a\":2')",
+    "return cjson.decode('1 2')",
+    "return cjson.decode('nope')",
+    "return cjson.decode('-')",
+    "return cjson.decode({})",
+    "return cjson.decode()",
+    "return cjson.decode(string.rep('[', 199))",
+    "cjson.x = 1",
+    "return type(cjson.null)",
+];
+
 const LINES: &[&str] = &[
     "SELECT x",
     "SELECT 99",
@@ -259,5 +309,11 @@ pub(crate) fn commands() -> Vec<Vec<Vec<u8>>> {
         vec![b"SET".to_vec(), b"k".to_vec(), b"v".to_vec(), b"NX\0".to_vec()],
         vec![Vec::new()],
     ];
-    lines.chain(odd).chain(SCRIPTS.iter().map(eval)).chain(SCRIPTS.iter().map(read_only)).collect()
+    let libraries = LIBRARIES.iter().map(eval);
+    lines
+        .chain(odd)
+        .chain(libraries)
+        .chain(SCRIPTS.iter().map(eval))
+        .chain(SCRIPTS.iter().map(read_only))
+        .collect()
 }

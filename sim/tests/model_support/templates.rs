@@ -62,7 +62,7 @@ pub(crate) const SCRIPTS: &[&str] = &[
 /// Templates: `K` a key, `V` a value, `I` an integer, `S` a span in s, `M` one in ms, `P` a point in
 /// time in s, `Q` one in ms, `F` a field, `L` a script, `A` one of the first, `H` its digest, `N` a small integer, `E`
 /// an end of a list, `R` a score, `B` a bound of scores, `X` one of bytes, `W` a time-out, `T` a channel, `O` an option of
-/// SET, `Z` one of ZADD, `Y` one of ZRANGE, `C` a condition of EXPIRE, `G` a glob, `D` a database.
+/// SET, `Z` one of ZADD, `Y` one of ZRANGE, `C` a condition of EXPIREAT, `U` one of EXPIRE, `G` a glob, `D` a database.
 pub(crate) const TEMPLATES: &[(&str, Place)] = &[
     ("GET K", Anywhere),
     ("SET K V", Anywhere),
@@ -94,11 +94,12 @@ pub(crate) const TEMPLATES: &[(&str, Place)] = &[
     ("INCRBY K I", Anywhere),
     ("DECRBY n I", Anywhere),
     ("EXPIRE K S", Anywhere),
-    ("EXPIRE K S C", Anywhere),
-    ("PEXPIRE K M C C", Anywhere),
+    ("EXPIRE K S U", Anywhere),
+    ("PEXPIRE K M U U", Anywhere),
     ("PEXPIRE K M", Anywhere),
     ("EXPIREAT K P C", Anywhere),
     ("PEXPIREAT K Q", Anywhere),
+    ("PEXPIREAT K Q C C", Anywhere),
     ("TTL K", Alone),
     ("PTTL K", Alone),
     ("EXPIRETIME K", Alone),
@@ -295,6 +296,8 @@ pub(crate) const OPTIONS: &[&str] = &[
     "junk",
 ];
 pub(crate) const CONDITIONS: &[&str] = &["NX", "XX", "GT", "LT", "gt", "junk"];
+/// Without GT and LT: the same span twice ends at the same moment on one server, and not on the other.
+pub(crate) const SPAN_CONDITIONS: &[&str] = &["NX", "XX", "nx", "xx", "junk"];
 pub(crate) const GLOBS: &[&str] = &["*", "k", "[k-l]", "?", "nothing*"];
 pub(crate) const DATABASES: &[&str] = &["0", "0", "0", "1", "16", "x"];
 pub(crate) const SMALL: &[&str] = &["0", "1", "-1", "2", "-2", "5"];

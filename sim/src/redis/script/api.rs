@@ -2,8 +2,8 @@
 //!
 //! Invariant: a command inside a script meets the checks that redis-server makes there, in its order
 //! and words, and is counted as any other. Deliberately absent: `redis.acl_check_cmd`,
-//! `redis.register_function`, and the libraries `cjson`, `cmsgpack` and `struct`: a script that names
-//! one is told that there is no such global.
+//! `redis.register_function`, and the libraries `cmsgpack` and `struct`: a script that names one
+//! is told that there is no such global.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;

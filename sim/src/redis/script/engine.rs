@@ -15,6 +15,7 @@ use smallvec::SmallVec;
 
 use super::api::{self, Shared};
 use super::bit;
+use super::cjson;
 use super::convert::{error_table, from_lua};
 use super::random::Drand48;
 use super::shebang::Shebang;
@@ -75,6 +76,7 @@ impl Engine {
         let host = lua.create_table()?;
         host.set("redis", api::library(&lua, &shared)?)?;
         host.set("bit", bit::library(&lua)?)?;
+        host.set("cjson", cjson::library(&lua)?)?;
         api::random(&lua, &shared, &host)?;
         let converting = Rc::clone(&shared);
         let convert =

@@ -2,6 +2,7 @@
 
 pub(crate) mod api;
 pub(crate) mod bit;
+pub(crate) mod cjson;
 pub(crate) mod convert;
 pub(crate) mod engine;
 pub(crate) mod native;

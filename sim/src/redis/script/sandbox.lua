@@ -85,6 +85,7 @@ visible.math = seal(numbers)
 visible.string = seal(string)
 visible.table = seal(table)
 visible.bit = seal(host.bit)
+visible.cjson = seal(host.cjson)
 visible.redis = seal(host.redis)
 
 raw_setmetatable(visible, {
