@@ -1,9 +1,8 @@
 //! The functions a script calls: `redis.call` and the rest of the `redis` table, and `math.random`.
 //!
 //! Invariant: a command inside a script meets the checks that redis-server makes there, in its order
-//! and words, and is counted as any other. Deliberately absent: `redis.acl_check_cmd`,
-//! `redis.register_function`, and the libraries `cmsgpack` and `struct`: a script that names one
-//! is told that there is no such global.
+//! and words, and is counted as any other. Deliberately absent: `redis.acl_check_cmd` and
+//! `redis.register_function`.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;

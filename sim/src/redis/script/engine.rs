@@ -15,10 +15,10 @@ use smallvec::SmallVec;
 
 use super::api::{self, Shared};
 use super::bit;
-use super::cjson;
 use super::convert::{error_table, from_lua};
 use super::random::Drand48;
 use super::shebang::Shebang;
+use super::{cjson, cmsgpack, structs};
 use crate::redis::fault::Fault;
 use crate::redis::reply::{Fail, Reply};
 use crate::redis::server::{SCRIPT_SESSION, Server};
@@ -77,6 +77,8 @@ impl Engine {
         host.set("redis", api::library(&lua, &shared)?)?;
         host.set("bit", bit::library(&lua)?)?;
         host.set("cjson", cjson::library(&lua)?)?;
+        host.set("cmsgpack", cmsgpack::library(&lua)?)?;
+        host.set("struct", structs::library(&lua)?)?;
         api::random(&lua, &shared, &host)?;
         let converting = Rc::clone(&shared);
         let convert =
