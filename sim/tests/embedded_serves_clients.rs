@@ -92,6 +92,45 @@ async fn redis_rs_is_served_in_both_protocols() {
 }
 
 #[test]
+fn a_pop_waits_for_its_element_its_time_or_its_clients_end() {
+    let server = server();
+    let (mut popper, mut pusher) = (raw(&server), raw(&server));
+    popper.write_all(b"BLPOP l 0\r\nPING\r\n").expect("it reads");
+    // Another that has waited longer, and goes away.
+    while !tool(&server, "redis-cli", &["INFO", "clients"]).contains("blocked_clients:1\r") {}
+    let mut gone = raw(&server);
+    gone.write_all(b"BLPOP l m 0\r\n").expect("it reads");
+    while !tool(&server, "redis-cli", &["INFO", "clients"]).contains("blocked_clients:2\r") {}
+    drop(gone);
+    while !tool(&server, "redis-cli", &["INFO", "clients"]).contains("blocked_clients:1\r") {}
+    assert_eq!(ask(&mut pusher, b"RPUSH l a b\r\n", 4), ":2\\r\\n");
+    let answer = "*2\\r\\n$1\\r\\nl\\r\\n$1\\r\\na\\r\\n+PONG\\r\\n";
+    assert_eq!(ask(&mut popper, b"", 25), answer);
+    assert_eq!(tool(&server, "redis-cli", &["LPOP", "l"]), "b\n");
+    assert_eq!(tool(&server, "redis-cli", &["BLPOP", "l", "0.01"]), "\n");
+}
+
+#[test]
+fn messages_reach_subscribers_in_both_protocols() {
+    let server = server();
+    let (mut old, mut new) = (raw(&server), raw(&server));
+    let confirmed = "*3\\r\\n$9\\r\\nsubscribe\\r\\n$1\\r\\nc\\r\\n:1\\r\\n";
+    assert_eq!(ask(&mut old, b"SUBSCRIBE c\r\n", 30), confirmed);
+    new.write_all(b"HELLO 3\r\n").expect("it reads");
+    let mut hello = Vec::new();
+    while !hello.ends_with(b"*0\r\n") {
+        let mut byte = [0];
+        new.read_exact(&mut byte).expect("it answers");
+        hello.push(byte[0]);
+    }
+    assert_eq!(ask(&mut new, b"SUBSCRIBE c\r\n", 30), confirmed.replacen('*', ">", 1));
+    assert_eq!(tool(&server, "redis-cli", &["PUBLISH", "c", "m"]), "2\n");
+    let message = "*3\\r\\n$7\\r\\nmessage\\r\\n$1\\r\\nc\\r\\n$1\\r\\nm\\r\\n";
+    assert_eq!(ask(&mut old, b"", 31), message);
+    assert_eq!(ask(&mut new, b"", 31), message.replacen('*', ">", 1));
+}
+
+#[test]
 fn a_malformed_stream_closes_only_its_own_connection() {
     let server = server();
     let (mut good, mut bad) = (raw(&server), raw(&server));

@@ -8,6 +8,7 @@ use super::fault::Fault;
 use super::reply::{Fail, Reply};
 use super::server::{Request, Server};
 use super::text::blob;
+use crate::resp::encode::Protocol;
 
 /// How much of an unknown command's arguments its error repeats.
 const ECHO_MAX_BYTES: usize = 128;
@@ -15,7 +16,7 @@ const ECHO_MAX_BYTES: usize = 128;
 impl Server {
     /// The command to carry out, or the answer: an error, or QUEUED.
     pub(crate) fn admit(&mut self, request: &Request<'_>) -> Result<u16, Reply> {
-        let command = match TABLE.find(request.args) {
+        let command = match TABLE.find_for(self.options.profile, request.args) {
             Found::Command(command) => command,
             Found::UnknownSubcommand => {
                 return Err(self.reject(request, None, unknown_subcommand(request.args)));
@@ -36,6 +37,16 @@ impl Server {
         if let Some(fail) = self.refusal(request, spec) {
             return Err(self.reject(request, Some(command), fail));
         }
+        let session = &self.sessions[request.session as usize];
+        let subscribed = session.protocol == Protocol::Resp2 && session.subscriptions() > 0;
+        if subscribed && !runs_while_subscribed(spec) {
+            let text = format!(
+                "ERR Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / \
+                 RESET are allowed in this context",
+                TABLE.line(command).full_name
+            );
+            return Err(self.reject(request, Some(command), Fail::of(text)));
+        }
         match &mut self.sessions[request.session as usize].queue {
             Some(queue) if !runs_inside_multi(spec) => {
                 let args = request.args.iter().map(|arg| blob(arg)).collect();
@@ -52,9 +63,14 @@ impl Server {
         self.sessions[session as usize].authenticated || self.parameters.password().is_none()
     }
 
+    /// The state in which it refuses commands; a replica refuses writes.
+    pub(crate) fn refusing(&self) -> Option<Fault> {
+        self.fault.or(self.following.as_ref().map(|_| Fault::ReadOnly))
+    }
+
     /// Why the server's state forbids this command.
     fn refusal(&self, request: &Request<'_>, spec: &Spec) -> Option<Fail> {
-        let fault = self.fault?;
+        let fault = self.refusing()?;
         let queue = self.sessions[request.session as usize].queue.as_ref();
         // EXEC is judged by what it will carry out.
         let is_exec = matches!(spec.run, Run::Exec);
@@ -87,11 +103,19 @@ impl Server {
         }
         if command.is_some_and(|command| matches!(TABLE.spec(command).run, Run::Exec)) {
             self.discard(request.session);
-            let text = [b"EXECABORT Transaction discarded because of: ", fail.text()].concat();
+            let why = fail.text().strip_prefix(b"ERR ").unwrap_or(fail.text());
+            let text = [b"EXECABORT Transaction discarded because of: ", why].concat();
             return Reply::Error(Fail::of(text));
         }
         Reply::Error(fail)
     }
+}
+
+fn runs_while_subscribed(spec: &Spec) -> bool {
+    matches!(
+        spec.name,
+        "ping" | "subscribe" | "unsubscribe" | "psubscribe" | "punsubscribe" | "quit" | "reset"
+    )
 }
 
 fn runs_inside_multi(spec: &Spec) -> bool {

@@ -22,7 +22,7 @@ pub(crate) struct Entry {
 }
 
 /// A database.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Db {
     index: FxHashMap<Blob, u32>,
     slots: Vec<Option<Entry>>,

@@ -6,6 +6,12 @@
 //!
 //! Every command runs on the state alone, except three that run others: EVAL, SCRIPT LOAD and EXEC.
 //! Those are carried out here, where the state is not borrowed, because a script calls back.
+//!
+//! What clients other than the caller are told (an element they have waited for, a message of a
+//! channel) is left in an outbox, which the world empties after each call.
+
+mod durability;
+mod replicas;
 
 use std::cell::{Ref, RefCell};
 use std::rc::Rc;
@@ -20,12 +26,22 @@ use super::fault::Fault;
 use super::options::Options;
 use super::reply::Reply;
 use super::script::engine::{Engine, Invocation, refused};
+use super::script::native;
 use super::server::{Request, Server};
 pub use super::session::ClientId;
 use super::session::Session;
 use super::stats::ErrorCount;
 use super::text::blob;
 use crate::resp::encode::Protocol;
+
+/// What comes of a request at once.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outcome {
+    /// The reply. What the outbox holds for the same client comes before it.
+    Reply(Reply),
+    /// The client waits: its reply will come through the outbox, and until then it may not send.
+    Blocked,
+}
 
 /// A Redis server in memory.
 pub struct Model {
@@ -72,7 +88,7 @@ impl Model {
         ClientId(place)
     }
 
-    /// Ends a connection: its transaction and its watches are gone.
+    /// Ends a connection: its transaction, watches, subscriptions and waiting are gone.
     ///
     /// # Panics
     /// If the connection has already been ended.
@@ -80,38 +96,82 @@ impl Model {
         let server = &mut *self.server.borrow_mut();
         assert!(server.sessions[client.0 as usize].open, "connection ended twice");
         server.discard(client.0);
+        server.unblock(client.0);
+        server.unsubscribe_all(client.0);
+        server.outbox.retain(|(session, _)| *session != client.0);
         server.sessions[client.0 as usize].open = false;
         server.vacant.push(client.0);
     }
 
-    /// Carries out one request, `args` being the command's name and its arguments. `now` is the
-    /// server's wall clock.
+    /// Carries out one request that neither blocks nor is sent by a client that has subscribed.
     ///
     /// # Panics
-    /// If the connection has been ended.
+    /// As [`Model::submit`], and if the request blocks.
     pub fn execute(&mut self, now: WallTime, client: ClientId, args: &[&[u8]]) -> Reply {
+        match self.submit(now, client, args) {
+            Outcome::Reply(reply) => reply,
+            Outcome::Blocked => panic!("a request that may block goes through `submit`"),
+        }
+    }
+
+    /// Carries out one request, `args` being the command's name and its arguments. `now` is the
+    /// server's wall clock. Afterwards the outbox may hold messages to any client.
+    ///
+    /// # Panics
+    /// If the connection has been ended, or waits.
+    pub fn submit(&mut self, now: WallTime, client: ClientId, args: &[&[u8]]) -> Outcome {
         let request = Request { now_us: unix_us(now), session: client.0, args };
         let mut server = self.server.borrow_mut();
-        assert!(server.sessions[client.0 as usize].open, "request on an ended connection");
+        let session = &server.sessions[client.0 as usize];
+        assert!(session.open, "request on an ended connection");
+        assert!(session.blocked.is_none(), "request of a client that waits");
         server.effects.clear();
         let command = match server.admit(&request) {
             Ok(command) => command,
-            Err(reply) => return reply,
+            Err(reply) => return Outcome::Reply(reply),
         };
         let session = server.session(&request);
         session.last_command = Some(command);
         session.active_ms = request.now_ms();
-        match TABLE.spec(command).run {
+        let (mut server, reply) = match TABLE.spec(command).run {
             Run::Plain(handler) => {
-                let reply = handler(&mut server, &request).into();
-                count(&mut server, command, &reply);
-                reply
+                let reply = server.run_handler(command, handler, &request);
+                (server, reply)
             }
             run => {
                 drop(server);
-                self.carry_out(command, run, &request)
+                let reply = self.carry_out(command, run, &request);
+                (self.server.borrow_mut(), reply)
             }
+        };
+        server.finish(&request);
+        match server.session(&request).blocked {
+            None => Outcome::Reply(reply),
+            Some(_) => Outcome::Blocked,
         }
+    }
+
+    /// Hands out what has been left for clients, in the order in which it arose.
+    pub fn drain_outbox(&mut self, mut deliver: impl FnMut(ClientId, Reply)) {
+        for (session, reply) in self.server.borrow_mut().outbox.drain(..) {
+            deliver(ClientId(session), reply);
+        }
+    }
+
+    /// Whether the client waits.
+    pub fn is_blocked(&self, client: ClientId) -> bool {
+        self.server.borrow().sessions[client.0 as usize].blocked.is_some()
+    }
+
+    /// When the first time-out of a waiting client is over.
+    pub fn next_deadline(&self) -> Option<WallTime> {
+        let deadline_ms = u64::try_from(self.server.borrow().next_deadline_ms()?).unwrap_or(0);
+        Some(WallTime::from_unix_ns(deadline_ms.saturating_mul(1_000_000)))
+    }
+
+    /// Leaves the answer of those whose time-outs are over in the outbox; how many they are.
+    pub fn unblock_due(&mut self, now: WallTime) -> usize {
+        self.server.borrow_mut().unblock_due(unix_us(now) / 1000)
     }
 
     /// What the last `execute` or `expire_due` did to keys.
@@ -124,7 +184,9 @@ impl Model {
     pub fn expire_due(&mut self, now: WallTime, limit: usize) -> usize {
         let server = &mut *self.server.borrow_mut();
         server.effects.clear();
-        server.expire_due(unix_us(now) / 1000, limit)
+        let expired = server.expire_due(unix_us(now) / 1000, limit);
+        server.after_commit();
+        expired
     }
 
     /// Puts the server in a state in which it refuses commands, or back to order.
@@ -150,24 +212,35 @@ impl Model {
     /// A command in whatever way it runs.
     fn carry_out(&mut self, command: u16, run: Run, request: &Request<'_>) -> Reply {
         let reply = match run {
-            Run::Plain(handler) => handler(&mut self.server.borrow_mut(), request).into(),
+            Run::Plain(handler) => {
+                return self.server.borrow_mut().run_handler(command, handler, request);
+            }
             Run::Container => unreachable!("a container alone has too few arguments"),
             Run::Exec => self.exec(request),
-            Run::Load => match self.engine().load(request.args[2]) {
-                Ok(digest) => {
-                    self.server.borrow_mut().scripts.insert(digest);
-                    Reply::bulk(digest)
-                }
-                Err(fail) => Reply::Error(fail),
-            },
+            Run::Load => self.load(request.args[2]),
             Run::Eval { by_digest, read_only } => {
                 let (reply, errors) = self.eval(request, by_digest, read_only);
                 self.server.borrow_mut().stats.called(command, errors);
                 return reply;
             }
         };
-        count(&mut self.server.borrow_mut(), command, &reply);
+        let fresh = u64::from(reply.is_error());
+        self.server.borrow_mut().stats.called(command, ErrorCount { fresh, handed_on: 0 });
         reply
+    }
+
+    fn load(&mut self, body: &[u8]) -> Reply {
+        let digest = match native::digest_of(body) {
+            Some(digest) => Ok(digest),
+            None => self.engine().load(body),
+        };
+        match digest {
+            Ok(digest) => {
+                self.server.borrow_mut().scripts.insert(digest);
+                Reply::bulk(digest)
+            }
+            Err(fail) => Reply::Error(fail),
+        }
     }
 
     /// The reply and the errors in it.
@@ -181,6 +254,12 @@ impl Model {
             Ok(split) => split,
             Err(fail) => return refused(fail),
         };
+        if !read_only {
+            let server = &mut *self.server.borrow_mut();
+            if let Some(reply) = native::run(server, request, by_digest, keys, args) {
+                return (reply, ErrorCount::default());
+            }
+        }
         let (now_us, session) = (request.now_us, request.session);
         let body = request.args[1];
         let call = Invocation { now_us, session, body, by_digest, read_only, keys, args };
@@ -197,21 +276,18 @@ impl Model {
             Err(reply) => return reply,
         };
         let mut replies = Vec::with_capacity(queued.len());
+        self.server.borrow_mut().in_exec = true;
         for (command, args) in queued {
             let args: Vec<&[u8]> = args.iter().map(|arg| &arg[..]).collect();
             let request = Request { args: &args, ..*request };
             replies.push(self.carry_out(command, TABLE.spec(command).run, &request));
         }
+        self.server.borrow_mut().in_exec = false;
         Reply::Array(replies)
     }
 }
 
-fn count(server: &mut Server, command: u16, reply: &Reply) {
-    let fresh = u64::from(reply.is_error());
-    server.stats.called(command, ErrorCount { fresh, handed_on: 0 });
-}
-
-fn unix_us(now: WallTime) -> i64 {
+pub(super) fn unix_us(now: WallTime) -> i64 {
     i64::try_from(now.as_unix_ns() / 1_000).unwrap_or(i64::MAX)
 }
 

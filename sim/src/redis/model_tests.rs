@@ -183,20 +183,101 @@ fn a_script_that_never_ends_is_ended_even_if_it_catches_errors() {
 
 #[test]
 fn after_a_reset_a_model_cannot_be_told_from_a_new_one() {
-    let lines =
-        ["SET k v PX 5", "INCR n", "CLIENT ID", "HSET h a 1", "SCAN 0", "INFO commandstats"];
-    let mut bench = Bench::new();
+    let lines = [
+        "SET k v PX 5",
+        "INCR n",
+        "CLIENT ID",
+        "HSET h a 1",
+        "SCAN 0",
+        "RPUSH l a b",
+        "LPOP l",
+        "SADD s b a",
+        "ZADD z 1 a",
+        "PUBLISH c m",
+        "PSUBSCRIBE c*",
+        "PUNSUBSCRIBE",
+        "ROLE",
+        "PUBSUB CHANNELS",
+        "CONFIG GET *",
+        "CLIENT LIST",
+        "INFO everything",
+        "WAIT 0 0",
+    ];
     let script = "return redis.call('incr', 'n')";
-    let first: Vec<_> = lines.iter().map(|line| bench.run(line)).collect();
-    bench.eval(script);
-    bench.run("CONFIG SET requirepass x");
-    bench.model.reset();
-    bench.client = bench.model.connect(at(1_000), "127.0.0.1:1");
-    let second: Vec<_> = lines.iter().map(|line| bench.run(line)).collect();
-    assert_eq!(first, second);
     let digest = sha1_smol::Sha1::from(script).digest().to_string();
-    let reply = bench.run(&format!("EVALSHA {digest} 0"));
-    assert_eq!(reply, error("NOSCRIPT No matching script. Please use EVAL."));
+    let known = picklock::scripts::COMPARE_AND_DELETE.sha1();
+    let story = |bench: &mut Bench| {
+        let mut seen = Vec::new();
+        for line in lines {
+            let reply = bench.run(line);
+            seen.push(format!("{line}: {reply:?} {:?}", bench.changes()));
+        }
+        for digest in [digest.as_str(), known] {
+            seen.push(format!("{:?}", bench.run(&format!("EVALSHA {digest} 1 k v"))));
+        }
+        let random = "return {tostring(math.random()), redis.call('get', 'n')}";
+        seen.push(format!("{:?}", bench.eval(random)));
+        bench.model.attach_replica("127.0.0.1", 7001);
+        bench.run("SET k w");
+        seen.push(format!("{} {:?}", bench.model.offset(), bench.model.next_cut(0)));
+        seen.push(format!("{:?} {:?}", bench.model.next_fsync(), bench.model.next_deadline()));
+        seen
+    };
+    for append_only in [None, Some(crate::redis::persistence::Fsync::Everysec)] {
+        let fresh = story(&mut Bench::with(Options { append_only, ..Options::default() }));
+        let mut bench = Bench::with(Options { append_only, ..Options::default() });
+        story(&mut bench);
+        bench.eval(script);
+        bench.run("SCRIPT LOAD return");
+        let waiting = bench.model.connect(at(1_000), "127.0.0.1:2");
+        let pop: [&[u8]; 3] = [b"BLPOP", b"nothing", b"5"];
+        assert_eq!(bench.model.submit(at(1_000), waiting, &pop), Outcome::Blocked);
+        for line in ["SUBSCRIBE c", "PUBLISH c m", "WATCH k", "MULTI", "GET k"] {
+            bench.run(line);
+        }
+        bench.model.set_fault(Some(Fault::OutOfMemory));
+        let snapshot = bench.model.snapshot();
+        bench.model.follow("127.0.0.1", 7000, &snapshot);
+        bench.run("CONFIG SET requirepass x");
+        bench.model.reset();
+        bench.model.drain_outbox(|_, reply| panic!("{reply:?} is left"));
+        bench.client = bench.model.connect(at(1_000), "127.0.0.1:1");
+        assert_eq!(story(&mut bench), fresh);
+    }
+}
+
+#[test]
+fn of_those_that_wait_the_longest_waiting_is_served_first_and_after_the_whole_transaction() {
+    let mut bench = Bench::new();
+    let [first, second] = [2, 3].map(|port| {
+        let client = bench.model.connect(at(1_000), &format!("127.0.0.1:{port}"));
+        let pop: [&[u8]; 4] = [b"BLPOP", b"other", b"l", b"0"];
+        assert_eq!(bench.model.submit(at(1_000), client, &pop), Outcome::Blocked);
+        client
+    });
+    for line in ["MULTI", "RPUSH l a", "RPUSH l b c", "LPOP l", "EXEC"] {
+        bench.run(line);
+    }
+    let mut heard = Vec::new();
+    bench.model.drain_outbox(|client, reply| heard.push((client, reply)));
+    let popped = |element: &str| Reply::Array(vec![Reply::bulk("l"), Reply::bulk(element)]);
+    assert_eq!(heard, [(first, popped("b")), (second, popped("c"))]);
+    assert_eq!(bench.run("EXISTS l"), Reply::Int(0));
+    assert!(!bench.model.is_blocked(first));
+}
+
+#[test]
+fn a_client_that_goes_away_while_it_waits_takes_nothing() {
+    let mut bench = Bench::new();
+    let gone = bench.model.connect(at(1_000), "127.0.0.1:2");
+    let pop: [&[u8]; 3] = [b"BRPOP", b"l", b"1"];
+    assert_eq!(bench.model.submit(at(1_000), gone, &pop), Outcome::Blocked);
+    assert_eq!(bench.model.next_deadline(), Some(at(2_001)));
+    bench.model.disconnect(gone);
+    assert_eq!(bench.model.next_deadline(), None);
+    bench.run("RPUSH l a");
+    bench.model.drain_outbox(|_, reply| panic!("{reply:?} for nobody"));
+    assert_eq!(bench.run("LLEN l"), Reply::Int(1));
 }
 
 #[test]

@@ -1,10 +1,12 @@
 //! How a model server is set up, and what CONFIG GET and CONFIG SET know of it.
 //!
 //! Invariant: a parameter that CONFIG SET takes is either acted upon or said here to be kept only.
-//! Kept only: save, appendonly, appendfsync, maxmemory, maxmemory-policy, timeout, hz. Deliberately
+//! Kept only: save, maxmemory, maxmemory-policy, timeout, hz. Deliberately
 //! absent: all other parameters; asking for one answers as for a name Redis does not know.
 
 use std::collections::BTreeMap;
+
+use super::persistence::Fsync;
 
 /// The redis-server that the model is held to.
 pub const VERSION: &str = "7.0.15";
@@ -20,12 +22,38 @@ pub struct Options {
     pub port: u16,
     /// After so many Lua instructions (in steps of 1,000) a script is ended with an error.
     pub script_budget_instructions: u64,
+    /// Whether an append-only file is kept, and when it is synced.
+    pub append_only: Option<Fsync>,
+    /// Whether known scripts run without Lua. A test that compares the two turns it off.
+    pub native_scripts: bool,
+    /// Which server it is: commands of other ones are unknown to it.
+    pub profile: Profile,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { password: None, databases: 16, port: 6379, script_budget_instructions: 50_000_000 }
+        Self {
+            password: None,
+            databases: 16,
+            port: 6379,
+            script_budget_instructions: 50_000_000,
+            append_only: None,
+            native_scripts: true,
+            profile: Profile::Redis70,
+        }
     }
+}
+
+/// Which server is modelled. What 7.0.15 has, all have; the words of its errors are used for all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Profile {
+    /// Redis 7.0.15, to which the model is held by its differential test.
+    #[default]
+    Redis70,
+    /// Redis 8.4 as far as locks go: SET with IFEQ, DELEX.
+    Redis84,
+    /// Valkey 9 as far as locks go: SET with IFEQ, DELIFEQ.
+    Valkey9,
 }
 
 /// What kind of text a parameter takes.
@@ -74,6 +102,15 @@ impl Parameters {
     pub(crate) fn new(options: &Options) -> Self {
         let fixed = PARAMETERS.iter().map(|&(name, _, value)| (name, value.as_bytes().to_vec()));
         let mut values: BTreeMap<_, _> = fixed.collect();
+        if let Some(fsync) = options.append_only {
+            let policy: &[u8] = match fsync {
+                Fsync::Always => b"always",
+                Fsync::Everysec => b"everysec",
+                Fsync::No => b"no",
+            };
+            values.insert("appendonly", b"yes".to_vec());
+            values.insert("appendfsync", policy.to_vec());
+        }
         values.insert("databases", options.databases.to_string().into_bytes());
         values.insert("port", options.port.to_string().into_bytes());
         values.insert("requirepass", options.password.clone().unwrap_or_default().into_bytes());

@@ -40,6 +40,8 @@ pub enum Reply {
     Verbatim(Blob),
     /// A message the client did not ask for.
     Push(Vec<Reply>),
+    /// Several messages one after the other, as SUBSCRIBE to several channels is answered.
+    Burst(Vec<Reply>),
 }
 
 impl Reply {
@@ -138,9 +140,11 @@ impl From<Reply> for Result<picklock::reply::Reply, picklock::reply::ServerError
                 Seen::Bulk(bytes)
             }
             Reply::Double(value) => Seen::bulk(crate::resp::encode::double(value).as_bytes()),
-            Reply::Array(parts) | Reply::Map(parts) | Reply::Set(parts) | Reply::Push(parts) => {
-                Seen::Array(seen_all(parts))
-            }
+            Reply::Array(parts)
+            | Reply::Map(parts)
+            | Reply::Set(parts)
+            | Reply::Push(parts)
+            | Reply::Burst(parts) => Seen::Array(seen_all(parts)),
         })
     }
 }

@@ -1,8 +1,10 @@
 //! What the server knows about one connection.
 //!
 //! Invariant: a closed session's place may be taken by a new one, but its id never is. Deliberately
-//! absent: blocking, subscriptions, client-side caching.
+//! absent: client-side caching.
 
+use super::blocking::Blocked;
+use super::pubsub::Kind;
 use super::text::Blob;
 use crate::resp::encode::Protocol;
 
@@ -49,4 +51,29 @@ pub(crate) struct Session {
     pub(crate) last_command: Option<u16>,
     pub(crate) connected_ms: i64,
     pub(crate) active_ms: i64,
+    /// It waits: nothing more is to be read from it.
+    pub(crate) blocked: Option<Blocked>,
+    pub(crate) channels: Vec<Blob>,
+    pub(crate) patterns: Vec<Blob>,
+    /// Where the stream stood after its last command: what its WAIT waits for.
+    pub(crate) written_to: u64,
+}
+
+impl Session {
+    /// One that belongs to no connection.
+    pub(crate) fn internal() -> Self {
+        Self { open: true, authenticated: true, ..Self::default() }
+    }
+
+    pub(crate) fn subscribed_mut(&mut self, kind: Kind) -> &mut Vec<Blob> {
+        match kind {
+            Kind::Channel => &mut self.channels,
+            Kind::Pattern => &mut self.patterns,
+        }
+    }
+
+    /// To how many channels and patterns it is subscribed.
+    pub(crate) fn subscriptions(&self) -> usize {
+        self.channels.len() + self.patterns.len()
+    }
 }

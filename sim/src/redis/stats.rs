@@ -71,6 +71,13 @@ impl Stats {
         self.errors_seen = self.errors;
     }
 
+    /// A command that was counted when it began to wait has ended with an error.
+    pub(crate) fn failed(&mut self, command: u16) {
+        self.commands[usize::from(command)].failed_calls += 1;
+        self.errors += 1;
+        self.errors_seen = self.errors;
+    }
+
     /// A command has been carried out, with these errors in its reply.
     pub(crate) fn called(&mut self, command: u16, errors: ErrorCount) {
         self.errors += errors.fresh;

@@ -1,7 +1,7 @@
 //! Byte strings of the model, numbers as text, and glob patterns, all as redis-server has them.
 //!
 //! Invariant: a string of up to 40 bytes (a key, an owner token, a counter) is never on the heap.
-//! Deliberately absent: floating point, which no supported command needs.
+//! Deliberately absent: hexadecimal floating point, which Redis takes too.
 
 use smallvec::SmallVec;
 
@@ -33,6 +33,13 @@ pub fn integer(value: i64) -> Blob {
         digits[start] = b'-';
     }
     blob(&digits[start..])
+}
+
+/// A floating-point number that is all of the text; NaN is none, and nothing is rounded to infinity.
+pub fn float(text: &[u8]) -> Option<f64> {
+    let value: f64 = std::str::from_utf8(text).ok()?.parse().ok()?;
+    let rounded = value.is_infinite() && text.iter().any(u8::is_ascii_digit);
+    (!value.is_nan() && !rounded).then_some(value)
 }
 
 /// Whether an argument is this word, in any case. As in C, a NUL ends the argument.
@@ -131,6 +138,15 @@ mod tests {
         for value in [0, 7, -1, i64::MAX, i64::MIN] {
             assert_eq!(&integer(value)[..], value.to_string().as_bytes());
             assert_eq!(decimal(&integer(value)), Some(value));
+        }
+    }
+
+    #[test]
+    fn floats_are_whole_texts_and_never_rounded_to_infinity() {
+        assert_eq!(float(b"-1.5e3"), Some(-1500.0));
+        assert_eq!(float(b"-inf"), Some(f64::NEG_INFINITY));
+        for text in ["", " 1", "1 ", "nan", "1e400", "x"] {
+            assert_eq!(float(text.as_bytes()), None, "{text}");
         }
     }
 

@@ -1,18 +1,43 @@
 //! What a key can hold.
 //!
 //! Invariant: a value always knows its type, and a collection is never empty: Redis deletes the key
-//! with its last element. Deliberately absent so far: lists, sets, sorted sets, streams.
+//! with its last element. Deliberately absent: streams, and encodings: collections of locks are small,
+//! so all but lists are searched from end to end or by halves.
+
+use std::collections::{BTreeSet, VecDeque};
 
 use super::reply::Fail;
+use super::scored::Scored;
 use super::text::Blob;
 
 /// A value, by type.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Value {
     /// A byte string.
     Str(Blob),
     /// Fields in the order of their first writing, which is what a small hash of Redis answers.
     Hash(Vec<(Blob, Blob)>),
+    /// Elements from left to right.
+    List(VecDeque<Blob>),
+    /// Members in the order of their bytes; Redis promises none.
+    Set(BTreeSet<Blob>),
+    /// Members by score.
+    Scored(Scored),
+}
+
+/// The accessors of one type: shared, and to change in place; both say WRONGTYPE of another type.
+macro_rules! accessors {
+    ($variant:ident, $type:ty, $shared:ident, $unique:ident) => {
+        /// The value of this type, or WRONGTYPE.
+        pub(crate) fn $shared(&self) -> Result<&$type, Fail> {
+            if let Self::$variant(value) = self { Ok(value) } else { Err(Fail::WRONG_TYPE) }
+        }
+
+        /// The value of this type to change in place, or WRONGTYPE.
+        pub(crate) fn $unique(&mut self) -> Result<&mut $type, Fail> {
+            if let Self::$variant(value) = self { Ok(value) } else { Err(Fail::WRONG_TYPE) }
+        }
+    };
 }
 
 impl Value {
@@ -21,38 +46,15 @@ impl Value {
         match self {
             Self::Str(_) => "string",
             Self::Hash(_) => "hash",
+            Self::List(_) => "list",
+            Self::Set(_) => "set",
+            Self::Scored(_) => "zset",
         }
     }
 
-    /// The byte string, or WRONGTYPE.
-    pub(crate) fn as_str(&self) -> Result<&Blob, Fail> {
-        match self {
-            Self::Str(bytes) => Ok(bytes),
-            Self::Hash(_) => Err(Fail::WRONG_TYPE),
-        }
-    }
-
-    /// The byte string to change in place, or WRONGTYPE.
-    pub(crate) fn as_str_mut(&mut self) -> Result<&mut Blob, Fail> {
-        match self {
-            Self::Str(bytes) => Ok(bytes),
-            Self::Hash(_) => Err(Fail::WRONG_TYPE),
-        }
-    }
-
-    /// The fields of a hash, or WRONGTYPE.
-    pub(crate) fn as_hash(&self) -> Result<&Vec<(Blob, Blob)>, Fail> {
-        match self {
-            Self::Hash(fields) => Ok(fields),
-            Self::Str(_) => Err(Fail::WRONG_TYPE),
-        }
-    }
-
-    /// The fields of a hash to change in place, or WRONGTYPE.
-    pub(crate) fn as_hash_mut(&mut self) -> Result<&mut Vec<(Blob, Blob)>, Fail> {
-        match self {
-            Self::Hash(fields) => Ok(fields),
-            Self::Str(_) => Err(Fail::WRONG_TYPE),
-        }
-    }
+    accessors!(Str, Blob, as_str, as_str_mut);
+    accessors!(Hash, Vec<(Blob, Blob)>, as_hash, as_hash_mut);
+    accessors!(List, VecDeque<Blob>, as_list, as_list_mut);
+    accessors!(Set, BTreeSet<Blob>, as_set, as_set_mut);
+    accessors!(Scored, Scored, as_scored, as_scored_mut);
 }

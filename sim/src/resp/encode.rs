@@ -36,6 +36,7 @@ pub fn encode(reply: &Reply, protocol: Protocol, out: &mut Vec<u8>) {
         Reply::Map(parts) | Reply::Set(parts) | Reply::Push(parts) => {
             aggregate(b'*', parts.len(), parts, protocol, out);
         }
+        Reply::Burst(parts) => parts.iter().for_each(|part| encode(part, protocol, out)),
         Reply::Double(value) if resp3 => line(b',', double(*value).as_bytes(), out),
         Reply::Double(value) => bulk(b'$', double(*value).as_bytes(), out),
         Reply::Bool(value) if resp3 => {

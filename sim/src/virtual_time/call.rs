@@ -271,7 +271,11 @@ fn level(answer: Answer) -> Outcome {
             let line = String::from_utf8_lossy(fail.text()).into_owned();
             return Err(CallError::Refused(ServerError::from_line(&line)));
         }
-        Answer::Array(items) | Answer::Map(items) | Answer::Set(items) | Answer::Push(items) => {
+        Answer::Array(items)
+        | Answer::Map(items)
+        | Answer::Set(items)
+        | Answer::Push(items)
+        | Answer::Burst(items) => {
             Reply::Array(items.into_iter().map(level).collect::<Result<_, _>>()?)
         }
     })

@@ -2,5 +2,8 @@
 
 pub(crate) mod commands;
 pub(crate) mod fixed;
+pub(crate) mod pair;
 pub(crate) mod server;
+pub(crate) mod stream;
+pub(crate) mod templates;
 pub(crate) mod wire;

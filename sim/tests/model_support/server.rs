@@ -1,7 +1,8 @@
 //! A private redis-server, and raw connections to it.
 
-use std::io::{Read, Write};
+use std::io::{Read, Seek, SeekFrom, Write};
 use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use super::wire::reply_length;
 pub(crate) struct RealServer {
     process: Child,
     port: u16,
-    _directory: tempfile::TempDir,
+    directory: tempfile::TempDir,
 }
 
 impl RealServer {
@@ -26,14 +27,18 @@ impl RealServer {
             let port = probe.local_addr().expect("its address").port();
             drop(probe);
             let process = Command::new(&binary)
-                .args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
+                .args(["--bind", "127.0.0.1", "--save", "", "--enable-debug-command", "yes"])
+                .args(["--appendonly", "yes", "--appendfsync", "no"])
+                .args(["--auto-aof-rewrite-percentage", "0"])
+                // Time-outs of waiting clients are looked at so often.
+                .args(["--hz", "500"])
                 .args(["--port", &port.to_string()])
                 .current_dir(directory.path())
                 .stdout(Stdio::null())
                 .stderr(Stdio::null())
                 .spawn()
                 .expect("redis-server starts");
-            let mut server = Self { process, port, _directory: directory };
+            let mut server = Self { process, port, directory };
             if server.answers() {
                 return server;
             }
@@ -44,6 +49,29 @@ impl RealServer {
 
     pub(crate) fn connect(&self) -> Connection {
         Connection::open(self.port).expect("the server takes connections")
+    }
+
+    /// Whether the process runs.
+    pub(crate) fn runs(&mut self) -> bool {
+        self.process.try_wait().is_ok_and(|status| status.is_none())
+    }
+
+    /// How long the append-only file is by now.
+    pub(crate) fn file_length(&self) -> u64 {
+        std::fs::metadata(self.file()).map_or(0, |about| about.len())
+    }
+
+    /// What the append-only file holds from there on. It is written before the replies are.
+    pub(crate) fn file_from(&self, start: u64) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let mut file = std::fs::File::open(self.file()).expect("the append-only file is there");
+        file.seek(SeekFrom::Start(start)).expect("it is so long");
+        file.read_to_end(&mut bytes).expect("it can be read");
+        bytes
+    }
+
+    fn file(&self) -> PathBuf {
+        self.directory.path().join("appendonlydir/appendonly.aof.1.incr.aof")
     }
 
     /// Whether the server that answers on the port is the one that was started.
@@ -82,7 +110,7 @@ impl Connection {
     fn open(port: u16) -> std::io::Result<Self> {
         let stream = TcpStream::connect(("127.0.0.1", port))?;
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(Duration::from_secs(20)))?;
+        stream.set_read_timeout(Some(Duration::from_secs(2)))?;
         Ok(Self { stream, buffer: Vec::new() })
     }
 
@@ -91,14 +119,45 @@ impl Connection {
         self.try_call(args).expect("the server answers")
     }
 
+    /// Sends one request. That nobody reads it is seen when no answer comes.
+    pub(crate) fn send(&mut self, args: &[&[u8]]) {
+        let _ = self.try_send(args);
+    }
+
+    /// What has arrived that nobody has asked for.
+    pub(crate) fn unread(&mut self) -> Vec<u8> {
+        let _ = self.stream.set_nonblocking(true);
+        let _ = self.stream.read_to_end(&mut self.buffer);
+        let _ = self.stream.set_nonblocking(false);
+        std::mem::take(&mut self.buffer)
+    }
+
+    /// The bytes of so many messages.
+    ///
+    /// # Errors
+    /// The server has ended, or says nothing for seconds.
+    pub(crate) fn receive(&mut self, messages: usize) -> Result<Vec<u8>, String> {
+        let silent = |error| format!("redis-server does not answer: {error}");
+        let one = |_| self.try_receive().map_err(silent);
+        Ok((0..messages).map(one).collect::<Result<Vec<_>, _>>()?.concat())
+    }
+
     fn try_call(&mut self, args: &[&[u8]]) -> std::io::Result<Vec<u8>> {
+        self.try_send(args)?;
+        self.try_receive()
+    }
+
+    fn try_send(&mut self, args: &[&[u8]]) -> std::io::Result<()> {
         let mut request = format!("*{}\r\n", args.len()).into_bytes();
         for arg in args {
             request.extend(format!("${}\r\n", arg.len()).bytes());
             request.extend_from_slice(arg);
             request.extend_from_slice(b"\r\n");
         }
-        self.stream.write_all(&request)?;
+        self.stream.write_all(&request)
+    }
+
+    fn try_receive(&mut self) -> std::io::Result<Vec<u8>> {
         loop {
             if let Some(length) = reply_length(&self.buffer) {
                 return Ok(self.buffer.drain(..length).collect());

@@ -2,7 +2,7 @@
 
 /// How many bytes the first reply in the buffer has, once it is all there.
 pub(crate) fn reply_length(buffer: &[u8]) -> Option<usize> {
-    let end = buffer.windows(2).position(|pair| pair == b"\r\n")? + 2;
+    let end = buffer.iter().position(|&byte| byte == b'\n')? + 1;
     let count = || std::str::from_utf8(&buffer[1..end - 2]).ok()?.parse::<i64>().ok();
     match buffer[0] {
         b'$' | b'=' | b'!' => match usize::try_from(count()?) {
@@ -15,6 +15,13 @@ pub(crate) fn reply_length(buffer: &[u8]) -> Option<usize> {
         }
         _ => Some(end),
     }
+}
+
+/// The words of the first request in the buffer, and its length.
+pub(crate) fn request_words(buffer: &[u8]) -> Option<(Vec<Vec<u8>>, usize)> {
+    let length = reply_length(buffer)?;
+    let word = |part: &[u8]| part[head(part).len()..part.len() - 2].to_vec();
+    Some((parts(&buffer[..length]).into_iter().map(word).collect(), length))
 }
 
 /// The parts of an aggregate reply.
@@ -41,6 +48,8 @@ fn head(reply: &[u8]) -> &[u8] {
 pub(crate) fn level(command: &[Vec<u8>], reply: &[u8]) -> Vec<u8> {
     let name = String::from_utf8_lossy(&command[0]).to_ascii_lowercase();
     match (name.as_str(), reply.first()) {
+        // A set has no order; nor have the channels.
+        ("smembers" | "spop" | "pubsub", Some(b'*' | b'~')) => sorted(reply),
         ("scan" | "keys", Some(b'*')) => {
             let mut parts: Vec<Vec<u8>> = parts(reply)
                 .into_iter()
@@ -53,7 +62,7 @@ pub(crate) fn level(command: &[Vec<u8>], reply: &[u8]) -> Vec<u8> {
         }
         // Of these only whether they are answered at all.
         (
-            "time" | "hello" | "client" | "info" | "command",
+            "time" | "hello" | "client" | "info" | "command" | "role",
             Some(b'*' | b'%' | b'$' | b'=' | b':'),
         ) => reply[..1].to_vec(),
         _ => reply.to_vec(),

@@ -6,7 +6,7 @@
 
 use super::table::{Spec, TABLE, flag};
 use crate::redis::reply::{Answer, Fail, Reply};
-use crate::redis::server::{Request, Server};
+use crate::redis::server::{FIRST_CLIENT, Request, Server};
 use crate::redis::session::Session;
 use crate::redis::text::{Blob, blob, is_word};
 use crate::resp::encode::Protocol;
@@ -59,7 +59,7 @@ fn list(server: &mut Server, request: &Request<'_>) -> Answer {
         return Err(Fail::SYNTAX);
     }
     let mut sessions: Vec<&Session> =
-        server.sessions[1..].iter().filter(|session| session.open).collect();
+        server.sessions[FIRST_CLIENT..].iter().filter(|session| session.open).collect();
     sessions.sort_unstable_by_key(|session| session.id);
     let now_s = request.now_us / 1_000_000;
     let lines: String = sessions.into_iter().map(|session| describe(session, now_s)).collect();
@@ -71,15 +71,21 @@ fn describe(session: &Session, now_s: i64) -> String {
     let multi = queued.map_or(-1, |queue| i64::try_from(queue.commands.len()).unwrap_or(i64::MAX));
     let last = session.last_command.map_or("NULL", |place| &TABLE.line(place).full_name);
     let mut flags = String::new();
-    for (set, letter) in [(queued.is_some(), 'x'), (session.dirty, 'd')] {
+    let (channels, patterns) = (session.channels.len(), session.patterns.len());
+    for (set, letter) in [
+        (channels + patterns > 0, 'P'),
+        (queued.is_some(), 'x'),
+        (session.blocked.is_some(), 'b'),
+        (session.dirty, 'd'),
+    ] {
         flags.extend(set.then_some(letter));
     }
     if flags.is_empty() {
         flags.push('N');
     }
     format!(
-        "id={} addr={} laddr=127.0.0.1:0 fd=0 name={} age={} idle={} flags={flags} db={} sub=0 \
-         psub=0 ssub=0 multi={multi} qbuf=0 qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 \
+        "id={} addr={} laddr=127.0.0.1:0 fd=0 name={} age={} idle={} flags={flags} db={} sub={channels} \
+         psub={patterns} ssub=0 multi={multi} qbuf=0 qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 \
          oll=0 omem=0 tot-mem=0 events=r cmd={last} user=default redir=-1 resp={}\n",
         session.id,
         String::from_utf8_lossy(&session.address),

@@ -27,16 +27,18 @@ const SUBCOMMANDS: &[Spec] = &[
     Spec::new("list", -2, FLAGS, list).group("connection"),
 ];
 
-fn top_level() -> impl Iterator<Item = &'static Line> {
-    TABLE.lines().map(|(_, line)| line).filter(|line| !line.is_subcommand)
+fn top_level(server: &Server) -> impl Iterator<Item = &'static Line> {
+    let profile = server.options.profile;
+    let lines = TABLE.lines().map(|(_, line)| line);
+    lines.filter(move |line| !line.is_subcommand && line.spec.is_known_to(profile))
 }
 
-fn command(_server: &mut Server, _request: &Request<'_>) -> Answer {
-    Ok(Reply::Array(top_level().map(|line| describe(line.spec, line.spec.name)).collect()))
+fn command(server: &mut Server, _request: &Request<'_>) -> Answer {
+    Ok(Reply::Array(top_level(server).map(|line| describe(line.spec, line.spec.name)).collect()))
 }
 
-fn count(_server: &mut Server, _request: &Request<'_>) -> Answer {
-    Ok(super::strings::length(TABLE.commands()))
+fn count(server: &mut Server, _request: &Request<'_>) -> Answer {
+    Ok(super::strings::length(top_level(server).count()))
 }
 
 fn info(server: &mut Server, request: &Request<'_>) -> Answer {
@@ -86,10 +88,10 @@ fn categories(spec: &Spec) -> Vec<String> {
     categories
 }
 
-fn docs(_server: &mut Server, request: &Request<'_>) -> Answer {
+fn docs(server: &mut Server, request: &Request<'_>) -> Answer {
     let named = request.args[2..].iter().filter_map(|name| TABLE.by_full_name(name));
     let lines: Vec<&Line> = match request.args.len() {
-        2 => top_level().collect(),
+        2 => top_level(server).collect(),
         _ => named.map(|place| TABLE.line(place)).collect(),
     };
     let one = |line: &&Line| {
@@ -100,9 +102,9 @@ fn docs(_server: &mut Server, request: &Request<'_>) -> Answer {
     Ok(Reply::Map(lines.iter().flat_map(one).collect()))
 }
 
-fn list(_server: &mut Server, request: &Request<'_>) -> Answer {
+fn list(server: &mut Server, request: &Request<'_>) -> Answer {
     if request.args.len() > 2 {
         return Err(Fail::SYNTAX);
     }
-    Ok(Reply::Array(top_level().map(|line| Reply::bulk(line.spec.name)).collect()))
+    Ok(Reply::Array(top_level(server).map(|line| Reply::bulk(line.spec.name)).collect()))
 }

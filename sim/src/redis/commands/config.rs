@@ -58,6 +58,7 @@ fn set(server: &mut Server, request: &Request<'_>) -> Answer {
     for (name, value) in changes {
         server.parameters.set(name, value);
     }
+    server.follow_parameters();
     Ok(Reply::Ok)
 }
 

@@ -21,8 +21,12 @@ pub(crate) const SPECS: &[Spec] = &[
     Spec::new("quit", -1, OPEN, quit).group("connection"),
 ];
 
-fn ping(_server: &mut Server, request: &Request<'_>) -> Answer {
+fn ping(server: &mut Server, request: &Request<'_>) -> Answer {
+    let session = server.session(request);
+    let subscribed = session.subscriptions() > 0 && session.protocol == Protocol::Resp2;
     match request.args {
+        [_] if subscribed => Ok(Reply::Array(vec![Reply::bulk("pong"), Reply::bulk("")])),
+        [_, text] if subscribed => Ok(Reply::Array(vec![Reply::bulk("pong"), Reply::bulk(text)])),
         [_] => Ok(Reply::status("PONG")),
         [_, text] => Ok(Reply::bulk(text)),
         _ => Err(Fail::arity("ping")),
@@ -87,11 +91,13 @@ fn hello(server: &mut Server, request: &Request<'_>) -> Answer {
              select the RESP protocol version at the same time",
         ));
     }
+    let replica = server.following.is_some();
     let session = server.session(request);
     if let Some(name) = name {
         session.name = blob(name);
     }
     session.protocol = protocol.unwrap_or(session.protocol);
+    let role = if replica { "replica" } else { "master" };
     let id = i64::try_from(session.id).unwrap_or(i64::MAX);
     let version = if session.protocol == Protocol::Resp3 { 3 } else { 2 };
     Ok(Reply::Map(vec![
@@ -106,7 +112,7 @@ fn hello(server: &mut Server, request: &Request<'_>) -> Answer {
         Reply::bulk("mode"),
         Reply::bulk("standalone"),
         Reply::bulk("role"),
-        Reply::bulk("master"),
+        Reply::bulk(role),
         Reply::bulk("modules"),
         Reply::Array(Vec::new()),
     ]))
@@ -124,6 +130,7 @@ fn protocol(version: &[u8]) -> Result<Protocol, Fail> {
 fn reset(server: &mut Server, request: &Request<'_>) -> Answer {
     let open = server.parameters.password().is_none();
     server.discard(request.session);
+    server.unsubscribe_all(request.session);
     let session = server.session(request);
     session.db = 0;
     session.name.clear();

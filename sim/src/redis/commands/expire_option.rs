@@ -33,6 +33,8 @@ impl Unit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum For {
     Set,
+    /// SET of a server that knows IFEQ.
+    SetIf,
     GetEx,
 }
 
@@ -41,6 +43,8 @@ pub(crate) enum For {
 pub(crate) struct ExpireOptions<'a> {
     pub(crate) only_if_absent: bool,
     pub(crate) only_if_present: bool,
+    /// Only if the key holds this.
+    pub(crate) only_if_equal: Option<&'a [u8]>,
     pub(crate) get: bool,
     pub(crate) keep_ttl: bool,
     pub(crate) persist: bool,
@@ -51,13 +55,19 @@ impl<'a> ExpireOptions<'a> {
     /// Reads the arguments behind key and value.
     pub(crate) fn parse(args: &[&'a [u8]], command: For) -> Result<Self, Fail> {
         let mut options = Self::default();
-        let set = command == For::Set;
+        let set = command != For::GetEx;
+        let conditional = command == For::SetIf;
         let mut args = args.iter();
         while let Some(&arg) = args.next() {
-            if set && is_word(arg, "NX") && !options.only_if_present {
+            let alone = options.only_if_equal.is_none();
+            if set && is_word(arg, "NX") && !options.only_if_present && alone {
                 options.only_if_absent = true;
-            } else if set && is_word(arg, "XX") && !options.only_if_absent {
+            } else if set && is_word(arg, "XX") && !options.only_if_absent && alone {
                 options.only_if_present = true;
+            } else if conditional && is_word(arg, "IFEQ") {
+                let first = alone && !options.only_if_absent && !options.only_if_present;
+                let value = args.next().filter(|_| first).ok_or(Fail::SYNTAX)?;
+                options.only_if_equal = Some(value);
             } else if set && is_word(arg, "GET") {
                 options.get = true;
             } else if set && is_word(arg, "KEEPTTL") && options.expiry.is_none() {

@@ -98,10 +98,12 @@ fn expire_at(
     if !condition.holds(server.db(request).at(slot).expires_at_ms, when) {
         return Ok(Reply::Int(0));
     }
-    if when <= request.now_ms() {
+    if when <= request.now_ms() && !server.applying {
         server.remove(request, slot);
+        server.propagate(request, &[b"DEL", request.args[1]]);
     } else {
         server.set_expiry(request, slot, Some(when));
+        server.propagate_expiry(request, request.args[1], when, &request.args[3..]);
     }
     Ok(Reply::Int(1))
 }

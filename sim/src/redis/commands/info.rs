@@ -1,4 +1,4 @@
-//! INFO: server, clients, stats, replication, commandstats, keyspace.
+//! INFO: server, clients, persistence, stats, replication, commandstats, keyspace.
 //!
 //! Invariant: every figure is counted by the model or true of any model; figures it cannot know
 //! (memory, CPU time) are absent rather than invented. usec is always 0, for the model takes no time.
@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use super::table::{Spec, TABLE, flag};
 use crate::redis::options::VERSION;
 use crate::redis::reply::{Answer, Reply};
-use crate::redis::server::{Request, Server};
+use crate::redis::server::{FIRST_CLIENT, Request, Server};
 use crate::redis::text::Blob;
 
 pub(crate) const SPECS: &[Spec] =
@@ -20,6 +20,7 @@ type Section = fn(&Server, &Request<'_>, &mut String);
 const SECTIONS: &[(&str, bool, Section)] = &[
     ("Server", true, about_server),
     ("Clients", true, about_clients),
+    ("Persistence", true, about_persistence),
     ("Stats", true, about_stats),
     ("Replication", true, about_replication),
     ("Commandstats", false, about_commands),
@@ -66,11 +67,11 @@ fn about_server(server: &Server, request: &Request<'_>, text: &mut String) {
 }
 
 fn about_clients(server: &Server, _request: &Request<'_>, text: &mut String) {
-    let open = server.sessions[1..].iter().filter(|session| session.open).count();
+    let open = server.sessions[FIRST_CLIENT..].iter().filter(|session| session.open).count();
     line(text, "connected_clients", open);
     line(text, "cluster_connections", 0);
     line(text, "maxclients", 10_000);
-    line(text, "blocked_clients", 0);
+    line(text, "blocked_clients", server.blocking.sessions.len());
 }
 
 fn about_stats(server: &Server, _request: &Request<'_>, text: &mut String) {
@@ -81,15 +82,40 @@ fn about_stats(server: &Server, _request: &Request<'_>, text: &mut String) {
     line(text, "evicted_keys", 0);
     line(text, "keyspace_hits", stats.hits);
     line(text, "keyspace_misses", stats.misses);
+    line(text, "pubsub_channels", server.subscriptions.channels().count());
+    line(text, "pubsub_patterns", server.subscriptions.patterns());
     line(text, "total_error_replies", stats.errors);
 }
 
-fn about_replication(_server: &Server, _request: &Request<'_>, text: &mut String) {
-    line(text, "role", "master");
-    line(text, "connected_slaves", 0);
+fn about_replication(server: &Server, _request: &Request<'_>, text: &mut String) {
+    let end = server.journal.end();
+    match &server.following {
+        Some(primary) => {
+            line(text, "role", "slave");
+            line(text, "master_host", String::from_utf8_lossy(&primary.host));
+            line(text, "master_port", primary.port);
+            line(text, "master_link_status", "up");
+            line(text, "master_sync_in_progress", 0);
+            line(text, "slave_repl_offset", end);
+            line(text, "slave_read_only", 1);
+        }
+        None => line(text, "role", "master"),
+    }
+    line(text, "connected_slaves", server.replicas.len());
+    for (place, replica) in server.replicas.iter().enumerate() {
+        let host = String::from_utf8_lossy(&replica.host);
+        let (port, offset) = (replica.port, replica.offset);
+        let about = format!("ip={host},port={port},state=online,offset={offset},lag=0");
+        line(text, &format!("slave{place}"), about);
+    }
     line(text, "master_failover_state", "no-failover");
-    line(text, "master_repl_offset", 0);
+    line(text, "master_repl_offset", end);
     line(text, "second_repl_offset", -1);
+}
+
+fn about_persistence(server: &Server, _request: &Request<'_>, text: &mut String) {
+    line(text, "loading", u8::from(server.fault == Some(crate::redis::fault::Fault::Loading)));
+    line(text, "aof_enabled", u8::from(server.file.is_on()));
 }
 
 fn about_commands(server: &Server, _request: &Request<'_>, text: &mut String) {

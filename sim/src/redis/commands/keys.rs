@@ -80,3 +80,11 @@ fn select(server: &mut Server, request: &Request<'_>) -> Answer {
     server.session(request).db = index.ok_or(Fail::new("ERR DB index is out of range"))?;
     Ok(Reply::Ok)
 }
+
+/// What a subcommand with too many arguments is told.
+pub(super) fn unknown_form(request: &Request<'_>) -> Fail {
+    let container = request.args[0].to_ascii_uppercase();
+    let text = b"ERR unknown subcommand or wrong number of arguments for '";
+    let parts = [&text[..], request.args[1], b"'. Try ", &container, b" HELP."];
+    Fail::of(parts.concat())
+}

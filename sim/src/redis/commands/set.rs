@@ -5,9 +5,10 @@
 
 use super::expire_option::{ExpireOptions, For, Unit, expires_at_ms};
 use super::table::{Spec, flag};
+use crate::redis::options::Profile;
 use crate::redis::reply::{Answer, Fail, Reply};
 use crate::redis::server::{Expiry, Request, Server};
-use crate::redis::text::blob;
+use crate::redis::text::{blob, is_word};
 use crate::redis::value::Value;
 
 const WRITE: u32 = flag::WRITE | flag::DENYOOM;
@@ -22,13 +23,20 @@ pub(crate) const SPECS: &[Spec] = &[
 
 fn set(server: &mut Server, request: &Request<'_>) -> Answer {
     let (key, value) = (request.args[1], request.args[2]);
-    let options = ExpireOptions::parse(&request.args[3..], For::Set)?;
+    let form = if server.options.profile == Profile::Redis70 { For::Set } else { For::SetIf };
+    let options = ExpireOptions::parse(&request.args[3..], form)?;
     let when = options.when(request.now_ms(), "set")?;
     let before = if options.get { Some(get(server, request, key)?) } else { None };
     let slot = server.find(request, key);
     let refused = match slot {
-        Some(_) => options.only_if_absent,
-        None => options.only_if_present,
+        Some(slot) => {
+            let holds = |wanted: &[u8]| match &server.db(request).at(slot).value {
+                Value::Str(held) => Ok(held[..] == *wanted),
+                _ => Err(Fail::WRONG_TYPE),
+            };
+            options.only_if_absent || !options.only_if_equal.map_or(Ok(true), holds)?
+        }
+        None => options.only_if_present || options.only_if_equal.is_some(),
     };
     if refused {
         return Ok(before.unwrap_or(Reply::Nil));
@@ -39,6 +47,13 @@ fn set(server: &mut Server, request: &Request<'_>) -> Answer {
         None => Expiry::Never,
     };
     server.put_at(request, slot, key, Value::Str(blob(value)), expiry);
+    if let Some(when) = when {
+        server.propagate_set(request, key, value, when);
+    } else if options.get {
+        let rest = request.args[3..].iter().filter(|arg| !is_word(arg, "GET"));
+        let args: Vec<&[u8]> = request.args[..3].iter().chain(rest).copied().collect();
+        server.propagate(request, &args);
+    }
     Ok(before.unwrap_or(Reply::Ok))
 }
 
@@ -63,6 +78,7 @@ fn set_for(server: &mut Server, request: &Request<'_>, unit: Unit, command: &str
     let when = expires_at_ms(unit, request.args[2], request.now_ms(), command)?;
     let value = Value::Str(blob(request.args[3]));
     server.put(request, request.args[1], value, Expiry::At(when));
+    server.propagate_set(request, request.args[1], request.args[3], when);
     Ok(Reply::Ok)
 }
 
@@ -70,6 +86,7 @@ fn getset(server: &mut Server, request: &Request<'_>) -> Answer {
     let (key, value) = (request.args[1], request.args[2]);
     let before = get(server, request, key)?;
     server.put(request, key, Value::Str(blob(value)), Expiry::Never);
+    server.propagate(request, &[b"SET", key, value]);
     Ok(before)
 }
 

@@ -36,6 +36,7 @@ fn getdel(server: &mut Server, request: &Request<'_>) -> Answer {
     let value = get_value(server, request, request.args[1])?;
     if let Some(slot) = server.find(request, request.args[1]) {
         server.remove(request, slot);
+        server.propagate(request, &[b"DEL", request.args[1]]);
     }
     Ok(value)
 }
@@ -49,9 +50,18 @@ fn getex(server: &mut Server, request: &Request<'_>) -> Answer {
     let Some(slot) = server.find(request, request.args[1]) else { return Ok(value) };
     let absolute = options.expiry.is_some_and(|(unit, _)| unit.is_absolute());
     match when {
-        Some(when) if absolute && when <= request.now_ms() => server.remove(request, slot),
-        Some(when) => server.set_expiry(request, slot, Some(when)),
-        None if options.persist && expiring => server.set_expiry(request, slot, None),
+        Some(when) if absolute && when <= request.now_ms() && !server.applying => {
+            server.remove(request, slot);
+            server.propagate(request, &[b"DEL", request.args[1]]);
+        }
+        Some(when) => {
+            server.set_expiry(request, slot, Some(when));
+            server.propagate_expiry(request, request.args[1], when, &[]);
+        }
+        None if options.persist && expiring => {
+            server.set_expiry(request, slot, None);
+            server.propagate(request, &[b"PERSIST", request.args[1]]);
+        }
         None => {}
     }
     Ok(value)

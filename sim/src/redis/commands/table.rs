@@ -9,9 +9,11 @@ use std::sync::LazyLock;
 use rustc_hash::FxHashMap;
 
 use super::{
-    client, command, config, connection, counters, expiry, hashes, info, keys, scan, scripting,
-    server, set, strings, transactions,
+    blocking, client, command, conditional, config, connection, counters, expiry, hashes, info,
+    keys, lists, pubsub, replication, scan, scripting, server, set, sets, strings, transactions,
+    zpop, zrange, zsets,
 };
+use crate::redis::options::Profile;
 use crate::redis::reply::Answer;
 use crate::redis::server::{Request, Server};
 
@@ -31,14 +33,23 @@ pub(crate) mod flag {
     pub(crate) const NO_MANDATORY_KEYS: u32 = 1 << 11;
     pub(crate) const MOVABLE_KEYS: u32 = 1 << 12;
     pub(crate) const ALLOW_BUSY: u32 = 1 << 13;
+    pub(crate) const PUBSUB: u32 = 1 << 14;
+    pub(crate) const BLOCKING: u32 = 1 << 15;
+    pub(crate) const MAY_REPLICATE: u32 = 1 << 16;
+    /// Only a server of this profile knows the command; no flag of Redis's.
+    pub(crate) const REDIS_84: u32 = 1 << 30;
+    /// The same.
+    pub(crate) const VALKEY_9: u32 = 1 << 31;
 
     /// The flags in the order in which Redis lists them.
-    pub(crate) const NAMES: [(u32, &str); 14] = [
+    pub(crate) const NAMES: [(u32, &str); 17] = [
         (WRITE, "write"),
         (READONLY, "readonly"),
         (DENYOOM, "denyoom"),
         (ADMIN, "admin"),
         (NOSCRIPT, "noscript"),
+        (PUBSUB, "pubsub"),
+        (BLOCKING, "blocking"),
         (LOADING, "loading"),
         (STALE, "stale"),
         (SKIP_MONITOR, "skip_monitor"),
@@ -48,6 +59,7 @@ pub(crate) mod flag {
         (NO_MANDATORY_KEYS, "no_mandatory_keys"),
         (MOVABLE_KEYS, "movablekeys"),
         (ALLOW_BUSY, "allow_busy"),
+        (MAY_REPLICATE, "may_replicate"),
     ];
 }
 
@@ -170,6 +182,15 @@ impl Table {
             &[
                 scan::SPECS,
                 hashes::SPECS,
+                lists::SPECS,
+                blocking::SPECS,
+                sets::SPECS,
+                conditional::SPECS,
+                zsets::SPECS,
+                zrange::SPECS,
+                zpop::SPECS,
+                pubsub::SPECS,
+                replication::SPECS,
                 scripting::SPECS,
                 transactions::SPECS,
                 connection::SPECS,
@@ -203,11 +224,6 @@ impl Table {
         self.lines.len()
     }
 
-    /// How many commands, subcommands not counted, as COMMAND COUNT counts.
-    pub(crate) fn commands(&self) -> usize {
-        self.commands.len()
-    }
-
     /// All lines with their places.
     pub(crate) fn lines(&self) -> impl Iterator<Item = (u16, &Line)> {
         (0_u16..).zip(&self.lines)
@@ -219,6 +235,14 @@ impl Table {
 
     pub(crate) fn spec(&self, place: u16) -> &'static Spec {
         self.line(place).spec
+    }
+
+    /// The command that a request names and a server of this profile knows.
+    pub(crate) fn find_for(&self, profile: Profile, args: &[&[u8]]) -> Found {
+        match self.find(args) {
+            Found::Command(place) if !self.spec(place).is_known_to(profile) => Found::Unknown,
+            found => found,
+        }
     }
 
     /// The command that a request names. An empty request names none.

@@ -1,9 +1,8 @@
 //! The functions a script calls: `redis.call` and the rest of the `redis` table, and `math.random`.
 //!
 //! Invariant: a command inside a script meets the checks that redis-server makes there, in its order
-//! and words, and is counted as any other. Deliberately absent: `redis.acl_check_cmd`,
-//! `redis.register_function`, and the libraries `cjson`, `cmsgpack` and `struct`: a script that names
-//! one is told that there is no such global.
+//! and words, and is counted as any other. Deliberately absent: `redis.acl_check_cmd` and
+//! `redis.register_function`.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -17,7 +16,7 @@ use crate::redis::commands::table::{Found, Run, TABLE, flag};
 use crate::redis::fault::Fault;
 use crate::redis::reply::{Fail, Reply};
 use crate::redis::server::{Request, SCRIPT_SESSION, Server};
-use crate::redis::stats::ErrorCount;
+use crate::resp::encode::Protocol;
 
 /// An error on its way from Rust to whoever catches it in Lua.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -76,10 +75,17 @@ impl Shared {
         }
     }
 
+    /// What the script has chosen with `setresp`: some commands answer in another form.
+    fn speak(&self, resp3: bool) {
+        self.resp3.set(resp3);
+        let protocol = if resp3 { Protocol::Resp3 } else { Protocol::Resp2 };
+        self.server.borrow_mut().sessions[SCRIPT_SESSION as usize].protocol = protocol;
+    }
+
     /// One command of a script. The error is already counted.
     fn dispatch(&self, args: &[&[u8]]) -> Reply {
         let server = &mut *self.server.borrow_mut();
-        let command = match TABLE.find(args) {
+        let command = match TABLE.find_for(server.options.profile, args) {
             Found::Command(command) => command,
             Found::Unknown | Found::UnknownSubcommand => {
                 server.stats.rejected(None);
@@ -96,10 +102,7 @@ impl Shared {
         }
         let Run::Plain(handler) = spec.run else { unreachable!("the others are noscript") };
         let request = Request { now_us: self.now_us.get(), session: SCRIPT_SESSION, args };
-        let reply: Reply = handler(server, &request).into();
-        let fresh = u64::from(reply.is_error());
-        server.stats.called(command, ErrorCount { fresh, handed_on: 0 });
-        reply
+        server.run_handler(command, handler, &request)
     }
 
     fn refusal(&self, server: &Server, command: u16, args: usize) -> Option<Fail> {
@@ -108,12 +111,12 @@ impl Shared {
             "ERR Wrong number of args calling Redis command from script"
         } else if spec.has(flag::NOSCRIPT) {
             "ERR This Redis command is not allowed from script"
-        } else if spec.has(flag::WRITE) && self.read_only.get() {
+        } else if spec.has(flag::WRITE | flag::MAY_REPLICATE) && self.read_only.get() {
             "ERR Write commands are not allowed from read-only scripts."
         } else {
             // Once a script has written, memory no longer stops it: it must not end half-way.
             let free = self.wrote.get() || self.allow_oom.get();
-            return match server.fault? {
+            return match server.refusing()? {
                 Fault::ReadOnly if spec.has(flag::WRITE) => Some(Fault::READ_ONLY),
                 Fault::CannotPersist if spec.has(flag::WRITE) => Some(Fault::CANNOT_PERSIST),
                 Fault::OutOfMemory if spec.has(flag::DENYOOM) && !free => {
@@ -185,7 +188,7 @@ pub(crate) fn library(lua: &Lua, shared: &Rc<Shared>) -> mlua::Result<Table> {
             return Err(fail("redis.setresp() requires one argument."));
         }
         match args.front().and_then(integer_of) {
-            Some(version @ (2 | 3)) => setresp_shared.resp3.set(version == 3),
+            Some(version @ (2 | 3)) => setresp_shared.speak(version == 3),
             _ => return Err(fail("RESP version must be 2 or 3.")),
         }
         Ok(())

@@ -23,7 +23,7 @@ pub(crate) fn to_lua(lua: &Lua, reply: Reply, resp3: bool) -> mlua::Result<Value
         Reply::Ok => field(lua, "ok", lua.create_string("OK")?),
         Reply::Status(text) => field(lua, "ok", lua.create_string(&text)?),
         Reply::Error(fail) => error_table(lua, fail.text(), true)?.into_lua(lua),
-        Reply::Array(parts) | Reply::Push(parts) => list(lua, parts, resp3),
+        Reply::Array(parts) | Reply::Push(parts) | Reply::Burst(parts) => list(lua, parts, resp3),
         Reply::Map(parts) if !resp3 => list(lua, parts, resp3),
         Reply::Map(parts) => {
             let map = lua.create_table()?;

@@ -18,6 +18,7 @@ use super::bit;
 use super::convert::{error_table, from_lua};
 use super::random::Drand48;
 use super::shebang::Shebang;
+use super::{cjson, cmsgpack, structs};
 use crate::redis::fault::Fault;
 use crate::redis::reply::{Fail, Reply};
 use crate::redis::server::{SCRIPT_SESSION, Server};
@@ -75,6 +76,9 @@ impl Engine {
         let host = lua.create_table()?;
         host.set("redis", api::library(&lua, &shared)?)?;
         host.set("bit", bit::library(&lua)?)?;
+        host.set("cjson", cjson::library(&lua)?)?;
+        host.set("cmsgpack", cmsgpack::library(&lua)?)?;
+        host.set("struct", structs::library(&lua)?)?;
         api::random(&lua, &shared, &host)?;
         let converting = Rc::clone(&shared);
         let convert =
@@ -147,7 +151,12 @@ impl Engine {
             let no_script = Fail::new("NOSCRIPT No matching script. Please use EVAL.");
             let digest = Digest::try_from(&call.body.to_ascii_lowercase()[..]);
             let known = |digest: &Digest| self.shared.server.borrow().scripts.contains(digest);
-            digest.ok().filter(known).ok_or(no_script)?
+            let digest = digest.ok().filter(known).ok_or(no_script)?;
+            // A script known by its text has never been compiled until it is needed.
+            if let Some(text) = super::native::text_of(&digest) {
+                self.load(text.as_bytes())?;
+            }
+            digest
         } else {
             let digest = self.load(call.body)?;
             self.shared.server.borrow_mut().scripts.insert(digest);
@@ -156,7 +165,7 @@ impl Engine {
         let compiled = self.compiled[&digest].clone();
         let shebang = compiled.shebang;
         if shebang.present {
-            let fault = self.shared.server.borrow().fault;
+            let fault = self.shared.server.borrow().refusing();
             if call.read_only && !shebang.no_writes {
                 return Err(Fail::new(
                     "ERR Can not execute a script with write flag using *_ro command.",
@@ -273,7 +282,8 @@ fn line(lua: &Lua) -> Option<usize> {
     None
 }
 
-fn digest(body: &[u8]) -> Digest {
+/// The SHA-1 of a script in lower-case hexadecimal.
+pub(crate) fn digest(body: &[u8]) -> Digest {
     let text = sha1_smol::Sha1::from(body).digest().to_string();
     text.as_bytes().try_into().expect("a SHA-1 has 40 digits")
 }

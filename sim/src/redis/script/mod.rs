@@ -2,7 +2,11 @@
 
 pub(crate) mod api;
 pub(crate) mod bit;
+pub(crate) mod cjson;
+pub(crate) mod cmsgpack;
 pub(crate) mod convert;
 pub(crate) mod engine;
+pub(crate) mod native;
 pub(crate) mod random;
 pub(crate) mod shebang;
+pub(crate) mod structs;

@@ -85,6 +85,9 @@ visible.math = seal(numbers)
 visible.string = seal(string)
 visible.table = seal(table)
 visible.bit = seal(host.bit)
+visible.cjson = seal(host.cjson)
+visible.cmsgpack = seal(host.cmsgpack)
+visible.struct = seal(host.struct)
 visible.redis = seal(host.redis)
 
 raw_setmetatable(visible, {

@@ -1,0 +1,299 @@
+//! Lists: LPUSH, RPUSH, LPUSHX, RPUSHX, LPOP, RPOP, LLEN, LINDEX, LRANGE, LREM, LTRIM, LSET, LINSERT,
+//! LMOVE, RPOPLPUSH.
+//!
+//! Invariant: a list that has lost its last element is no key any more. Deliberately absent: LPOS,
+//! LMPOP, BLMPOP; blocking forms are in `blocking`.
+
+use std::collections::VecDeque;
+
+use super::strings::length;
+use super::table::{Spec, flag};
+use crate::redis::blocking::End;
+use crate::redis::reply::{Answer, Fail, Reply};
+use crate::redis::server::{Expiry, Request, Server};
+use crate::redis::text::{Blob, blob, decimal, is_word};
+use crate::redis::value::Value;
+
+const READ: u32 = flag::READONLY;
+const WRITE: u32 = flag::WRITE | flag::DENYOOM;
+const QUICK: u32 = WRITE | flag::FAST;
+
+pub(crate) const SPECS: &[Spec] = &[
+    Spec::keyed("lpush", -3, QUICK, |s, r| push(s, r, End::Left, false)).group("list"),
+    Spec::keyed("rpush", -3, QUICK, |s, r| push(s, r, End::Right, false)).group("list"),
+    Spec::keyed("lpushx", -3, QUICK, |s, r| push(s, r, End::Left, true)).group("list"),
+    Spec::keyed("rpushx", -3, QUICK, |s, r| push(s, r, End::Right, true)).group("list"),
+    Spec::keyed("lpop", -2, flag::WRITE | flag::FAST, |s, r| pop(s, r, End::Left, "lpop"))
+        .group("list"),
+    Spec::keyed("rpop", -2, flag::WRITE | flag::FAST, |s, r| pop(s, r, End::Right, "rpop"))
+        .group("list"),
+    Spec::keyed("llen", 2, READ | flag::FAST, llen).group("list"),
+    Spec::keyed("lindex", 3, READ, lindex).group("list"),
+    Spec::keyed("lrange", 4, READ, lrange).group("list"),
+    Spec::keyed("lrem", 4, flag::WRITE, lrem).group("list"),
+    Spec::keyed("ltrim", 4, flag::WRITE, ltrim).group("list"),
+    Spec::keyed("lset", 4, WRITE, lset).group("list"),
+    Spec::keyed("linsert", 5, WRITE, linsert).group("list"),
+    Spec::new("lmove", 5, WRITE, lmove).keys(1, 2, 1).group("list"),
+    Spec::new("rpoplpush", 3, WRITE, rpoplpush).keys(1, 2, 1).group("list"),
+];
+
+type Elements = VecDeque<Blob>;
+
+/// The list, for a command that reads it.
+fn elements<'s>(
+    server: &'s mut Server,
+    request: &Request<'_>,
+) -> Result<Option<&'s Elements>, Fail> {
+    server.read(request, request.args[1]).map(|entry| entry.value.as_list()).transpose()
+}
+
+/// The slot of a key if it is a list; none where there is no such key.
+pub(super) fn slot_of(
+    server: &mut Server,
+    request: &Request<'_>,
+    key: &[u8],
+) -> Result<Option<u32>, Fail> {
+    let slot = server.find(request, key);
+    if let Some(slot) = slot {
+        server.db(request).at(slot).value.as_list()?;
+    }
+    Ok(slot)
+}
+
+/// Reports that a list has been changed, or takes it away if nothing is left.
+fn shrunk(server: &mut Server, request: &Request<'_>, slot: u32) -> Result<(), Fail> {
+    if server.db(request).at(slot).value.as_list()?.is_empty() {
+        server.remove(request, slot);
+    } else {
+        server.changed(request, slot);
+    }
+    Ok(())
+}
+
+fn add(list: &mut Elements, element: Blob, end: End) {
+    match end {
+        End::Left => list.push_front(element),
+        End::Right => list.push_back(element),
+    }
+}
+
+fn push(server: &mut Server, request: &Request<'_>, end: End, only_if_there: bool) -> Answer {
+    let key = request.args[1];
+    let slot = slot_of(server, request, key)?;
+    let Some(slot) = slot else {
+        if only_if_there {
+            return Ok(Reply::Int(0));
+        }
+        let mut list = Elements::new();
+        request.args[2..].iter().for_each(|element| add(&mut list, blob(element), end));
+        let count = list.len();
+        server.put_at(request, None, key, Value::List(list), Expiry::Never);
+        return Ok(length(count));
+    };
+    let list = server.value_mut(request, slot).as_list_mut()?;
+    request.args[2..].iter().for_each(|element| add(list, blob(element), end));
+    let count = list.len();
+    server.changed(request, slot);
+    Ok(length(count))
+}
+
+fn take(list: &mut Elements, end: End) -> Option<Blob> {
+    match end {
+        End::Left => list.pop_front(),
+        End::Right => list.pop_back(),
+    }
+}
+
+/// Takes the element at an end of the list at a slot.
+pub(super) fn pop_at(
+    server: &mut Server,
+    request: &Request<'_>,
+    slot: u32,
+    end: End,
+) -> Result<Reply, Fail> {
+    let element = take(server.value_mut(request, slot).as_list_mut()?, end);
+    shrunk(server, request, slot)?;
+    Ok(element.map_or(Reply::Nil, Reply::Bulk))
+}
+
+fn pop(server: &mut Server, request: &Request<'_>, end: End, name: &str) -> Answer {
+    let count = match request.args {
+        [_, _] => None,
+        [_, _, count] => Some(positive(count)?),
+        _ => return Err(Fail::arity(name)),
+    };
+    let slot = slot_of(server, request, request.args[1])?;
+    let (slot, count) = match (slot, count) {
+        (None, None) => return Ok(Reply::Nil),
+        (None, Some(_)) => return Ok(Reply::NilArray),
+        (Some(slot), None) => return pop_at(server, request, slot, end),
+        (Some(_), Some(0)) => return Ok(Reply::Array(Vec::new())),
+        (Some(slot), Some(count)) => (slot, count),
+    };
+    let list = server.value_mut(request, slot).as_list_mut()?;
+    let count = count.min(list.len());
+    let taken = (0..count).filter_map(|_| take(list, end)).map(Reply::Bulk).collect();
+    shrunk(server, request, slot)?;
+    Ok(Reply::Array(taken))
+}
+
+fn positive(text: &[u8]) -> Result<usize, Fail> {
+    let count = decimal(text).and_then(|count| usize::try_from(count).ok());
+    count.ok_or(Fail::new("ERR value is out of range, must be positive"))
+}
+
+fn llen(server: &mut Server, request: &Request<'_>) -> Answer {
+    Ok(length(elements(server, request)?.map_or(0, VecDeque::len)))
+}
+
+fn number(text: &[u8]) -> Result<i64, Fail> {
+    decimal(text).ok_or(Fail::NOT_AN_INTEGER)
+}
+
+/// A place counted from the left, or from the right where it is negative.
+fn place(index: i64, len: usize) -> Option<usize> {
+    let len = i64::try_from(len).unwrap_or(i64::MAX);
+    let index = if index < 0 { index.checked_add(len)? } else { index };
+    usize::try_from(index).ok().filter(|_| index < len)
+}
+
+/// A range with both ends included, as places.
+pub(super) fn range(start: i64, stop: i64, len: usize) -> std::ops::Range<usize> {
+    let signed = i64::try_from(len).unwrap_or(i64::MAX);
+    let from_left = |index: i64| if index < 0 { index.saturating_add(signed) } else { index };
+    let start = from_left(start).max(0);
+    let stop = from_left(stop).min(signed - 1);
+    if start > stop {
+        return 0..0;
+    }
+    let place = |index: i64| usize::try_from(index).unwrap_or(len);
+    place(start)..place(stop) + 1
+}
+
+fn lindex(server: &mut Server, request: &Request<'_>) -> Answer {
+    let Some(list) = elements(server, request)? else { return Ok(Reply::Nil) };
+    let element = place(number(request.args[2])?, list.len()).map(|place| &list[place]);
+    Ok(element.map_or(Reply::Nil, |element| Reply::Bulk(element.clone())))
+}
+
+fn lrange(server: &mut Server, request: &Request<'_>) -> Answer {
+    let (start, stop) = (number(request.args[2])?, number(request.args[3])?);
+    let Some(list) = elements(server, request)? else { return Ok(Reply::Array(Vec::new())) };
+    let range = list.range(range(start, stop, list.len()));
+    Ok(Reply::Array(range.cloned().map(Reply::Bulk).collect()))
+}
+
+fn lrem(server: &mut Server, request: &Request<'_>) -> Answer {
+    let count = number(request.args[2])?;
+    let Some(slot) = slot_of(server, request, request.args[1])? else { return Ok(Reply::Int(0)) };
+    let list = server.value_mut(request, slot).as_list_mut()?;
+    let most =
+        if count == 0 { usize::MAX } else { count.unsigned_abs().try_into().unwrap_or(usize::MAX) };
+    let mut removed = 0;
+    let mut keep = |element: &Blob| {
+        let goes = removed < most && element[..] == *request.args[3];
+        removed += usize::from(goes);
+        !goes
+    };
+    if count < 0 {
+        let mut kept: Elements = list.drain(..).rev().filter(&mut keep).collect();
+        kept.make_contiguous().reverse();
+        *list = kept;
+    } else {
+        list.retain(keep);
+    }
+    if removed > 0 {
+        shrunk(server, request, slot)?;
+    }
+    Ok(length(removed))
+}
+
+fn ltrim(server: &mut Server, request: &Request<'_>) -> Answer {
+    let (start, stop) = (number(request.args[2])?, number(request.args[3])?);
+    let Some(slot) = slot_of(server, request, request.args[1])? else { return Ok(Reply::Ok) };
+    let list = server.value_mut(request, slot).as_list_mut()?;
+    let kept = range(start, stop, list.len());
+    if kept.len() == list.len() {
+        server.rewritten_as_it_was(request, slot);
+        return Ok(Reply::Ok);
+    }
+    *list = list.range(kept).cloned().collect();
+    shrunk(server, request, slot)?;
+    Ok(Reply::Ok)
+}
+
+fn lset(server: &mut Server, request: &Request<'_>) -> Answer {
+    let slot = slot_of(server, request, request.args[1])?;
+    let slot = slot.ok_or(Fail::new("ERR no such key"))?;
+    let index = number(request.args[2])?;
+    let list = server.value_mut(request, slot).as_list_mut()?;
+    let place = place(index, list.len()).ok_or(Fail::new("ERR index out of range"))?;
+    list[place] = blob(request.args[3]);
+    server.changed(request, slot);
+    Ok(Reply::Ok)
+}
+
+fn linsert(server: &mut Server, request: &Request<'_>) -> Answer {
+    let after = match request.args[2] {
+        word if is_word(word, "AFTER") => 1,
+        word if is_word(word, "BEFORE") => 0,
+        _ => return Err(Fail::SYNTAX),
+    };
+    let Some(slot) = slot_of(server, request, request.args[1])? else { return Ok(Reply::Int(0)) };
+    let list = server.value_mut(request, slot).as_list_mut()?;
+    let Some(pivot) = list.iter().position(|element| element[..] == *request.args[3]) else {
+        return Ok(Reply::Int(-1));
+    };
+    list.insert(pivot + after, blob(request.args[4]));
+    let count = list.len();
+    server.changed(request, slot);
+    Ok(length(count))
+}
+
+/// `LEFT` or `RIGHT`.
+pub(super) fn end(word: &[u8]) -> Result<End, Fail> {
+    match word {
+        word if is_word(word, "LEFT") => Ok(End::Left),
+        word if is_word(word, "RIGHT") => Ok(End::Right),
+        _ => Err(Fail::SYNTAX),
+    }
+}
+
+fn lmove(server: &mut Server, request: &Request<'_>) -> Answer {
+    let (from, to) = (end(request.args[3])?, end(request.args[4])?);
+    move_element(server, request, request.args[1], request.args[2], from, to)
+}
+
+fn rpoplpush(server: &mut Server, request: &Request<'_>) -> Answer {
+    move_element(server, request, request.args[1], request.args[2], End::Right, End::Left)
+}
+
+/// Moves an element from one list to another, or within one.
+pub(super) fn move_element(
+    server: &mut Server,
+    request: &Request<'_>,
+    source: &[u8],
+    destination: &[u8],
+    from: End,
+    to: End,
+) -> Answer {
+    let Some(slot) = slot_of(server, request, source)? else { return Ok(Reply::Nil) };
+    let target = slot_of(server, request, destination)?;
+    let element = take(server.value_mut(request, slot).as_list_mut()?, from);
+    let Some(element) = element else { return Ok(Reply::Nil) };
+    match target {
+        Some(target) => {
+            add(server.value_mut(request, target).as_list_mut()?, element.clone(), to);
+            server.changed(request, target);
+        }
+        None => {
+            let list = Value::List(Elements::from([element.clone()]));
+            server.put_at(request, None, destination, list, Expiry::Never);
+        }
+    }
+    if target != Some(slot) {
+        shrunk(server, request, slot)?;
+    }
+    Ok(Reply::Bulk(element))
+}

@@ -1,0 +1,88 @@
+//! SUBSCRIBE, PSUBSCRIBE, UNSUBSCRIBE, PUNSUBSCRIBE, PUBLISH, PUBSUB.
+//!
+//! Invariant: every subscription is confirmed by a message of its own, in the order asked for; without
+//! names all are taken back in the order in which they were made (Redis promises none). Deliberately
+//! absent: sharded channels.
+
+use super::strings::length;
+use super::table::{Spec, flag};
+use crate::redis::pubsub::Kind;
+use crate::redis::reply::{Answer, Reply};
+use crate::redis::server::{Request, Server};
+use crate::redis::text::{Blob, glob};
+
+const FLAGS: u32 = flag::PUBSUB | flag::NOSCRIPT | flag::LOADING | flag::STALE;
+const SEND: u32 = flag::PUBSUB | flag::LOADING | flag::STALE | flag::FAST | flag::MAY_REPLICATE;
+const ASK: u32 = flag::PUBSUB | flag::LOADING | flag::STALE;
+
+pub(crate) const SPECS: &[Spec] = &[
+    Spec::new("subscribe", -2, FLAGS, |s, r| add(s, r, Kind::Channel, "subscribe")).group("pubsub"),
+    Spec::new("psubscribe", -2, FLAGS, |s, r| add(s, r, Kind::Pattern, "psubscribe"))
+        .group("pubsub"),
+    Spec::new("unsubscribe", -1, FLAGS, |s, r| remove(s, r, Kind::Channel, "unsubscribe"))
+        .group("pubsub"),
+    Spec::new("punsubscribe", -1, FLAGS, |s, r| remove(s, r, Kind::Pattern, "punsubscribe"))
+        .group("pubsub"),
+    Spec::new("publish", 3, SEND, publish).group("pubsub"),
+    Spec::container("pubsub", SUBCOMMANDS),
+];
+
+const SUBCOMMANDS: &[Spec] = &[
+    Spec::new("channels", -2, ASK, channels).group("pubsub"),
+    Spec::new("numsub", -2, ASK, numsub).group("pubsub"),
+    Spec::new("numpat", 2, ASK, numpat).group("pubsub"),
+];
+
+fn add(server: &mut Server, request: &Request<'_>, kind: Kind, verb: &str) -> Answer {
+    let one = |name: &&[u8]| {
+        let total = server.subscribe(request.session, kind, name);
+        Reply::Push(vec![Reply::bulk(verb), Reply::bulk(name), length(total)])
+    };
+    Ok(Reply::Burst(request.args[1..].iter().map(one).collect()))
+}
+
+fn remove(server: &mut Server, request: &Request<'_>, kind: Kind, verb: &str) -> Answer {
+    let named: Vec<Blob> = match request.args {
+        [_] => server.session(request).subscribed_mut(kind).clone(),
+        [_, names @ ..] => names.iter().map(|name| Blob::from_slice(name)).collect(),
+        [] => Vec::new(),
+    };
+    if named.is_empty() {
+        let total = length(server.session(request).subscriptions());
+        return Ok(Reply::Push(vec![Reply::bulk(verb), Reply::Nil, total]));
+    }
+    let one = |name: Blob| {
+        let total = server.unsubscribe(request.session, kind, &name);
+        Reply::Push(vec![Reply::bulk(verb), Reply::Bulk(name), length(total)])
+    };
+    Ok(Reply::Burst(named.into_iter().map(one).collect()))
+}
+
+fn publish(server: &mut Server, request: &Request<'_>) -> Answer {
+    let sent = server.publish(request.args[1], request.args[2]);
+    // Replicas have subscribers of their own; the file has none.
+    if !server.replicas.is_empty() {
+        server.propagate(request, request.args);
+    }
+    Ok(Reply::Int(sent))
+}
+
+fn channels(server: &mut Server, request: &Request<'_>) -> Answer {
+    let pattern = match request.args {
+        [_, _] => None,
+        [_, _, pattern] => Some(*pattern),
+        _ => return Err(super::keys::unknown_form(request)),
+    };
+    let wanted = |name: &Blob| pattern.is_none_or(|pattern| glob(pattern, name, false));
+    let names = server.subscriptions.channels().filter(|(name, _)| wanted(name));
+    Ok(Reply::Array(names.map(|(name, _)| Reply::Bulk(name.clone())).collect()))
+}
+
+fn numsub(server: &mut Server, request: &Request<'_>) -> Answer {
+    let one = |name: &&[u8]| [Reply::bulk(name), length(server.subscriptions.subscribers(name))];
+    Ok(Reply::Array(request.args[2..].iter().flat_map(one).collect()))
+}
+
+fn numpat(server: &mut Server, _request: &Request<'_>) -> Answer {
+    Ok(length(server.subscriptions.patterns()))
+}

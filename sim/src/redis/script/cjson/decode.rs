@@ -1,0 +1,216 @@
+//! Reading JSON as lua-cjson reads it.
+//!
+//! Invariant: what is no JSON is refused in lua-cjson's words, with the place where it was met.
+
+use mlua::{Lua, LuaString, Table, Value};
+
+use super::DEPTH_MAX;
+use crate::redis::script::api::lua_fail;
+
+/// The value that a text stands for.
+pub(super) fn decode(lua: &Lua, text: &[u8]) -> mlua::Result<Value> {
+    let mut reader = Reader { lua, text, at: 0, depth: 0 };
+    let value = reader.value()?;
+    reader.expect_end()?;
+    Ok(value)
+}
+
+struct Reader<'a> {
+    lua: &'a Lua,
+    text: &'a [u8],
+    at: usize,
+    depth: usize,
+}
+
+impl Reader<'_> {
+    fn peek(&mut self) -> Option<u8> {
+        while matches!(self.text.get(self.at), Some(b' ' | b'\t' | b'\n' | b'\r')) {
+            self.at += 1;
+        }
+        self.text.get(self.at).copied()
+    }
+
+    /// What stands here, in lua-cjson's names.
+    fn found(&mut self) -> &'static str {
+        match self.peek() {
+            None => "T_END",
+            Some(b'{') => "T_OBJ_BEGIN",
+            Some(b'}') => "T_OBJ_END",
+            Some(b'[') => "T_ARR_BEGIN",
+            Some(b']') => "T_ARR_END",
+            Some(b':') => "T_COLON",
+            Some(b',') => "T_COMMA",
+            Some(b'"') => "T_STRING",
+            Some(b'0'..=b'9' | b'-') => "T_NUMBER",
+            Some(_) if self.starts_with(b"true") || self.starts_with(b"false") => "T_BOOLEAN",
+            Some(_) if self.starts_with(b"null") => "T_NULL",
+            Some(_) => "invalid token",
+        }
+    }
+
+    fn starts_with(&self, word: &[u8]) -> bool {
+        self.text[self.at..].starts_with(word)
+    }
+
+    fn expected(&mut self, what: &str) -> mlua::Error {
+        let found = self.found();
+        let at = self.at + 1;
+        lua_fail(self.lua, &format!("Expected {what} but found {found} at character {at}"))
+    }
+
+    fn invalid(&self, found: &str, at: usize) -> mlua::Error {
+        let at = at + 1;
+        lua_fail(self.lua, &format!("Expected value but found {found} at character {at}"))
+    }
+
+    fn expect_end(&mut self) -> mlua::Result<()> {
+        if self.peek().is_none() { Ok(()) } else { Err(self.expected("the end")) }
+    }
+
+    fn value(&mut self) -> mlua::Result<Value> {
+        match self.peek() {
+            Some(b'"') => Ok(Value::String(self.string()?)),
+            Some(b'{' | b'[') => {
+                self.depth += 1;
+                if self.depth > DEPTH_MAX {
+                    let (depth, at) = (self.depth, self.at + 1);
+                    let text = format!(
+                        "Found too many nested data structures ({depth}) at character {at}"
+                    );
+                    return Err(lua_fail(self.lua, &text));
+                }
+                let table = if self.text[self.at] == b'{' { self.object()? } else { self.array()? };
+                self.depth -= 1;
+                Ok(Value::Table(table))
+            }
+            Some(b'0'..=b'9' | b'-') => self.number(),
+            _ => {
+                for (word, value) in [
+                    (&b"true"[..], Value::Boolean(true)),
+                    (b"false", Value::Boolean(false)),
+                    (b"null", Value::NULL),
+                ] {
+                    if self.starts_with(word) {
+                        self.at += word.len();
+                        return Ok(value);
+                    }
+                }
+                Err(self.expected("value"))
+            }
+        }
+    }
+
+    fn number(&mut self) -> mlua::Result<Value> {
+        let start = self.at;
+        let within = |byte: &u8| byte.is_ascii_digit() || b"+-.eE".contains(byte);
+        let length = self.text[start..].iter().take_while(|byte| within(byte)).count();
+        let text = std::str::from_utf8(&self.text[start..start + length]).unwrap_or_default();
+        let number: f64 = text.parse().map_err(|_| self.invalid("invalid number", start))?;
+        self.at += length;
+        Ok(Value::Number(number))
+    }
+
+    fn array(&mut self) -> mlua::Result<Table> {
+        let table = self.lua.create_table()?;
+        self.at += 1;
+        if self.peek() == Some(b']') {
+            self.at += 1;
+            return Ok(table);
+        }
+        for index in 1.. {
+            table.raw_set(index, self.value()?)?;
+            match self.peek() {
+                Some(b',') => self.at += 1,
+                Some(b']') => break,
+                _ => return Err(self.expected("comma or array end")),
+            }
+        }
+        self.at += 1;
+        Ok(table)
+    }
+
+    fn object(&mut self) -> mlua::Result<Table> {
+        let table = self.lua.create_table()?;
+        self.at += 1;
+        if self.peek() == Some(b'}') {
+            self.at += 1;
+            return Ok(table);
+        }
+        loop {
+            if self.peek() != Some(b'"') {
+                return Err(self.expected("object key string"));
+            }
+            let key = self.string()?;
+            if self.peek() != Some(b':') {
+                return Err(self.expected("colon"));
+            }
+            self.at += 1;
+            let value = self.value()?;
+            table.raw_set(key, value)?;
+            match self.peek() {
+                Some(b',') => self.at += 1,
+                Some(b'}') => break,
+                _ => return Err(self.expected("comma or object end")),
+            }
+        }
+        self.at += 1;
+        Ok(table)
+    }
+
+    fn string(&mut self) -> mlua::Result<LuaString> {
+        self.at += 1;
+        let mut bytes = Vec::new();
+        loop {
+            let Some(&byte) = self.text.get(self.at) else {
+                return Err(self.invalid("unexpected end of string", self.at));
+            };
+            self.at += 1;
+            match byte {
+                b'"' => return self.lua.create_string(&bytes),
+                b'\\' => self.escape(&mut bytes)?,
+                _ => bytes.push(byte),
+            }
+        }
+    }
+
+    fn escape(&mut self, bytes: &mut Vec<u8>) -> mlua::Result<()> {
+        let place = self.at - 1;
+        let letter = self.text.get(self.at).copied();
+        self.at += 1;
+        bytes.push(match letter {
+            Some(letter @ (b'"' | b'\\' | b'/')) => letter,
+            Some(b'b') => 8,
+            Some(b't') => 9,
+            Some(b'n') => 10,
+            Some(b'f') => 12,
+            Some(b'r') => 13,
+            Some(b'u') => {
+                let first = self.hex().ok_or_else(|| self.invalid(ESCAPE, place))?;
+                let mut code = u32::from(first);
+                if (0xD800..0xDC00).contains(&code) {
+                    let second = self.starts_with(b"\\u").then(|| {
+                        self.at += 2;
+                        self.hex()
+                    });
+                    let low = second.flatten().map(u32::from);
+                    let low = low.filter(|low| (0xDC00..0xE000).contains(low));
+                    let low = low.ok_or_else(|| self.invalid(ESCAPE, place))?;
+                    code = 0x1_0000 + ((code - 0xD800) << 10) + (low - 0xDC00);
+                }
+                let letter = char::from_u32(code).ok_or_else(|| self.invalid(ESCAPE, place))?;
+                bytes.extend_from_slice(letter.encode_utf8(&mut [0; 4]).as_bytes());
+                return Ok(());
+            }
+            _ => return Err(self.invalid("invalid escape code", place)),
+        });
+        Ok(())
+    }
+
+    fn hex(&mut self) -> Option<u16> {
+        let digits = std::str::from_utf8(self.text.get(self.at..self.at + 4)?).ok()?;
+        self.at += 4;
+        u16::from_str_radix(digits, 16).ok()
+    }
+}
+
+const ESCAPE: &str = "invalid unicode escape code";
