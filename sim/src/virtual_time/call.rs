@@ -16,6 +16,7 @@ use super::network::{Conn, Way};
 use super::process::State;
 use super::queue::Event;
 use super::world::{World, with, with_if_free};
+use crate::redis::model::Outcome as Submitted;
 use crate::redis::reply::Reply as Answer;
 
 type Outcome = Result<Reply, CallError>;
@@ -122,12 +123,12 @@ impl World {
 
     pub(super) fn request_arrives(&mut self, place: u32) {
         let conn = self.calls.places[place as usize].conn;
-        let Conn { process, server, session, .. } = self.conns[conn as usize];
+        let Conn { process, server, session, ended, .. } = self.conns[conn as usize];
         if self.link(process, server).is_cut(Way::There) {
             self.link(process, server).withheld[Way::There as usize].push(place);
             return;
         }
-        if self.conns[conn as usize].is_dead(Way::There) || self.loses(conn, Way::There) {
+        if ended || self.conns[conn as usize].is_dead(Way::There) || self.loses(conn, Way::There) {
             return self.lose(place);
         }
         let Some(command) = self.calls.places[place as usize].command.take() else {
@@ -135,12 +136,73 @@ impl World {
         };
         let args: SmallVec<[&[u8]; 8]> = command.args().collect();
         let wall = self.server_wall(server);
-        let answer = self.servers[server as usize].model.execute(wall, session, &args);
-        self.calls.places[place as usize].outcome = Some(level(answer));
+        match self.servers[server as usize].model.submit(wall, session, &args) {
+            Submitted::Reply(answer) => self.answer(place, answer),
+            Submitted::Blocked => {
+                self.conns[conn as usize].waiting = Some(place);
+                self.servers[server as usize].waiting += 1;
+            }
+        }
+        if self.servers[server as usize].waiting > 0 {
+            self.deliver(server, 0);
+        }
+    }
+
+    /// Sends the answer to a call on its way.
+    fn answer(&mut self, place: u32, answer: Answer) {
+        let call = &mut self.calls.places[place as usize];
+        call.outcome = Some(level(answer));
+        let conn = call.conn;
         let travels_ns = self.travel();
         let now_ns = self.now_ns;
         let arrives_ns = self.conns[conn as usize].arrival(Way::Back, now_ns, travels_ns);
         self.queue.push(arrives_ns, Event::Reply(place));
+    }
+
+    /// Answers the commands that a server has kept waiting and need wait no more, and comes back when
+    /// the next time-out is over, but not sooner than so. A message that nobody asked for has no
+    /// reader yet.
+    fn deliver(&mut self, server: u32, sooner_ns: u64) {
+        let it = &mut self.servers[server as usize];
+        let mut out: SmallVec<[(u32, Answer); 4]> = SmallVec::new();
+        it.model.drain_outbox(|session, reply| out.push((it.sessions[session.0 as usize], reply)));
+        for (conn, reply) in out {
+            if let Some(place) = self.conns[conn as usize].waiting.take() {
+                self.servers[server as usize].waiting -= 1;
+                self.answer(place, reply);
+            }
+        }
+        let it = &self.servers[server as usize];
+        if let Some(deadline) = it.model.next_deadline() {
+            let moment_ns = it.clock.moment_of_wall(deadline.as_unix_ns());
+            let moment_ns = moment_ns.max(self.now_ns + sooner_ns);
+            self.queue.push(moment_ns, Event::Unblock(server));
+        }
+    }
+
+    /// Ends what has waited long enough, by the server's own clock.
+    pub(super) fn unblock(&mut self, server: u32) {
+        let wall = self.server_wall(server);
+        self.servers[server as usize].model.unblock_due(wall);
+        // Where its clock has been put back meanwhile nothing is due yet, and it looks again a
+        // millisecond later, which is the grain of its time-outs.
+        self.deliver(server, 1_000_000);
+    }
+
+    /// The server learns that a connection has ended on which it keeps a command waiting.
+    pub(super) fn hang_up(&mut self, conn: u32) {
+        let Conn { server, session, ended, waiting, .. } = self.conns[conn as usize];
+        if ended || waiting.is_none() {
+            return;
+        }
+        let it = &mut self.conns[conn as usize];
+        (it.ended, it.waiting) = (true, None);
+        let server = &mut self.servers[server as usize];
+        server.waiting -= 1;
+        server.model.disconnect(session);
+        if let Some(place) = waiting {
+            self.lose(place);
+        }
     }
 
     pub(super) fn reply_arrives(&mut self, place: u32) {
@@ -232,9 +294,15 @@ impl World {
     /// A new connection, without a word on the network.
     pub(super) fn open_conn(&mut self, process: u32, server: u32) -> u32 {
         let wall = self.server_wall(server);
-        let session = self.servers[server as usize].model.connect(wall, "127.0.0.1:1");
+        let it = &mut self.servers[server as usize];
+        let session = it.model.connect(wall, "127.0.0.1:1");
         self.conns.push(Conn::new(process, server, session, self.now_ns));
         let conn = u32::try_from(self.conns.len() - 1).expect("fewer than 2^32 connections");
+        let sessions = &mut self.servers[server as usize].sessions;
+        if sessions.len() <= session.0 as usize {
+            sessions.resize(session.0 as usize + 1, 0);
+        }
+        sessions[session.0 as usize] = conn;
         let conns = &mut self.processes[process as usize].conns;
         if conns.len() <= server as usize {
             conns.resize(server as usize + 1, None);

@@ -60,6 +60,12 @@ impl Clock {
         self.wall_zero_ns.saturating_add(self.local(now_ns))
     }
 
+    /// The first moment of the world, from now on, at which the wall clock shows at least this, as
+    /// the clocks run now.
+    pub(super) fn moment_of_wall(&self, wall_ns: u64) -> u64 {
+        self.moment(wall_ns.saturating_sub(self.wall_zero_ns))
+    }
+
     /// The first moment of the world at which the monotonic clock shows at least this, as the clock
     /// runs now; for the past, the moment the rate was last set at the earliest.
     pub(super) fn moment(&self, local_ns: u64) -> u64 {

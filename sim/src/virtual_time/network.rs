@@ -27,6 +27,10 @@ pub(super) struct Conn {
     arrives_ns: [u64; 2],
     /// A message was lost: the direction is dead from there on.
     dead: [bool; 2],
+    /// The call whose command the server keeps waiting.
+    pub(super) waiting: Option<u32>,
+    /// The server knows that the connection has ended.
+    pub(super) ended: bool,
     /// Since when the client has asked without hearing anything.
     pub(super) asked_ns: Option<u64>,
 }
@@ -40,6 +44,8 @@ impl Conn {
             open: true,
             arrives_ns: [now_ns; 2],
             dead: [false; 2],
+            waiting: None,
+            ended: false,
             asked_ns: None,
         }
     }

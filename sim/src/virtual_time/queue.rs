@@ -19,6 +19,8 @@ pub(super) enum Event {
     Connected(u32),
     /// The nth thing the nemesis has planned.
     Nemesis(u32),
+    /// A time-out of commands that a server keeps waiting may be over.
+    Unblock(u32),
 }
 
 /// The order: time, then the order of asking.
@@ -47,6 +49,7 @@ impl Queue {
             Event::Reply(place) => (2, place),
             Event::Connected(place) => (3, place),
             Event::Nemesis(place) => (4, place),
+            Event::Unblock(place) => (5, place),
         };
         self.heap.push(Reverse(Entry { at_ns, asked: self.asked, kind, place }));
         self.asked
@@ -60,7 +63,8 @@ impl Queue {
             1 => Event::Request(place),
             2 => Event::Reply(place),
             3 => Event::Connected(place),
-            _ => Event::Nemesis(place),
+            4 => Event::Nemesis(place),
+            _ => Event::Unblock(place),
         };
         Some((at_ns, asked, event))
     }

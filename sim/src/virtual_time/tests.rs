@@ -271,6 +271,53 @@ fn dropping_a_call_recalls_nothing() {
 }
 
 #[test]
+fn a_command_that_waits_is_answered_by_another_or_by_its_time_out() {
+    world(3);
+    let said = Said::default();
+    let pop = || Command::new("BLPOP").arg("queue").arg("0.05");
+    let theirs = Arc::clone(&said);
+    task(1, async move {
+        for _ in 0..2 {
+            let reply = ask(VirtualEnv::of(1), pop()).await;
+            say(&theirs, format!("{reply:?}"));
+        }
+    });
+    task(2, async {
+        VirtualEnv::of(2).sleep(20 * MS).await;
+        ask(VirtualEnv::of(2), Command::new("RPUSH").arg("queue").arg("job")).await;
+    });
+    until(200 * MS_NS);
+    let said = said.lock().unwrap();
+    let job = format!("{:?}", Reply::Array(vec![Reply::bulk(b"queue"), Reply::bulk(b"job")]));
+    assert_eq!(said[0], (20 * MS_NS, job));
+    let (at_ns, nothing) = &said[1];
+    assert_eq!(nothing, "Nil");
+    assert!((70 * MS_NS..=71 * MS_NS).contains(at_ns), "{at_ns}");
+    take_down();
+}
+
+#[test]
+fn who_crashes_while_waiting_takes_nothing_away() {
+    world(3);
+    task(1, async {
+        ask(VirtualEnv::of(1), Command::new("BLPOP").arg("queue").arg("0")).await;
+    });
+    until(10 * MS_NS);
+    with(|world| world.crash(1));
+    let said = Said::default();
+    let theirs = Arc::clone(&said);
+    task(2, async move {
+        let env = VirtualEnv::of(2);
+        ask(env, Command::new("RPUSH").arg("queue").arg("job")).await;
+        let left = ask(env, Command::new("LLEN").arg("queue")).await;
+        say(&theirs, format!("{left:?}"));
+    });
+    until(20 * MS_NS);
+    assert_eq!(said.lock().unwrap()[0].1, "Int(1)");
+    take_down();
+}
+
+#[test]
 #[should_panic(expected = "livelock")]
 fn a_livelock_ends_in_a_panic_that_names_the_tasks() {
     world(2);

@@ -45,6 +45,10 @@ pub(super) fn with_if_free(act: impl FnOnce(&mut World)) {
 /// A server node.
 pub(super) struct ServerNode {
     pub(super) model: Model,
+    /// The connection of each session, by the session's place.
+    pub(super) sessions: Vec<u32>,
+    /// How many commands it keeps waiting.
+    pub(super) waiting: u32,
     pub(super) clock: Clock,
 }
 
@@ -100,10 +104,14 @@ impl World {
         self.processes.resize_with(processes, || Process::new(Clock::exact(EPOCH_NS)));
         for server in &mut self.servers {
             server.model.reset();
+            server.sessions.clear();
+            server.waiting = 0;
             server.clock = Clock::exact(EPOCH_NS);
         }
         self.servers.resize_with(servers, || ServerNode {
             model: Model::new(Options::default()),
+            sessions: Vec::new(),
+            waiting: 0,
             clock: Clock::exact(EPOCH_NS),
         });
         self.links.iter_mut().for_each(Link::reset);
@@ -212,6 +220,7 @@ impl World {
                 Event::Reply(call) => self.reply_arrives(call),
                 Event::Connected(dial) => self.dial_answered(dial),
                 Event::Nemesis(plan) => self.strike(plan),
+                Event::Unblock(server) => self.unblock(server),
                 Event::Timer(_) => {}
             }
             return true;
@@ -268,6 +277,7 @@ impl World {
             .collect();
         for conn in conns {
             self.break_conn(conn);
+            self.hang_up(conn);
         }
     }
 
