@@ -12,7 +12,8 @@ use picklock::reply::Reply;
 use picklock::time::{Instant, WallTime, span_ns};
 use scenarios::record::Observed;
 
-use super::call::{Asking, Dialling};
+use super::call::Asking;
+use super::dial::Dialling;
 use super::sleep::Sleep;
 use super::world::with;
 

@@ -3,6 +3,7 @@
 mod call;
 mod choices;
 mod clock;
+mod dial;
 mod env;
 mod nemesis;
 mod network;

@@ -10,9 +10,10 @@ use std::collections::VecDeque;
 
 use picklock::time::WallTime;
 
-use super::call::{Calls, Dials};
+use super::call::Calls;
 use super::choices::{Choices, Draw};
 use super::clock::Clock;
+use super::dial::Dials;
 use super::nemesis::Nemesis;
 use super::network::{Conn, Link};
 use super::process::{Process, State};

@@ -1,0 +1,136 @@
+//! Connections being made, and which of them a client uses.
+//!
+//! Invariant: a connection is used until it has broken or kept silent for a second, as in the tokio
+//! environment. Deliberately absent: what is said on it.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use picklock::env::CallError;
+
+use super::network::{Conn, Way};
+use super::process::State;
+use super::queue::Event;
+use super::world::{World, with};
+
+/// As the tokio environment does: a server that says nothing for a second is asked anew.
+const SILENCE_NS: u64 = 1_000_000_000;
+/// How long until a handshake is sent again.
+const DIAL_AGAIN_NS: u64 = 1_000_000_000;
+
+/// Connections being made.
+#[derive(Debug, Default)]
+pub(super) struct Dials {
+    places: Vec<Dial>,
+}
+
+#[derive(Debug)]
+struct Dial {
+    process: u32,
+    server: u32,
+    task: u32,
+    outcome: Option<Result<u32, CallError>>,
+}
+
+impl Dials {
+    pub(super) fn clear(&mut self) {
+        self.places.clear();
+    }
+}
+
+impl World {
+    /// Begins to connect; the attempt's number.
+    fn dial(&mut self, process: u32, server: u32) -> u32 {
+        let task = self.current;
+        self.dials.places.push(Dial { process, server, task, outcome: None });
+        let place = u32::try_from(self.dials.places.len() - 1).expect("fewer than 2^32 dials");
+        let round_ns = self.travel() + self.travel();
+        self.queue.push(self.now_ns + round_ns, Event::Connected(place));
+        place
+    }
+
+    pub(super) fn dial_answered(&mut self, place: u32) {
+        let Dial { process, server, task, .. } = self.dials.places[place as usize];
+        let link = self.link(process, server);
+        if link.is_cut(Way::There) || link.is_cut(Way::Back) {
+            // The handshake is repeated, as TCP does, until it gets through.
+            let again_ns = self.now_ns + DIAL_AGAIN_NS;
+            self.queue.push(again_ns, Event::Connected(place));
+            return;
+        }
+        let conn = self.open_conn(process, server);
+        self.dials.places[place as usize].outcome = Some(Ok(conn));
+        self.wake(task);
+    }
+
+    /// A new connection, without a word on the network.
+    pub(super) fn open_conn(&mut self, process: u32, server: u32) -> u32 {
+        let wall = self.server_wall(server);
+        let it = &mut self.servers[server as usize];
+        let session = it.model.connect(wall, "127.0.0.1:1");
+        self.conns.push(Conn::new(process, server, session, self.now_ns));
+        let conn = u32::try_from(self.conns.len() - 1).expect("fewer than 2^32 connections");
+        let sessions = &mut self.servers[server as usize].sessions;
+        if sessions.len() <= session.0 as usize {
+            sessions.resize(session.0 as usize + 1, 0);
+        }
+        sessions[session.0 as usize] = conn;
+        let conns = &mut self.processes[process as usize].conns;
+        if conns.len() <= server as usize {
+            conns.resize(server as usize + 1, None);
+        }
+        conns[server as usize] = Some(conn);
+        conn
+    }
+
+    /// The connection a client would use: not one that has broken, nor one that has been silent.
+    fn usable_conn(&self, process: u32, server: u32) -> Option<u32> {
+        let conn = *self.processes[process as usize].conns.get(server as usize)?;
+        let it = &self.conns[conn? as usize];
+        let silent = it.asked_ns.is_some_and(|asked_ns| self.now_ns - asked_ns >= SILENCE_NS);
+        conn.filter(|_| it.open && !silent)
+    }
+}
+
+/// A connection being made.
+#[derive(Debug)]
+pub(super) struct Dialling {
+    process: u32,
+    server: u32,
+    dial: Option<u32>,
+}
+
+impl Dialling {
+    pub(super) fn new(process: u32, server: u32) -> Self {
+        Self { process, server, dial: None }
+    }
+}
+
+impl Future for Dialling {
+    type Output = Result<u32, CallError>;
+
+    fn poll(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<Result<u32, CallError>> {
+        let this = self.get_mut();
+        with(|world| {
+            if this.server as usize >= world.servers.len() {
+                let why = format!("no server is configured as {}", this.server);
+                return Poll::Ready(Err(CallError::NotSent(why.into())));
+            }
+            if world.processes[this.process as usize].state == State::Crashed {
+                return Poll::Pending;
+            }
+            let Some(dial) = this.dial else {
+                if let Some(conn) = world.usable_conn(this.process, this.server) {
+                    return Poll::Ready(Ok(conn));
+                }
+                this.dial = Some(world.dial(this.process, this.server));
+                return Poll::Pending;
+            };
+            let current = world.current;
+            let it = &mut world.dials.places[dial as usize];
+            it.task = current;
+            it.outcome.take().map_or(Poll::Pending, Poll::Ready)
+        })
+    }
+}
