@@ -87,7 +87,7 @@ impl Db {
             self.slots.push(None);
             u32::try_from(self.slots.len() - 1).expect("fewer than 2^32 keys")
         });
-        self.index.insert(entry.key.clone(), slot);
+        self.index.insert(blob(&entry.key), slot);
         self.slots[slot as usize] = Some(entry);
         slot
     }

@@ -8,6 +8,7 @@
 use super::effect::{Change, Effect};
 use super::keyspace::{Entry, entry};
 use super::server::{Expiry, Request, Server};
+use super::text::blob;
 use super::value::Value;
 
 impl Server {
@@ -187,7 +188,7 @@ impl Server {
 
     fn report(&mut self, number: u16, slot: u32, change: Change) {
         let Entry { key, incarnation, .. } = self.dbs[usize::from(number)].at(slot);
-        let (key, incarnation) = (key.clone(), *incarnation);
+        let (key, incarnation) = (blob(key), *incarnation);
         self.dirty += 1;
         self.touch(number, &key, false);
         self.effects.push(Effect { db: number, key, incarnation, change });

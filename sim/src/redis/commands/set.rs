@@ -93,7 +93,7 @@ fn getset(server: &mut Server, request: &Request<'_>) -> Answer {
 /// What GET answers.
 pub(super) fn get(server: &mut Server, request: &Request<'_>, key: &[u8]) -> Result<Reply, Fail> {
     match server.read(request, key) {
-        Some(entry) => Ok(Reply::Bulk(entry.value.as_str()?.clone())),
+        Some(entry) => Ok(Reply::bulk(entry.value.as_str()?)),
         None => Ok(Reply::Nil),
     }
 }
