@@ -23,24 +23,23 @@ pub(super) enum Event {
     Unblock(u32),
 }
 
-/// The order: time, then the order of asking.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Entry {
-    at_ns: u64,
-    asked: u32,
-    kind: u8,
-    place: u32,
-}
+/// The bits of a kind of event, below them its place.
+const PLACE_BITS: u32 = 28;
+const PLACE_MASK: u32 = (1 << PLACE_BITS) - 1;
 
-/// The queue.
+/// The queue. An entry is one number, time above the order of asking above what it is: comparing two
+/// is most of what the queue does.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
-    heap: BinaryHeap<Reverse<Entry>>,
+    heap: BinaryHeap<Reverse<u128>>,
     asked: u32,
 }
 
 impl Queue {
     /// Plans an event, and returns its number, which no other event has.
+    ///
+    /// # Panics
+    /// Where more things are under way at once than fit, which is far beyond any memory.
     pub(super) fn push(&mut self, at_ns: u64, event: Event) -> u32 {
         self.asked += 1;
         let (kind, place) = match event {
@@ -51,14 +50,20 @@ impl Queue {
             Event::Nemesis(place) => (4, place),
             Event::Unblock(place) => (5, place),
         };
-        self.heap.push(Reverse(Entry { at_ns, asked: self.asked, kind, place }));
+        assert!(place <= PLACE_MASK, "fewer than 2^28 of a kind at once");
+        let what = (kind << PLACE_BITS) | place;
+        let entry = u128::from(at_ns) << 64 | u128::from(self.asked) << 32 | u128::from(what);
+        self.heap.push(Reverse(entry));
         self.asked
     }
 
     /// The next event, its time and its number.
+    #[expect(clippy::cast_possible_truncation, reason = "the parts of an entry are taken apart")]
     pub(super) fn pop(&mut self) -> Option<(u64, u32, Event)> {
-        let Reverse(Entry { at_ns, asked, kind, place }) = self.heap.pop()?;
-        let event = match kind {
+        let Reverse(entry) = self.heap.pop()?;
+        let (at_ns, asked, what) = ((entry >> 64) as u64, (entry >> 32) as u32, entry as u32);
+        let place = what & PLACE_MASK;
+        let event = match what >> PLACE_BITS {
             0 => Event::Timer(place),
             1 => Event::Request(place),
             2 => Event::Reply(place),
@@ -71,7 +76,7 @@ impl Queue {
 
     /// When the next event is due, whether or not it still concerns anybody.
     pub(super) fn next_ns(&self) -> Option<u64> {
-        self.heap.peek().map(|Reverse(entry)| entry.at_ns)
+        self.heap.peek().map(|Reverse(entry)| u64::try_from(entry >> 64).unwrap_or(u64::MAX))
     }
 
     /// Forgets everything, keeping the memory.
