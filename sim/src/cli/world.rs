@@ -44,12 +44,10 @@ pub(super) fn choose(asked: World, server: &ServerArgs) -> Result<Chosen, Failur
     }
     match asked {
         World::Virtual => unreachable!("the virtual world has no server to choose"),
-        World::Embedded if server.server_bin.is_some() && named_by_variable(server).is_none() => {
-            Err(Failure::usage_text(
-                "--server-bin names a redis-server to start, and the embedded world starts none",
-                "leave one of the two away",
-            ))
-        }
+        World::Embedded if is_named_on_line(server) => Err(Failure::usage_text(
+            "--server-bin names a redis-server to start, and the embedded world starts none",
+            "leave one of the two away",
+        )),
         World::Embedded => {
             Ok(embedded("world embedded: picklock's own Redis model, as you asked".to_owned()))
         }
@@ -76,6 +74,11 @@ pub(super) fn find(server: &ServerArgs) -> Result<ServerBinary, DiscoverError> {
         Some(path) => find_server(None, Some(path)),
         None => find_server(server.server_bin.as_deref(), None),
     }
+}
+
+/// Whether the command line names a redis-server to start.
+pub(super) fn is_named_on_line(server: &ServerArgs) -> bool {
+    server.server_bin.is_some() && named_by_variable(server).is_none()
 }
 
 /// The command line's parser gives what the variable says as if it had been an option.

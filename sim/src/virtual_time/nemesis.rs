@@ -26,6 +26,8 @@ enum Plan {
     Step { server: u32, by_ns: i64 },
     /// The server forgets its scripts.
     FlushScripts,
+    /// Called off by the heal.
+    Nothing,
 }
 
 /// The nemesis of a world.
@@ -144,8 +146,7 @@ impl World {
         self.nemesis.rates = Rates::default();
         self.nemesis.plans.iter_mut().for_each(|plan| {
             if matches!(plan, Plan::Cut { .. } | Plan::Step { .. } | Plan::FlushScripts) {
-                // A resume that heals nothing.
-                *plan = Plan::Heal(u32::MAX);
+                *plan = Plan::Nothing;
             }
         });
         for process in 0..u32::try_from(self.processes.len()).unwrap_or(0) {
@@ -170,7 +171,7 @@ impl World {
                 let end_ns = self.now_ns.saturating_add(for_ns);
                 self.plan(end_ns, Plan::Heal(process));
             }
-            Plan::Heal(process) if process == u32::MAX => {}
+            Plan::Nothing => {}
             Plan::Heal(process) => self.mend(process),
             Plan::Step { server, by_ns } => {
                 self.servers[server as usize].clock.step_wall(by_ns);

@@ -24,7 +24,7 @@ use super::super::exit::Exit;
 use super::super::failure::Failure;
 use super::super::progress::Progress;
 use super::super::terminal::Terminal;
-use super::super::{print, signal};
+use super::super::{print, signal, world};
 use super::report::{self, Made};
 use super::{directory, seed, unbuildable};
 use crate::live::run::{Order, Run};
@@ -41,9 +41,15 @@ pub(super) fn main(
     scenario: &Scenario,
     terminal: &Terminal,
 ) -> Result<Exit, Failure> {
-    if args.server.redis.is_some() {
+    // A variable that names the redis-server for other runs is no contradiction.
+    let contradicts = match &args.server {
+        server if server.redis.is_some() => Some("--redis"),
+        server if world::is_named_on_line(server) => Some("--server-bin"),
+        _ => None,
+    };
+    if let Some(option) = contradicts {
         return Err(Failure::usage_text(
-            "--redis names a server, and the virtual world has none",
+            format!("{option} names a server, and the virtual world has none"),
             "leave one of the two away",
         ));
     }
