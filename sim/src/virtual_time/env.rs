@@ -15,7 +15,7 @@ use scenarios::record::Observed;
 use super::call::Asking;
 use super::dial::Dialling;
 use super::sleep::Sleep;
-use super::world::with;
+use super::world::{now_ns, with};
 
 /// A process's environment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,7 +78,7 @@ impl Env for VirtualEnv {
 
 impl Observed for VirtualEnv {
     fn run_ns(&self) -> u64 {
-        with(|world| world.now_ns)
+        now_ns()
     }
 
     fn run_ns_at(&self, at: Instant) -> u64 {

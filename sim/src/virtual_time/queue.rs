@@ -1,10 +1,9 @@
 //! What is going to happen, in order of time.
 //!
-//! Invariant: what was asked for first happens first where the times are equal. Deliberately
-//! absent: taking something back; whoever is told of an event that concerns nobody any more skips it.
-
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+//! Invariant: what was asked for first happens first where the times are equal. What lies within the
+//! next window of time is sorted into slots; what lies beyond waits unsorted, for most of it (the
+//! time-outs of calls) is called off before its time comes near. Deliberately absent: taking something
+//! back; whoever is told of an event that concerns nobody any more skips it.
 
 /// Something that is going to happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,72 +22,202 @@ pub(super) enum Event {
     Unblock(u32),
 }
 
-/// The bits of a kind of event, below them its place.
-const PLACE_BITS: u32 = 28;
-const PLACE_MASK: u32 = (1 << PLACE_BITS) - 1;
+/// A slot is so many nanoseconds wide, as a power of two: a few events of a busy world.
+const SLOT_BITS: u32 = 15;
+/// The slots of a window, as a power of two; all together outlast most messages.
+const WINDOW_BITS: u32 = 10;
+const SLOTS: usize = 1 << WINDOW_BITS;
+const WORD_BITS: usize = 64;
+/// No entry.
+const NONE: u32 = u32::MAX;
 
-/// The queue. An entry is one number, time above the order of asking above what it is: comparing two
-/// is most of what the queue does.
-#[derive(Debug, Default)]
+/// Something planned.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    at_ns: u64,
+    /// Which it was to be asked for.
+    number: u32,
+    /// The next one in its slot.
+    next: u32,
+    event: Event,
+}
+
+impl Entry {
+    fn rank(&self) -> (u64, u32) {
+        (self.at_ns, self.number)
+    }
+}
+
+/// The queue.
+#[derive(Debug)]
 pub(super) struct Queue {
-    heap: BinaryHeap<Reverse<u128>>,
+    /// The first slot of the window, counted from the beginning of time.
+    first: u64,
+    /// The first entry of each slot.
+    slots: Box<[u32]>,
+    /// Which slots have entries, and which words of this have bits.
+    used: [u64; SLOTS / WORD_BITS],
+    used_words: u64,
+    entries: Vec<Entry>,
+    vacant: Vec<u32>,
+    /// Beyond the window, in no order.
+    beyond: Vec<Entry>,
     asked: u32,
+}
+
+impl Default for Queue {
+    fn default() -> Self {
+        Self {
+            first: 0,
+            slots: vec![NONE; SLOTS].into(),
+            used: [0; SLOTS / WORD_BITS],
+            used_words: 0,
+            entries: Vec::new(),
+            vacant: Vec::new(),
+            beyond: Vec::new(),
+            asked: 0,
+        }
+    }
 }
 
 impl Queue {
     /// Plans an event, and returns its number, which no other event has.
-    ///
-    /// # Panics
-    /// Where more things are under way at once than fit, which is far beyond any memory.
     pub(super) fn push(&mut self, at_ns: u64, event: Event) -> u32 {
         self.asked += 1;
-        let (kind, place) = match event {
-            Event::Timer(place) => (0, place),
-            Event::Request(place) => (1, place),
-            Event::Reply(place) => (2, place),
-            Event::Connected(place) => (3, place),
-            Event::Nemesis(place) => (4, place),
-            Event::Unblock(place) => (5, place),
-        };
-        assert!(place <= PLACE_MASK, "fewer than 2^28 of a kind at once");
-        let what = (kind << PLACE_BITS) | place;
-        let entry = u128::from(at_ns) << 64 | u128::from(self.asked) << 32 | u128::from(what);
-        self.heap.push(Reverse(entry));
+        let entry = Entry { at_ns, number: self.asked, next: NONE, event };
+        match (at_ns >> SLOT_BITS).checked_sub(self.first) {
+            Some(slot) if slot < SLOTS as u64 => self.sort_in(slot, entry),
+            Some(_) => self.beyond.push(entry),
+            None => {
+                // Time has not come to the window yet: it begins earlier.
+                self.empty_into_beyond();
+                self.beyond.push(entry);
+                self.begin_at(at_ns);
+            }
+        }
         self.asked
     }
 
-    /// The next event, its time and its number.
-    #[expect(clippy::cast_possible_truncation, reason = "the parts of an entry are taken apart")]
-    pub(super) fn pop(&mut self) -> Option<(u64, u32, Event)> {
-        let Reverse(entry) = self.heap.pop()?;
-        let (at_ns, asked, what) = ((entry >> 64) as u64, (entry >> 32) as u32, entry as u32);
-        let place = what & PLACE_MASK;
-        let event = match what >> PLACE_BITS {
-            0 => Event::Timer(place),
-            1 => Event::Request(place),
-            2 => Event::Reply(place),
-            3 => Event::Connected(place),
-            4 => Event::Nemesis(place),
-            _ => Event::Unblock(place),
-        };
-        Some((at_ns, asked, event))
-    }
-
-    /// When the next event is due, whether or not it still concerns anybody.
-    pub(super) fn next_ns(&self) -> Option<u64> {
-        self.heap.peek().map(|Reverse(entry)| u64::try_from(entry >> 64).unwrap_or(u64::MAX))
+    /// The next event, its time and its number, unless it is later than `end_ns`. What is beyond the
+    /// window and no longer `concerns` anybody may be left out.
+    pub(super) fn pop(
+        &mut self,
+        end_ns: u64,
+        concerns: impl Fn(u32, Event) -> bool,
+    ) -> Option<(u64, u32, Event)> {
+        if self.used_words == 0 && !self.move_on(concerns) {
+            return None;
+        }
+        let word = self.used_words.trailing_zeros() as usize;
+        let slot = word * WORD_BITS + self.used[word].trailing_zeros() as usize;
+        let mut place = self.slots[slot];
+        let (mut best_before, mut best) = (NONE, place);
+        while let Some(next) = self.entries.get(self.entries[place as usize].next as usize) {
+            if next.rank() < self.entries[best as usize].rank() {
+                (best_before, best) = (place, self.entries[place as usize].next);
+            }
+            place = self.entries[place as usize].next;
+        }
+        let Entry { at_ns, number, next, event } = self.entries[best as usize];
+        if at_ns > end_ns {
+            return None;
+        }
+        match best_before {
+            NONE => self.slots[slot] = next,
+            before => self.entries[before as usize].next = next,
+        }
+        self.vacant.push(best);
+        if self.slots[slot] == NONE {
+            self.used[word] &= self.used[word] - 1;
+            if self.used[word] == 0 {
+                self.used_words &= self.used_words - 1;
+            }
+        }
+        Some((at_ns, number, event))
     }
 
     /// Forgets everything, keeping the memory.
     pub(super) fn clear(&mut self) {
-        self.heap.clear();
-        self.asked = 0;
+        self.empty_into_beyond();
+        self.beyond.clear();
+        self.entries.clear();
+        self.vacant.clear();
+        (self.first, self.asked) = (0, 0);
+    }
+
+    fn sort_in(&mut self, slot: u64, entry: Entry) {
+        let slot = usize::try_from(slot).expect("a slot of the window");
+        let entry = Entry { next: self.slots[slot], ..entry };
+        let place = match self.vacant.pop() {
+            Some(place) => {
+                self.entries[place as usize] = entry;
+                place
+            }
+            None => {
+                self.entries.push(entry);
+                u32::try_from(self.entries.len() - 1).expect("fewer than 2^32 events")
+            }
+        };
+        self.slots[slot] = place;
+        self.used[slot / WORD_BITS] |= 1 << (slot % WORD_BITS);
+        self.used_words |= 1 << (slot / WORD_BITS);
+    }
+
+    /// Moves the empty window on to where something is planned; false where nothing is.
+    fn move_on(&mut self, concerns: impl Fn(u32, Event) -> bool) -> bool {
+        self.beyond.retain(|entry| concerns(entry.number, entry.event));
+        let Some(next_ns) = self.beyond.iter().map(|entry| entry.at_ns).min() else { return false };
+        self.begin_at(next_ns);
+        true
+    }
+
+    /// Lets the window, which is empty, begin there.
+    fn begin_at(&mut self, at_ns: u64) {
+        self.first = at_ns >> SLOT_BITS;
+        let mut place = 0;
+        while let Some(entry) = self.beyond.get(place) {
+            let slot = (entry.at_ns >> SLOT_BITS) - self.first;
+            if slot < SLOTS as u64 {
+                let entry = self.beyond.swap_remove(place);
+                self.sort_in(slot, entry);
+            } else {
+                place += 1;
+            }
+        }
+    }
+
+    /// Makes the window empty.
+    fn empty_into_beyond(&mut self) {
+        while self.used_words != 0 {
+            let word = self.used_words.trailing_zeros() as usize;
+            while self.used[word] != 0 {
+                let slot = word * WORD_BITS + self.used[word].trailing_zeros() as usize;
+                let mut place = std::mem::replace(&mut self.slots[slot], NONE);
+                while let Some(entry) = self.entries.get(place as usize) {
+                    self.beyond.push(*entry);
+                    self.vacant.push(place);
+                    place = entry.next;
+                }
+                self.used[word] &= self.used[word] - 1;
+            }
+            self.used_words &= self.used_words - 1;
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
     use super::*;
+
+    const END_NS: u64 = u64::MAX;
+
+    fn all(_number: u32, _event: Event) -> bool {
+        true
+    }
 
     #[test]
     fn events_come_in_order_of_time_and_then_of_asking() {
@@ -96,10 +225,55 @@ mod tests {
         let late = queue.push(9, Event::Timer(1));
         let first = queue.push(5, Event::Reply(2));
         let second = queue.push(5, Event::Request(3));
-        assert_eq!(queue.next_ns(), Some(5));
-        assert_eq!(queue.pop(), Some((5, first, Event::Reply(2))));
-        assert_eq!(queue.pop(), Some((5, second, Event::Request(3))));
-        assert_eq!(queue.pop(), Some((9, late, Event::Timer(1))));
-        assert_eq!(queue.pop(), None);
+        assert_eq!(queue.pop(4, all), None, "later than asked for");
+        assert_eq!(queue.pop(5, all), Some((5, first, Event::Reply(2))));
+        assert_eq!(queue.pop(END_NS, all), Some((5, second, Event::Request(3))));
+        assert_eq!(queue.pop(END_NS, all), Some((9, late, Event::Timer(1))));
+        assert_eq!(queue.pop(END_NS, all), None);
+    }
+
+    #[test]
+    fn what_was_called_off_beyond_the_window_is_left_out() {
+        let mut queue = Queue::default();
+        let off = queue.push(1 << 40, Event::Timer(1));
+        let on = queue.push(1 << 41, Event::Timer(2));
+        let concerns = |number, _| number != off;
+        assert_eq!(queue.pop(END_NS, concerns), Some((1 << 41, on, Event::Timer(2))));
+        queue.push(7, Event::Nemesis(0));
+        queue.clear();
+        assert_eq!(queue.pop(END_NS, all), None);
+        assert_eq!(queue.push(3, Event::Nemesis(0)), 1, "as new");
+    }
+
+    proptest! {
+        /// Whatever is planned and taken in whatever order comes as a sorted set has it.
+        #[test]
+        fn it_agrees_with_a_sorted_set(
+            steps in prop::collection::vec((0..3_u8, 0..34_u32, any::<u32>()), 0..300),
+        ) {
+            let mut queue = Queue::default();
+            let mut sorted = BTreeSet::new();
+            let mut now_ns = 0;
+            for (what, bits, part) in steps {
+                let ahead_ns = u64::from(part) & ((1 << bits) - 1);
+                if what > 0 {
+                    let at_ns = now_ns + ahead_ns;
+                    let number = queue.push(at_ns, Event::Timer(part));
+                    sorted.insert((at_ns, number, part));
+                    continue;
+                }
+                let end_ns = now_ns + ahead_ns;
+                let first = sorted.first().copied().filter(|(at_ns, ..)| *at_ns <= end_ns);
+                let first = first.inspect(|first| drop(sorted.remove(first)));
+                let expected = first.map(|(at, number, part)| (at, number, Event::Timer(part)));
+                prop_assert_eq!(queue.pop(end_ns, all), expected);
+                now_ns = first.map_or(now_ns, |(at_ns, ..)| at_ns);
+            }
+            for (at_ns, number, part) in sorted {
+                let expected = Some((at_ns, number, Event::Timer(part)));
+                prop_assert_eq!(queue.pop(END_NS, all), expected);
+            }
+            prop_assert_eq!(queue.pop(END_NS, all), None);
+        }
     }
 }

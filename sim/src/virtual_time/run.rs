@@ -5,7 +5,7 @@
 //! absent: judging.
 
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::Context;
 
 use picklock::time::span_ns;
 use scenarios::history::Journal;
@@ -16,8 +16,8 @@ use scenarios::trial::{Naming, Trial};
 
 use super::choices::Choices;
 use super::env::VirtualEnv;
-use super::tasks::Work;
-use super::world::{Travel, with};
+use super::tasks::{Wakers, Work};
+use super::world::{Travel, Turn, with};
 
 /// What the names of all keys begin with: every world is its own.
 const PREFIX: &str = "picklock:{virtual}:";
@@ -115,31 +115,20 @@ pub(super) fn spawn(process: u32, work: Work) {
 
 /// Lets the world go on until nobody has anything left to do, or nothing happens before `end_ns`.
 pub(super) fn drive(end_ns: u64) {
+    let mut wakers = Wakers::take();
+    let mut polled = None;
     loop {
-        while let Some((task, mut work, waker)) = with(super::world::World::next_ready) {
-            let left = match work.as_mut().poll(&mut Context::from_waker(&waker)) {
-                Poll::Pending => with(|world| world.tasks.put_back(task, work)),
-                Poll::Ready(()) => {
-                    with(|world| world.tasks.end(task));
-                    Some(work)
-                }
-            };
-            // Dropped while nobody looks at the world: what it holds may still act.
-            drop(left);
-            bury();
-        }
-        bury();
-        if with(|world| world.tasks.live() == 0 || !world.step(end_ns)) {
-            return;
+        match with(|world| world.turn(polled.take(), end_ns)) {
+            Turn::Poll(task, mut work) => {
+                let state = work.as_mut().poll(&mut Context::from_waker(wakers.of(task)));
+                polled = Some((task, work, state.is_ready()));
+            }
+            // Dropped while nobody looks at the world: what they hold may still act.
+            Turn::Bury(left) => drop(left),
+            Turn::Over => break,
         }
     }
-}
-
-/// Drops what is left of crashed processes.
-fn bury() {
-    if with(|world| !world.graves.is_empty()) {
-        drop(with(|world| std::mem::take(&mut world.graves)));
-    }
+    wakers.put_back();
 }
 
 /// Drops what is left of a schedule, in a world in which nothing has an effect any more.

@@ -26,6 +26,11 @@ impl Timers {
         })
     }
 
+    /// Whether this event still concerns anybody.
+    pub(super) fn is_set(&self, timer: u32, number: u32) -> bool {
+        self.set[timer as usize].0 == number
+    }
+
     /// Whom the timer wakes, if this event still concerns anybody.
     pub(super) fn ring(&mut self, timer: u32, number: u32) -> Option<u32> {
         let set = &mut self.set[timer as usize];

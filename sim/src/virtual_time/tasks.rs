@@ -4,7 +4,7 @@
 //! are used again, and a waker of an earlier tenant wakes nobody. Deliberately absent: which task is
 //! next, which is the world's decision.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -17,11 +17,42 @@ thread_local! {
     /// Tasks that were woken through a [`Waker`], in order. Apart from the world, for a waker may be
     /// called at any time.
     static WOKEN: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) };
+    /// Whether there are any, which is looked at much more often than there are.
+    static ANY_WOKEN: Cell<bool> = const { Cell::new(false) };
+    /// The wakers of this thread's tasks, while no world is being driven.
+    static WAKERS: Cell<Vec<Waker>> = const { Cell::new(Vec::new()) };
 }
 
 /// Moves the tasks that were woken through a waker to `ready`.
 pub(super) fn take_woken(mut ready: impl FnMut(u32)) {
-    WOKEN.with_borrow_mut(|woken| woken.drain(..).for_each(&mut ready));
+    if ANY_WOKEN.replace(false) {
+        WOKEN.with_borrow_mut(|woken| woken.drain(..).for_each(&mut ready));
+    }
+}
+
+/// The wakers of tasks, by number: made once, for a place keeps its number. An early call to a later
+/// tenant only polls it once in vain.
+pub(super) struct Wakers(Vec<Waker>);
+
+impl Wakers {
+    /// Those that this thread has made already.
+    pub(super) fn take() -> Self {
+        Self(WAKERS.take())
+    }
+
+    /// Keeps them for the next time.
+    pub(super) fn put_back(self) {
+        WAKERS.set(self.0);
+    }
+
+    /// The waker of this task.
+    pub(super) fn of(&mut self, task: u32) -> &Waker {
+        while self.0.len() <= task as usize {
+            let number = u32::try_from(self.0.len()).expect("fewer than 2^32 tasks");
+            self.0.push(Waker::from(Arc::new(Rouse(number))));
+        }
+        &self.0[task as usize]
+    }
 }
 
 /// One task, or a place for one.
@@ -33,7 +64,6 @@ struct Place {
     taken: bool,
     /// Whether it stands in line to be polled already.
     queued: bool,
-    waker: Option<Waker>,
 }
 
 /// All tasks of a world.
@@ -53,6 +83,7 @@ impl Wake for Rouse {
 
     fn wake_by_ref(self: &Arc<Self>) {
         WOKEN.with_borrow_mut(|woken| woken.push(self.0));
+        ANY_WOKEN.set(true);
     }
 }
 
@@ -92,14 +123,11 @@ impl Tasks {
         }
     }
 
-    /// The task's future, to be polled, and its waker. It no longer stands in line.
-    pub(super) fn begin(&mut self, task: u32) -> Option<(Work, Waker)> {
+    /// The task's future, to be polled. It no longer stands in line.
+    pub(super) fn begin(&mut self, task: u32) -> Option<Work> {
         let place = self.places.get_mut(task as usize)?;
         place.queued = false;
-        let work = place.work.take()?;
-        // A place keeps its waker: an early call to a later tenant only polls it once in vain.
-        let waker = place.waker.get_or_insert_with(|| Waker::from(Arc::new(Rouse(task))));
-        Some((work, waker.clone()))
+        place.work.take()
     }
 
     /// Puts an unfinished future back; returns it where the task has gone meanwhile.

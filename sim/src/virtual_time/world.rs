@@ -5,7 +5,7 @@
 //! handles are numbers, which keeps futures `Send` without locks. Deliberately absent: what is run
 //! in it, and when it ends.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 
 use picklock::time::WallTime;
@@ -30,6 +30,13 @@ const BUDGET_PER_INSTANT: u32 = 1_000_000;
 
 thread_local! {
     static WORLD: RefCell<World> = RefCell::new(World::default());
+    /// The world's time once more: every line of a history asks for it.
+    static NOW_NS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// The time of this thread's world.
+pub(super) fn now_ns() -> u64 {
+    NOW_NS.get()
 }
 
 /// Looks at this thread's world, or changes it. Nothing in `act` may poll or drop a task.
@@ -60,6 +67,16 @@ pub(super) struct Travel {
     pub(super) width_ns: u64,
 }
 
+/// What whoever drives the world has to do next, while nobody looks at it.
+pub(super) enum Turn {
+    /// Poll this task.
+    Poll(u32, Work),
+    /// Drop what is left of a task that has ended.
+    Bury(Work),
+    /// Nothing.
+    Over,
+}
+
 /// Everything there is.
 #[derive(Default)]
 pub(super) struct World {
@@ -69,7 +86,7 @@ pub(super) struct World {
     pub(super) queue: Queue,
     pub(super) tasks: Tasks,
     /// What is left of the tasks of crashed processes, to be dropped when nobody looks at the world.
-    pub(super) graves: Vec<Work>,
+    pub(super) graves: VecDeque<Work>,
     ready: VecDeque<u32>,
     /// The task that is being polled.
     pub(super) current: u32,
@@ -91,7 +108,8 @@ pub(super) struct World {
 impl World {
     /// Makes it as new, with so many processes and servers, keeping the memory.
     pub(super) fn reset(&mut self, choices: Choices, seed: u64, processes: u32, servers: u32) {
-        (self.now_ns, self.closed, self.events) = (0, false, 0);
+        (self.closed, self.events) = (false, 0);
+        self.go_on_to(0);
         self.instant = (0, 0);
         self.queue.clear();
         self.ready.clear();
@@ -169,8 +187,33 @@ impl World {
         }
     }
 
+    /// Takes back what has been polled, and goes on to the next task to be polled, letting things
+    /// happen meanwhile. It is over where nobody has anything left to do, or nothing happens before
+    /// `end_ns`.
+    pub(super) fn turn(&mut self, polled: Option<(u32, Work, bool)>, end_ns: u64) -> Turn {
+        if let Some((task, work, ready)) = polled {
+            if ready {
+                self.tasks.end(task);
+                self.graves.push_back(work);
+            } else {
+                self.graves.extend(self.tasks.put_back(task, work));
+            }
+        }
+        loop {
+            if let Some(left) = self.graves.pop_front() {
+                return Turn::Bury(left);
+            }
+            if let Some((task, work)) = self.next_ready() {
+                return Turn::Poll(task, work);
+            }
+            if self.tasks.live() == 0 || !self.step(end_ns) {
+                return Turn::Over;
+            }
+        }
+    }
+
     /// The next task to be polled: whichever of those in line is chosen.
-    pub(super) fn next_ready(&mut self) -> Option<(u32, Work, std::task::Waker)> {
+    fn next_ready(&mut self) -> Option<(u32, Work)> {
         loop {
             take_woken(|task| self.wake(task));
             let place = match self.ready.len() {
@@ -186,10 +229,10 @@ impl World {
             let Some(process) = self.tasks.process(task) else { continue };
             match self.processes[process as usize].state {
                 State::Running => {
-                    if let Some((work, waker)) = self.tasks.begin(task) {
+                    if let Some(work) = self.tasks.begin(task) {
                         self.tick();
                         self.current = task;
-                        return Some((task, work, waker));
+                        return Some((task, work));
                     }
                 }
                 // Stopped while it stood in line: it keeps its turn.
@@ -200,21 +243,25 @@ impl World {
     }
 
     /// Lets the next event happen; false where nothing is going to happen before `end_ns`.
-    pub(super) fn step(&mut self, end_ns: u64) -> bool {
+    fn step(&mut self, end_ns: u64) -> bool {
         loop {
-            if self.queue.next_ns().is_none_or(|next_ns| next_ns > end_ns) {
+            let timers = &self.timers;
+            let concerns = |number, event| match event {
+                Event::Timer(timer) => timers.is_set(timer, number),
+                _ => true,
+            };
+            let Some((at_ns, number, event)) = self.queue.pop(end_ns, concerns) else {
                 return false;
-            }
-            let Some((at_ns, number, event)) = self.queue.pop() else { return false };
+            };
             if let Event::Timer(timer) = event {
                 // Most timers are time-outs of calls long answered.
                 let Some(task) = self.timers.ring(timer, number) else { continue };
-                self.now_ns = at_ns;
+                self.go_on_to(at_ns);
                 self.tick();
                 self.wake(task);
                 return true;
             }
-            self.now_ns = at_ns;
+            self.go_on_to(at_ns);
             self.tick();
             match event {
                 Event::Request(call) => self.request_arrives(call),
@@ -226,6 +273,11 @@ impl World {
             }
             return true;
         }
+    }
+
+    fn go_on_to(&mut self, at_ns: u64) {
+        self.now_ns = at_ns;
+        NOW_NS.set(at_ns);
     }
 
     /// Counts what happens at one instant, for time must go on.
