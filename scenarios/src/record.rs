@@ -19,6 +19,7 @@ use picklock::time::{Instant, WallTime};
 use crate::history::{Intent, Journal, Texts, What};
 
 pub use conn::RecordedConn;
+use understand::Understood;
 
 /// An environment of a run: besides its own clocks it knows the one clock all events are stamped by.
 pub trait Observed: Env {
@@ -83,10 +84,10 @@ impl<W: Observed> Recorded<W> {
     }
 
     fn begin_command(&self, node: Node, command: &Command) -> (u32, Intent) {
-        let (key, intent) = understand::intent(command, &self.scripts);
+        let Understood { name, key, intent } = understand::understand(command, &self.scripts);
         let op = self.invoke_with(|texts| {
-            let name = understand::name(command, texts);
-            let key = texts.intern(&String::from_utf8_lossy(key));
+            let name = understand::name(name, texts);
+            let key = texts.intern_bytes(key);
             What::Command { node: node.0, name, key, intent }
         });
         (op, intent)

@@ -4,7 +4,7 @@
 //! careful; it never guesses *nothing*. Deliberately absent: the values of keys, which say nothing
 //! about who owns them.
 
-use picklock::command::Command;
+use picklock::command::{Args, Command};
 use picklock::reply::Reply;
 use picklock::script::{Meaning, Script};
 
@@ -17,46 +17,57 @@ const NAME_BYTES: usize = 16;
 /// Longer strings are cut: the history tells who did what, it is no backup.
 const TEXT_BYTES: usize = 64;
 
-/// Commands that leave the life of a key alone.
-const HARMLESS: [&str; 22] = [
-    "GET", "EXISTS", "TTL", "PTTL", "INCR", "DECR", "INCRBY", "DECRBY", "PING", "ECHO", "TIME",
-    "INFO", "WAIT", "PUBLISH", "WATCH", "UNWATCH", "MULTI", "SCRIPT", "ROLE", "CONFIG", "CLIENT",
-    "HELLO",
-];
+/// A command, understood.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Understood<'a> {
+    /// Its name, as it came.
+    pub(super) name: &'a [u8],
+    /// Its first key; empty where it has none.
+    pub(super) key: &'a [u8],
+    /// What it would do to that key.
+    pub(super) intent: Intent,
+}
 
 /// The command's name in capitals, as Redis counts commands.
-pub(super) fn name(command: &Command, texts: &mut Texts) -> Text {
-    let name = command.name();
-    let known = std::str::from_utf8(name).ok().filter(|name| !has_lower(name));
-    match known {
-        Some(name) => texts.intern(name),
-        None => texts.intern(&String::from_utf8_lossy(name).to_ascii_uppercase()),
+pub(super) fn name(name: &[u8], texts: &mut Texts) -> Text {
+    if name.iter().any(u8::is_ascii_lowercase) {
+        texts.intern_bytes(&name.to_ascii_uppercase())
+    } else {
+        texts.intern_bytes(name)
     }
 }
 
-fn has_lower(name: &str) -> bool {
-    name.bytes().any(|byte| byte.is_ascii_lowercase())
-}
-
 /// The first key of a command, and what the command would do to it.
-pub(super) fn intent<'a>(command: &'a Command, scripts: &[&'static Script]) -> (&'a [u8], Intent) {
-    let key = command.get(1).unwrap_or_default();
-    let certain = |touch| Intent { touch, compares: false };
+pub(super) fn understand<'a>(
+    command: &'a Command,
+    scripts: &[&'static Script],
+) -> Understood<'a> {
+    let mut args = command.args();
+    let name = args.next().unwrap_or_default();
     let mut buffer = [0; NAME_BYTES];
-    let intent = match upper(command.name(), &mut buffer) {
-        b"SET" => set(command),
+    let upper = upper(name, &mut buffer);
+    if matches!(upper, b"EVALSHA" | b"EVAL") {
+        let body = args.next().unwrap_or_default();
+        let key = args.nth(1).unwrap_or_default();
+        let intent = script(upper == b"EVALSHA", body, args, scripts);
+        return Understood { name, key, intent };
+    }
+    let key = args.next().unwrap_or_default();
+    let certain = |touch| Intent { touch, compares: false };
+    let intent = match upper {
+        b"SET" => set(args),
+        // Commands that leave the life of a key alone.
+        b"GET" | b"EXISTS" | b"TTL" | b"PTTL" | b"INCR" | b"DECR" | b"INCRBY" | b"DECRBY"
+        | b"PING" | b"ECHO" | b"TIME" | b"INFO" | b"WAIT" | b"PUBLISH" | b"WATCH" | b"UNWATCH"
+        | b"MULTI" | b"SCRIPT" | b"ROLE" | b"CONFIG" | b"CLIENT" | b"HELLO" => certain(Touch::None),
         b"SETNX" => certain(Touch::Create(None)),
         b"GETSET" => certain(Touch::Overwrite(None)),
         b"DEL" | b"UNLINK" => certain(Touch::Delete),
-        b"PEXPIRE" => certain(expiry(command, 2, NS_PER_MS)),
-        b"EXPIRE" => certain(expiry(command, 2, NS_PER_S)),
-        b"EVALSHA" | b"EVAL" => {
-            return (command.get(3).unwrap_or_default(), script(command, scripts));
-        }
-        name if HARMLESS.iter().any(|harmless| harmless.as_bytes() == name) => certain(Touch::None),
+        b"PEXPIRE" => certain(expiry(args.next(), NS_PER_MS)),
+        b"EXPIRE" => certain(expiry(args.next(), NS_PER_S)),
         _ => certain(Touch::Unknown),
     };
-    (key, intent)
+    Understood { name, key, intent }
 }
 
 /// The name in capitals; empty for one that is longer than any that is known.
@@ -67,49 +78,56 @@ fn upper<'a>(name: &[u8], buffer: &'a mut [u8; NAME_BYTES]) -> &'a [u8] {
     upper
 }
 
-fn is(command: &Command, name: &str) -> bool {
-    command.name().eq_ignore_ascii_case(name.as_bytes())
+/// A whole number, not negative.
+fn number(digits: &[u8]) -> Option<u64> {
+    let (&first, rest) = digits.split_first()?;
+    // As the standard library reads numbers: a plus may stand before them.
+    let digits = if first == b'+' && !rest.is_empty() { rest } else { digits };
+    digits.iter().try_fold(0_u64, |sum, digit| {
+        let digit = digit.wrapping_sub(b'0');
+        if digit > 9 {
+            return None;
+        }
+        sum.checked_mul(10)?.checked_add(u64::from(digit))
+    })
 }
 
-fn number(command: &Command, place: usize) -> Option<u64> {
-    std::str::from_utf8(command.get(place)?).ok()?.parse().ok()
-}
-
-fn expiry(command: &Command, place: usize, unit_ns: u64) -> Touch {
-    match number(command, place) {
+fn expiry(span: Option<&[u8]>, unit_ns: u64) -> Touch {
+    match span.and_then(number) {
         Some(span) => Touch::Extend(span.saturating_mul(unit_ns)),
         None => Touch::Unknown,
     }
 }
 
-/// SET with its options; one that keeps or computes the expiry otherwise is beyond us.
-fn set(command: &Command) -> Intent {
+/// SET with its options, behind the key; one that keeps or computes the expiry otherwise is beyond us.
+fn set(mut args: Args<'_>) -> Intent {
     let (mut creates, mut compares, mut ttl_ns) = (false, false, None);
-    let mut place = 3;
-    while let Some(option) = command.get(place) {
-        let says = |name: &str| option.eq_ignore_ascii_case(name.as_bytes());
-        let unit_ns = if says("PX") { Some(NS_PER_MS) } else { says("EX").then_some(NS_PER_S) };
-        if let (Some(unit_ns), Some(span)) = (unit_ns, number(command, place + 1)) {
-            ttl_ns = Some(span.saturating_mul(unit_ns));
-            place += 1;
-        } else if says("NX") {
-            creates = true;
-        } else if says("IFEQ") {
-            compares = true;
-            place += 1;
-        } else if !says("XX") {
-            return Intent { touch: Touch::Unknown, compares: false };
+    let _value = args.next();
+    while let Some(option) = args.next() {
+        match option {
+            [b'N' | b'n', b'X' | b'x'] => creates = true,
+            [b'X' | b'x', b'X' | b'x'] => {}
+            [unit @ (b'P' | b'p' | b'E' | b'e'), b'X' | b'x'] => {
+                let Some(span) = args.next().and_then(number) else {
+                    return Intent { touch: Touch::Unknown, compares: false };
+                };
+                let unit_ns = if matches!(unit, b'P' | b'p') { NS_PER_MS } else { NS_PER_S };
+                ttl_ns = Some(span.saturating_mul(unit_ns));
+            }
+            _ if option.eq_ignore_ascii_case(b"IFEQ") => {
+                compares = true;
+                args.next();
+            }
+            _ => return Intent { touch: Touch::Unknown, compares: false },
         }
-        place += 1;
     }
     let touch = if creates { Touch::Create(ttl_ns) } else { Touch::Overwrite(ttl_ns) };
     Intent { touch, compares }
 }
 
-fn script(command: &Command, scripts: &[&'static Script]) -> Intent {
-    let body = command.get(1).unwrap_or_default();
+fn script(by_digest: bool, body: &[u8], args: Args<'_>, scripts: &[&'static Script]) -> Intent {
     let known = scripts.iter().find(|script| {
-        if is(command, "EVALSHA") {
+        if by_digest {
             body.eq_ignore_ascii_case(script.sha1().as_bytes())
         } else {
             body == script.text().as_bytes()
@@ -117,7 +135,7 @@ fn script(command: &Command, scripts: &[&'static Script]) -> Intent {
     });
     let touch = match known.map(|script| script.meaning()) {
         Some(Meaning::Deletes) => Touch::Delete,
-        Some(Meaning::Extends) => expiry(command, command.len() - 1, NS_PER_MS),
+        Some(Meaning::Extends) => expiry(args.last(), NS_PER_MS),
         None => Touch::Unknown,
     };
     Intent { touch, compares: known.is_some() }
@@ -145,6 +163,7 @@ pub(super) fn answer(reply: &Reply, texts: &mut Texts) -> Answer {
         Reply::Ok => Answer::Ok,
         Reply::Int(value) => Answer::Int(*value),
         Reply::Status(text) => Answer::Text(texts.intern(cut(text))),
+        Reply::Bulk(bytes) if bytes.len() <= TEXT_BYTES => Answer::Text(texts.intern_bytes(bytes)),
         Reply::Bulk(bytes) => Answer::Text(texts.intern(cut(&String::from_utf8_lossy(bytes)))),
         Reply::Array(_) => Answer::List,
     }
@@ -171,9 +190,9 @@ mod tests {
 
     fn reads(line: &str) -> Intent {
         let command = command(line);
-        let (key, intent) = intent(&command, &[&COMPARE_AND_DELETE, &COMPARE_AND_EXTEND]);
-        assert_eq!(key, b"k", "{line}");
-        intent
+        let understood = understand(&command, &[&COMPARE_AND_DELETE, &COMPARE_AND_EXTEND]);
+        assert_eq!(understood.key, b"k", "{line}");
+        understood.intent
     }
 
     #[test]
@@ -203,8 +222,8 @@ mod tests {
         assert_eq!(reads(&format!("EVALSHA {} 1 k t", COMPARE_AND_DELETE.sha1())), deletes);
         assert_eq!(reads(&format!("EVALSHA {} 1 k t 9", COMPARE_AND_EXTEND.sha1())), extends);
         let by_text = Command::new("EVAL").arg(COMPARE_AND_DELETE.text()).int(1).arg("k").arg("t");
-        assert_eq!(intent(&by_text, &[&COMPARE_AND_DELETE]).1, deletes);
-        assert_eq!(intent(&by_text, &[]).1, Intent { touch: Touch::Unknown, compares: false });
+        assert_eq!(understand(&by_text, &[&COMPARE_AND_DELETE]).intent, deletes);
+        assert_eq!(understand(&by_text, &[]).intent, Intent { touch: Touch::Unknown, compares: false });
     }
 
     #[test]

@@ -16,7 +16,14 @@ const ECHO_MAX_BYTES: usize = 128;
 impl Server {
     /// The command to carry out, or the answer: an error, or QUEUED.
     pub(crate) fn admit(&mut self, request: &Request<'_>) -> Result<u16, Reply> {
-        let command = match TABLE.find_for(self.options.profile, request.args) {
+        // Most clients say again what they have said before.
+        let last = self.sessions[request.session as usize].last_command;
+        let again = last.filter(|&last| TABLE.is_named(last, request.args));
+        let found = again.map_or_else(
+            || TABLE.find_for(self.options.profile, request.args),
+            Found::Command,
+        );
+        let command = match found {
             Found::Command(command) => command,
             Found::UnknownSubcommand => {
                 return Err(self.reject(request, None, unknown_subcommand(request.args)));

@@ -43,6 +43,7 @@ pub fn float(text: &[u8]) -> Option<f64> {
 }
 
 /// Whether an argument is this word, in any case. As in C, a NUL ends the argument.
+#[inline]
 pub fn is_word(arg: &[u8], word: &str) -> bool {
     match arg.get(word.len()) {
         None | Some(0) => {

@@ -113,9 +113,9 @@ impl World {
         let Some(command) = self.calls.places[place as usize].command.take() else {
             unreachable!("a request arrives once");
         };
-        let args: SmallVec<[&[u8]; 8]> = command.args().collect();
         let wall = self.server_wall(server);
-        match self.servers[server as usize].model.submit(wall, session, &args) {
+        let model = &mut self.servers[server as usize].model;
+        match with_args(&command, |args| model.submit(wall, session, args)) {
             Submitted::Reply(answer) => self.answer(place, answer),
             Submitted::Blocked => {
                 self.conns[conn as usize].waiting = Some(place);
@@ -245,6 +245,20 @@ impl World {
             self.queue.push(arrives_ns, event);
         }
     }
+}
+
+/// Hands the arguments of a command over as a slice, without allocation where they are few.
+fn with_args<R>(command: &Command, act: impl FnOnce(&[&[u8]]) -> R) -> R {
+    let mut few = [&[][..]; 8];
+    let mut count = 0;
+    for arg in command.args() {
+        let Some(place) = few.get_mut(count) else {
+            return act(&command.args().collect::<Vec<_>>());
+        };
+        *place = arg;
+        count += 1;
+    }
+    act(&few[..count])
 }
 
 fn level(answer: Answer) -> Outcome {

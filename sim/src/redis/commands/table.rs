@@ -237,6 +237,15 @@ impl Table {
         self.line(place).spec
     }
 
+    /// Whether a request names this command, which has no subcommands and is none.
+    pub(crate) fn is_named(&self, place: u16, args: &[&[u8]]) -> bool {
+        let line = self.line(place);
+        let name = line.spec.name.as_bytes();
+        !line.is_subcommand
+            && line.spec.subcommands.is_empty()
+            && args.first().is_some_and(|said| said.eq_ignore_ascii_case(name))
+    }
+
     /// The command that a request names and a server of this profile knows.
     pub(crate) fn find_for(&self, profile: Profile, args: &[&[u8]]) -> Found {
         match self.find(args) {
