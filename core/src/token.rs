@@ -44,11 +44,21 @@ impl fmt::Debug for OwnerToken {
     }
 }
 
+/// The digits of each byte.
+static HEX: [[u8; 2]; 256] = {
+    let digits = b"0123456789abcdef";
+    let mut all = [[0; 2]; 256];
+    let mut byte = 0;
+    while byte < all.len() {
+        all[byte] = [digits[byte >> 4], digits[byte & 0xf]];
+        byte += 1;
+    }
+    all
+};
+
 fn write_hex(digits: &mut [u8], bits: u64) {
-    let mut rest = bits;
-    for digit in digits.iter_mut().rev() {
-        *digit = b"0123456789abcdef"[(rest & 0xf) as usize];
-        rest >>= 4;
+    for (pair, byte) in digits.chunks_exact_mut(2).zip(bits.to_be_bytes()) {
+        pair.copy_from_slice(&HEX[usize::from(byte)]);
     }
 }
 

@@ -137,11 +137,54 @@ impl Acquisition {
     }
 }
 
+/// Where the commands stand that have not ended. Operations are numbered one by one as a rule, and
+/// then found by their number; a history from elsewhere may number them as it likes.
+#[derive(Default)]
+struct Open {
+    near: Vec<u32>,
+    far: FxHashMap<u32, usize>,
+}
+
+impl Open {
+    /// No command.
+    const NONE: u32 = u32::MAX;
+    /// By how much a number may be ahead of the greatest before.
+    const AHEAD: usize = 1024;
+
+    fn insert(&mut self, op: u32, place: usize) {
+        let near = op as usize;
+        match u32::try_from(place) {
+            Ok(place) if place != Self::NONE && near < self.near.len() + Self::AHEAD => {
+                if self.near.len() <= near {
+                    self.near.resize(near + 1, Self::NONE);
+                }
+                self.near[near] = place;
+                self.far.remove(&op);
+            }
+            _ => {
+                self.far.insert(op, place);
+            }
+        }
+    }
+
+    fn remove(&mut self, op: u32) -> Option<usize> {
+        match self.near.get_mut(op as usize) {
+            Some(place) if *place != Self::NONE => {
+                let place = std::mem::replace(place, Self::NONE);
+                usize::try_from(place).ok()
+            }
+            _ => self.far.remove(&op),
+        }
+    }
+}
+
 impl Timeline {
     /// Sorts a history out.
     pub fn of(history: &History) -> Self {
         let mut timeline = Self::default();
-        let mut open = FxHashMap::default();
+        // At most a third of all events is the sending of a command, as a rule.
+        timeline.commands.reserve(history.events.len() / 3);
+        let mut open = Open::default();
         for event in &history.events {
             timeline.end_ns = event.at_ns;
             match event.what {
@@ -160,12 +203,12 @@ impl Timeline {
                     });
                 }
                 What::Answered { touch, answer } => {
-                    if let Some(place) = open.remove(&event.op) {
+                    if let Some(place) = open.remove(event.op) {
                         timeline.commands[place].answer = Some((event.at_ns, touch, answer));
                     }
                 }
                 What::Refused(_) => {
-                    if let Some(place) = open.remove(&event.op) {
+                    if let Some(place) = open.remove(event.op) {
                         timeline.commands[place].refused = true;
                     }
                 }

@@ -4,7 +4,23 @@
 //! taken (the last one counts), `EX 1 PX 2` is a syntax error.
 
 use crate::redis::reply::Fail;
-use crate::redis::text::{decimal, is_word};
+use crate::redis::text::decimal;
+
+/// The longest option is one byte shorter.
+const WORD_BYTES: usize = 8;
+
+/// An option in small letters, with zeros behind it: it is compared with many. As in C, a NUL ends the
+/// argument; a longer one is none of them.
+fn word(arg: &[u8]) -> [u8; WORD_BYTES] {
+    let mut word = [0; WORD_BYTES];
+    for (place, byte) in arg.iter().take_while(|byte| **byte != 0).enumerate() {
+        match word.get_mut(place) {
+            Some(letter) => *letter = byte.to_ascii_lowercase(),
+            None => return [0; WORD_BYTES],
+        }
+    }
+    word
+}
 
 /// The unit and base of an expiry argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,8 +32,15 @@ pub(crate) enum Unit {
 }
 
 impl Unit {
-    const ALL: [(Self, &'static str); 4] =
-        [(Self::Ex, "EX"), (Self::Px, "PX"), (Self::Exat, "EXAT"), (Self::Pxat, "PXAT")];
+    fn of(word: &[u8; WORD_BYTES]) -> Option<Self> {
+        match word {
+            b"ex\0\0\0\0\0\0" => Some(Self::Ex),
+            b"px\0\0\0\0\0\0" => Some(Self::Px),
+            b"exat\0\0\0\0" => Some(Self::Exat),
+            b"pxat\0\0\0\0" => Some(Self::Pxat),
+            _ => None,
+        }
+    }
 
     /// Whether the argument is a point in time rather than a span.
     pub(crate) fn is_absolute(self) -> bool {
@@ -60,28 +83,30 @@ impl<'a> ExpireOptions<'a> {
         let mut args = args.iter();
         while let Some(&arg) = args.next() {
             let alone = options.only_if_equal.is_none();
-            if set && is_word(arg, "NX") && !options.only_if_present && alone {
-                options.only_if_absent = true;
-            } else if set && is_word(arg, "XX") && !options.only_if_absent && alone {
-                options.only_if_present = true;
-            } else if conditional && is_word(arg, "IFEQ") {
-                let first = alone && !options.only_if_absent && !options.only_if_present;
-                let value = args.next().filter(|_| first).ok_or(Fail::SYNTAX)?;
-                options.only_if_equal = Some(value);
-            } else if set && is_word(arg, "GET") {
-                options.get = true;
-            } else if set && is_word(arg, "KEEPTTL") && options.expiry.is_none() {
-                options.keep_ttl = true;
-            } else if !set && is_word(arg, "PERSIST") && options.expiry.is_none() {
-                options.persist = true;
-            } else {
-                let unit = Unit::ALL.into_iter().find(|(_, word)| is_word(arg, word));
-                let (unit, _) = unit.ok_or(Fail::SYNTAX)?;
-                let other = options.expiry.is_some_and(|(before, _)| before != unit);
-                if options.keep_ttl || options.persist || other {
-                    return Err(Fail::SYNTAX);
+            let word = word(arg);
+            match &word {
+                b"nx\0\0\0\0\0\0" if set && !options.only_if_present && alone => {
+                    options.only_if_absent = true;
                 }
-                options.expiry = Some((unit, args.next().ok_or(Fail::SYNTAX)?));
+                b"xx\0\0\0\0\0\0" if set && !options.only_if_absent && alone => {
+                    options.only_if_present = true;
+                }
+                b"ifeq\0\0\0\0" if conditional => {
+                    let first = alone && !options.only_if_absent && !options.only_if_present;
+                    let value = args.next().filter(|_| first).ok_or(Fail::SYNTAX)?;
+                    options.only_if_equal = Some(value);
+                }
+                b"get\0\0\0\0\0" if set => options.get = true,
+                b"keepttl\0" if set && options.expiry.is_none() => options.keep_ttl = true,
+                b"persist\0" if !set && options.expiry.is_none() => options.persist = true,
+                _ => {
+                    let unit = Unit::of(&word).ok_or(Fail::SYNTAX)?;
+                    let other = options.expiry.is_some_and(|(before, _)| before != unit);
+                    if options.keep_ttl || options.persist || other {
+                        return Err(Fail::SYNTAX);
+                    }
+                    options.expiry = Some((unit, args.next().ok_or(Fail::SYNTAX)?));
+                }
             }
         }
         Ok(options)
