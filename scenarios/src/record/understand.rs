@@ -13,9 +13,60 @@ use crate::history::{Answer, Intent, Text, Texts, Touch};
 const NS_PER_MS: u64 = 1_000_000;
 const NS_PER_S: u64 = 1_000_000_000;
 /// No command that is known here has a longer name.
-const NAME_BYTES: usize = 16;
+const NAME_BYTES: usize = 8;
+/// A word as one number, with zeros behind its letters: comparing it with many is cheap.
+const fn packed(word: &[u8]) -> u64 {
+    let mut bytes = [0; NAME_BYTES];
+    let mut place = 0;
+    while place < word.len() {
+        bytes[place] = word[place];
+        place += 1;
+    }
+    u64::from_le_bytes(bytes)
+}
+
 /// Longer strings are cut: the history tells who did what, it is no backup.
 const TEXT_BYTES: usize = 64;
+
+/// The commands that are known here.
+mod verb {
+    use super::packed;
+
+    pub(super) const SET: u64 = packed(b"SET");
+    pub(super) const SETNX: u64 = packed(b"SETNX");
+    pub(super) const GETSET: u64 = packed(b"GETSET");
+    pub(super) const DEL: u64 = packed(b"DEL");
+    pub(super) const UNLINK: u64 = packed(b"UNLINK");
+    pub(super) const PEXPIRE: u64 = packed(b"PEXPIRE");
+    pub(super) const EXPIRE: u64 = packed(b"EXPIRE");
+    pub(super) const EVAL: u64 = packed(b"EVAL");
+    pub(super) const EVALSHA: u64 = packed(b"EVALSHA");
+    /// Those that leave the life of a key alone.
+    pub(super) const HARMLESS: [u64; 22] = [
+        packed(b"GET"),
+        packed(b"DECR"),
+        packed(b"INCR"),
+        packed(b"EXISTS"),
+        packed(b"TTL"),
+        packed(b"PTTL"),
+        packed(b"INCRBY"),
+        packed(b"DECRBY"),
+        packed(b"PING"),
+        packed(b"ECHO"),
+        packed(b"TIME"),
+        packed(b"INFO"),
+        packed(b"WAIT"),
+        packed(b"PUBLISH"),
+        packed(b"WATCH"),
+        packed(b"UNWATCH"),
+        packed(b"MULTI"),
+        packed(b"SCRIPT"),
+        packed(b"ROLE"),
+        packed(b"CONFIG"),
+        packed(b"CLIENT"),
+        packed(b"HELLO"),
+    ];
+}
 
 /// A command, understood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,44 +89,41 @@ pub(super) fn name(name: &[u8], texts: &mut Texts) -> Text {
 }
 
 /// The first key of a command, and what the command would do to it.
-pub(super) fn understand<'a>(
-    command: &'a Command,
-    scripts: &[&'static Script],
-) -> Understood<'a> {
+pub(super) fn understand<'a>(command: &'a Command, scripts: &[&'static Script]) -> Understood<'a> {
     let mut args = command.args();
     let name = args.next().unwrap_or_default();
-    let mut buffer = [0; NAME_BYTES];
-    let upper = upper(name, &mut buffer);
-    if matches!(upper, b"EVALSHA" | b"EVAL") {
+    let upper = upper(name);
+    if matches!(upper, verb::EVALSHA | verb::EVAL) {
         let body = args.next().unwrap_or_default();
         let key = args.nth(1).unwrap_or_default();
-        let intent = script(upper == b"EVALSHA", body, args, scripts);
+        let intent = script(upper == verb::EVALSHA, body, args, scripts);
         return Understood { name, key, intent };
     }
     let key = args.next().unwrap_or_default();
     let certain = |touch| Intent { touch, compares: false };
     let intent = match upper {
-        b"SET" => set(args),
-        // Commands that leave the life of a key alone.
-        b"GET" | b"EXISTS" | b"TTL" | b"PTTL" | b"INCR" | b"DECR" | b"INCRBY" | b"DECRBY"
-        | b"PING" | b"ECHO" | b"TIME" | b"INFO" | b"WAIT" | b"PUBLISH" | b"WATCH" | b"UNWATCH"
-        | b"MULTI" | b"SCRIPT" | b"ROLE" | b"CONFIG" | b"CLIENT" | b"HELLO" => certain(Touch::None),
-        b"SETNX" => certain(Touch::Create(None)),
-        b"GETSET" => certain(Touch::Overwrite(None)),
-        b"DEL" | b"UNLINK" => certain(Touch::Delete),
-        b"PEXPIRE" => certain(expiry(args.next(), NS_PER_MS)),
-        b"EXPIRE" => certain(expiry(args.next(), NS_PER_S)),
+        verb::SET => set(args),
+        verb::SETNX => certain(Touch::Create(None)),
+        verb::GETSET => certain(Touch::Overwrite(None)),
+        verb::DEL | verb::UNLINK => certain(Touch::Delete),
+        verb::PEXPIRE => certain(expiry(args.next(), NS_PER_MS)),
+        verb::EXPIRE => certain(expiry(args.next(), NS_PER_S)),
+        harmless if verb::HARMLESS.contains(&harmless) => certain(Touch::None),
         _ => certain(Touch::Unknown),
     };
     Understood { name, key, intent }
 }
 
-/// The name in capitals; empty for one that is longer than any that is known.
-fn upper<'a>(name: &[u8], buffer: &'a mut [u8; NAME_BYTES]) -> &'a [u8] {
-    let Some(upper) = buffer.get_mut(..name.len()) else { return &[] };
-    upper.copy_from_slice(name);
-    upper.make_ascii_uppercase();
-    upper
+/// The name in capitals, packed; 0 for one that is longer than any that is known.
+fn upper(name: &[u8]) -> u64 {
+    let mut upper = [0; NAME_BYTES];
+    if name.len() > NAME_BYTES {
+        return 0;
+    }
+    for (letter, byte) in upper.iter_mut().zip(name) {
+        *letter = byte.to_ascii_uppercase();
+    }
+    u64::from_le_bytes(upper)
 }
 
 /// A whole number, not negative.
@@ -223,7 +271,10 @@ mod tests {
         assert_eq!(reads(&format!("EVALSHA {} 1 k t 9", COMPARE_AND_EXTEND.sha1())), extends);
         let by_text = Command::new("EVAL").arg(COMPARE_AND_DELETE.text()).int(1).arg("k").arg("t");
         assert_eq!(understand(&by_text, &[&COMPARE_AND_DELETE]).intent, deletes);
-        assert_eq!(understand(&by_text, &[]).intent, Intent { touch: Touch::Unknown, compares: false });
+        assert_eq!(
+            understand(&by_text, &[]).intent,
+            Intent { touch: Touch::Unknown, compares: false }
+        );
     }
 
     #[test]

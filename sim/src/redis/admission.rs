@@ -19,10 +19,8 @@ impl Server {
         // Most clients say again what they have said before.
         let last = self.sessions[request.session as usize].last_command;
         let again = last.filter(|&last| TABLE.is_named(last, request.args));
-        let found = again.map_or_else(
-            || TABLE.find_for(self.options.profile, request.args),
-            Found::Command,
-        );
+        let found = again
+            .map_or_else(|| TABLE.find_for(self.options.profile, request.args), Found::Command);
         let command = match found {
             Found::Command(command) => command,
             Found::UnknownSubcommand => {

@@ -9,18 +9,36 @@ use crate::redis::text::decimal;
 /// The longest option is one byte shorter.
 const WORD_BYTES: usize = 8;
 
-/// An option in small letters, with zeros behind it: it is compared with many. As in C, a NUL ends the
-/// argument; a longer one is none of them.
-fn word(arg: &[u8]) -> [u8; WORD_BYTES] {
-    let mut word = [0; WORD_BYTES];
-    for (place, byte) in arg.iter().take_while(|byte| **byte != 0).enumerate() {
-        match word.get_mut(place) {
-            Some(letter) => *letter = byte.to_ascii_lowercase(),
-            None => return [0; WORD_BYTES],
-        }
+/// An option in small letters as one number, with zeros behind it: it is compared with many. As in C,
+/// a NUL ends the argument; 0 for one that is longer than any option.
+fn word(arg: &[u8]) -> u64 {
+    let end = arg.iter().position(|&byte| byte == 0).unwrap_or(arg.len());
+    if end >= WORD_BYTES {
+        return 0;
     }
-    word
+    packed(&arg[..end])
 }
+
+const fn packed(word: &[u8]) -> u64 {
+    let mut bytes = [0; WORD_BYTES];
+    let mut place = 0;
+    while place < word.len() {
+        bytes[place] = word[place].to_ascii_lowercase();
+        place += 1;
+    }
+    u64::from_le_bytes(bytes)
+}
+
+const NX: u64 = packed(b"nx");
+const XX: u64 = packed(b"xx");
+const IFEQ: u64 = packed(b"ifeq");
+const GET: u64 = packed(b"get");
+const KEEPTTL: u64 = packed(b"keepttl");
+const PERSIST: u64 = packed(b"persist");
+const EX: u64 = packed(b"ex");
+const PX: u64 = packed(b"px");
+const EXAT: u64 = packed(b"exat");
+const PXAT: u64 = packed(b"pxat");
 
 /// The unit and base of an expiry argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,12 +50,12 @@ pub(crate) enum Unit {
 }
 
 impl Unit {
-    fn of(word: &[u8; WORD_BYTES]) -> Option<Self> {
+    fn of(word: u64) -> Option<Self> {
         match word {
-            b"ex\0\0\0\0\0\0" => Some(Self::Ex),
-            b"px\0\0\0\0\0\0" => Some(Self::Px),
-            b"exat\0\0\0\0" => Some(Self::Exat),
-            b"pxat\0\0\0\0" => Some(Self::Pxat),
+            EX => Some(Self::Ex),
+            PX => Some(Self::Px),
+            EXAT => Some(Self::Exat),
+            PXAT => Some(Self::Pxat),
             _ => None,
         }
     }
@@ -84,23 +102,23 @@ impl<'a> ExpireOptions<'a> {
         while let Some(&arg) = args.next() {
             let alone = options.only_if_equal.is_none();
             let word = word(arg);
-            match &word {
-                b"nx\0\0\0\0\0\0" if set && !options.only_if_present && alone => {
+            match word {
+                NX if set && !options.only_if_present && alone => {
                     options.only_if_absent = true;
                 }
-                b"xx\0\0\0\0\0\0" if set && !options.only_if_absent && alone => {
+                XX if set && !options.only_if_absent && alone => {
                     options.only_if_present = true;
                 }
-                b"ifeq\0\0\0\0" if conditional => {
+                IFEQ if conditional => {
                     let first = alone && !options.only_if_absent && !options.only_if_present;
                     let value = args.next().filter(|_| first).ok_or(Fail::SYNTAX)?;
                     options.only_if_equal = Some(value);
                 }
-                b"get\0\0\0\0\0" if set => options.get = true,
-                b"keepttl\0" if set && options.expiry.is_none() => options.keep_ttl = true,
-                b"persist\0" if !set && options.expiry.is_none() => options.persist = true,
+                GET if set => options.get = true,
+                KEEPTTL if set && options.expiry.is_none() => options.keep_ttl = true,
+                PERSIST if !set && options.expiry.is_none() => options.persist = true,
                 _ => {
-                    let unit = Unit::of(&word).ok_or(Fail::SYNTAX)?;
+                    let unit = Unit::of(word).ok_or(Fail::SYNTAX)?;
                     let other = options.expiry.is_some_and(|(before, _)| before != unit);
                     if options.keep_ttl || options.persist || other {
                         return Err(Fail::SYNTAX);
