@@ -264,7 +264,7 @@ mod tests {
                 }
                 let end_ns = now_ns + ahead_ns;
                 let first = sorted.first().copied().filter(|(at_ns, ..)| *at_ns <= end_ns);
-                let first = first.inspect(|first| drop(sorted.remove(first)));
+                let first = first.inspect(|first| assert!(sorted.remove(first)));
                 let expected = first.map(|(at, number, part)| (at, number, Event::Timer(part)));
                 prop_assert_eq!(queue.pop(end_ns, all), expected);
                 now_ns = first.map_or(now_ns, |(at_ns, ..)| at_ns);
