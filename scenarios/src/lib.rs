@@ -3,6 +3,7 @@
 mod call;
 pub mod catalog;
 pub mod checker;
+pub mod distribution;
 pub mod fault;
 pub mod history;
 pub mod judge;

@@ -4,6 +4,7 @@
 //! override. Deliberately absent: which world it is run in.
 
 mod error;
+mod network;
 mod parse;
 
 use serde::{Deserialize, Serialize};
@@ -14,6 +15,7 @@ use crate::span::Span;
 use crate::verdict::Outcome;
 
 pub use error::ScenarioError;
+pub use network::{Clients, ClientsError, LinkPart, NetworkPart};
 pub use parse::Overrides;
 
 /// A scenario, checked.
@@ -82,25 +84,6 @@ pub struct BonusPoolPart {
     pub prizes: u32,
     /// How long a client works between reading the pool and taking a prize.
     pub hold: Span,
-}
-
-/// The network between clients and servers.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, expecting = "a table")]
-pub struct NetworkPart {
-    /// One-way latency, drawn for every message.
-    #[serde(default)]
-    pub latency: LatencyPart,
-}
-
-/// A latency, uniform between two bounds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, expecting = "a table")]
-pub struct LatencyPart {
-    /// The shortest.
-    pub min: Span,
-    /// The longest.
-    pub max: Span,
 }
 
 /// What a run is expected to show for some locks.

@@ -10,7 +10,7 @@ use serde::de::{Deserializer, Error as _, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
 
 /// The longest duration that is taken: a year, as it is read (365.25 days).
-const MOST: Duration = Duration::from_secs(31_557_600);
+pub(crate) const MOST: Duration = Duration::from_secs(31_557_600);
 
 /// A duration in a scenario file or on the command line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

@@ -7,6 +7,7 @@ use std::time::Duration;
 use picklock::env::Node;
 use proxy_support::{Bed, DEADLINE, eventually};
 use redis::AsyncConnectionConfig;
+use scenarios::distribution::Distribution;
 use sim::live::proxy::{
     Action, AfterLostReply, ClientId, Cut, Event, Gate, Latency, Occurrence, Plan, Rule, Side,
     Upstream,
@@ -229,9 +230,9 @@ async fn a_cut_of_replies_lets_requests_through() {
 
 #[tokio::test]
 async fn jitter_never_reorders() {
-    let max = Duration::from_millis(3);
-    let spread = Latency::Uniform { min: Duration::ZERO, max };
-    let bed = Bed::new(Plan { requests: spread, replies: spread, ..Plan::default() }).await;
+    let spread = Latency::from(&"uniform:0s..3ms".parse::<Distribution>().unwrap());
+    let (requests, replies) = (spread.clone(), spread);
+    let bed = Bed::new(Plan { requests, replies, ..Plan::default() }).await;
     let mut client = bed.client().await;
     let (mut sent, mut expected) = (String::new(), String::new());
     for number in 1..=300 {

@@ -238,3 +238,33 @@ async fn runs_on_a_server_of_the_users_leave_it_as_it_was() {
     theirs.admin(&["GET", "foreign"], "$4\r\nkept\r\n").await;
     theirs.admin(&["GET", "picklock:foreign"], "$4\r\nkept\r\n").await;
 }
+
+#[test]
+fn a_links_own_latency_reaches_that_client_and_is_read_once() {
+    let room = Room::new();
+    let text = scenarios::catalog::text("bonus-pool").unwrap();
+    let usual = "latency = { min = \"200us\", max = \"2ms\" }";
+    assert!(text.contains(usual));
+    let link = "[[network.link]]\nclient = 2\nlatency = { file = \"rtt.csv\" }";
+    let file = room.file("far.toml", text.replacen(usual, &format!("{usual}\n{link}"), 1));
+    let measured = room.file("rtt.csv", "value_ms,count\n30,9\n40,1\n");
+    let options = ["--scenario", &file, "--clients", "3", "--world", "embedded"];
+    room.run(&options).ended(0);
+    let mut asked = std::collections::BTreeMap::new();
+    let mut answered = 0;
+    for event in history_of(&room).events {
+        match event.what {
+            history::What::Command { .. } => drop(asked.insert(event.op, event.at_ns)),
+            history::What::Answered { .. } if event.client == 2 => {
+                // At least there and back; how much longer is the machine's affair.
+                assert!(event.at_ns - asked[&event.op] >= 60_000_000);
+                answered += 1;
+            }
+            _ => {}
+        }
+    }
+    assert!(answered > 0);
+    fs::remove_file(measured).unwrap();
+    let message = room.run(&options).ended(2).message();
+    assert!(message.contains("cannot read") && message.contains("rtt.csv"), "{message}");
+}

@@ -4,6 +4,7 @@
 //! place it came from: the line of the file, or the option.
 
 use std::ops::Range;
+use std::path::Path;
 
 use toml::de::{DeTable, DeValue};
 use toml::{Table, Value};
@@ -15,6 +16,8 @@ use crate::span::Span;
 
 /// More clients than this are a slip of the finger, or need more than one machine.
 const CLIENTS_MOST: u32 = 100_000;
+/// How many servers a scenario has.
+const SERVERS: u32 = 1;
 
 /// What is said beside the file.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -32,7 +35,8 @@ pub struct Overrides {
 }
 
 impl Scenario {
-    /// The scenario in this text.
+    /// The scenario in this text. Files that it names lie beside `file`, or where the overrides that
+    /// name them are given, and are read here.
     ///
     /// # Errors
     /// [`ScenarioError`], with the place in the file where it stands there.
@@ -69,9 +73,15 @@ impl Scenario {
                 WorkloadPart::BonusPool(pool) => pool.hold = hold,
             }
         }
-        match scenario.check() {
+        let is_touched = |path: &str| touched.iter().any(|it| overlap(it, path));
+        let beside_file = Path::new(file).parent().unwrap_or(Path::new(""));
+        let read = scenario.network.read_files(|path| {
+            // What the command line names lies where its user is.
+            if is_touched(path) { Path::new("") } else { beside_file }
+        });
+        match read.and_then(|()| scenario.check()) {
             Ok(()) => Ok(scenario),
-            Err((path, error)) if touched.iter().any(|it| overlap(it, &path)) => Err(error),
+            Err((path, error)) if is_touched(&path) => Err(error),
             Err((path, error)) => Err(error.at(file, text, place(text, &path))),
         }
     }
@@ -147,12 +157,7 @@ impl Scenario {
         if !ttl.0.subsec_nanos().is_multiple_of(1_000_000) {
             return wrong("lock.ttl", format!("the TTL is {ttl}: Redis counts whole milliseconds"));
         }
-        let latency = self.network.latency;
-        if latency.min > latency.max {
-            let (min, max) = (latency.min, latency.max);
-            let why = format!("the shortest latency ({min}) is longer than the longest ({max})");
-            return wrong("network.latency", why);
-        }
+        self.network.check(self.clients, SERVERS)?;
         if let Some((path, chance)) =
             self.swarm.chances().into_iter().find(|(_, it)| !it.is_share())
         {

@@ -43,8 +43,10 @@ fn of_scenario(scenario: &Scenario) -> String {
     let (retries, pause, jitter) = (lock.retries, lock.pause, lock.jitter);
     line("tries", format!("1 and {retries} more, {pause} and up to {jitter} apart"));
     line("work", format!("{} under the lock", scenario.hold()));
-    let latency = scenario.network.latency;
-    line("latency", format!("{} to {} each way", latency.min, latency.max));
+    line("latency", format!("{} each way", scenario.network.latency));
+    for link in &scenario.network.link {
+        line("", format!("{} each way for {link}", link.latency));
+    }
     text += "\nexpected:\n";
     for it in &scenario.expect {
         let locks = if it.locks.iter().any(|lock| lock == "*") {

@@ -91,7 +91,8 @@ impl World {
             broken: !open,
         });
         if open {
-            let travels_ns = self.travel();
+            let Conn { process, server, .. } = self.conns[conn as usize];
+            let travels_ns = self.travel(process, server);
             let it = &mut self.conns[conn as usize];
             it.asked_ns.get_or_insert(now_ns);
             let arrives_ns = it.arrival(Way::There, now_ns, travels_ns);
@@ -132,7 +133,8 @@ impl World {
         let call = &mut self.calls.places[place as usize];
         call.outcome = Some(level(answer));
         let conn = call.conn;
-        let travels_ns = self.travel();
+        let Conn { process, server, .. } = self.conns[conn as usize];
+        let travels_ns = self.travel(process, server);
         let now_ns = self.now_ns;
         let arrives_ns = self.conns[conn as usize].arrival(Way::Back, now_ns, travels_ns);
         self.queue.push(arrives_ns, Event::Reply(place));
@@ -235,7 +237,7 @@ impl World {
         let waiting = std::mem::take(&mut self.link(process, server).withheld[way as usize]);
         for place in waiting {
             let conn = self.calls.places[place as usize].conn;
-            let travels_ns = self.travel();
+            let travels_ns = self.travel(process, server);
             let now_ns = self.now_ns;
             let arrives_ns = self.conns[conn as usize].arrival(way, now_ns, travels_ns);
             let event = match way {

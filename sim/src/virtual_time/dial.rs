@@ -45,7 +45,7 @@ impl World {
         let task = self.current;
         self.dials.places.push(Dial { process, server, task, outcome: None });
         let place = u32::try_from(self.dials.places.len() - 1).expect("fewer than 2^32 dials");
-        let round_ns = self.travel() + self.travel();
+        let round_ns = self.travel(process, server) + self.travel(process, server);
         self.queue.push(self.now_ns + round_ns, Event::Connected(place));
         place
     }

@@ -15,6 +15,7 @@ pub mod sweep;
 mod tasks;
 #[cfg(test)]
 mod tests;
+mod travel;
 mod world;
 
 pub use choices::{Choices, Draw};

@@ -17,7 +17,8 @@ use scenarios::trial::{Naming, Trial};
 use super::choices::Choices;
 use super::env::VirtualEnv;
 use super::tasks::{Wakers, Work};
-use super::world::{Travel, Turn, with};
+use super::travel::Travel;
+use super::world::{Turn, with};
 
 /// What the names of all keys begin with: every world is its own.
 const PREFIX: &str = "picklock:{virtual}:";
@@ -25,6 +26,8 @@ const PREFIX: &str = "picklock:{virtual}:";
 pub const WORLD: &str = "virtual";
 /// The run itself, as a process.
 const RUN: u32 = 0;
+/// How many servers there are.
+const SERVERS: u32 = 1;
 /// How long the clients may take before the heal, and again after it, beyond ten TTLs.
 const PATIENCE_NS: u64 = 60_000_000_000;
 
@@ -32,6 +35,7 @@ const PATIENCE_NS: u64 = 60_000_000_000;
 pub struct Runner {
     scenario: Scenario,
     trial: Arc<Trial<VirtualEnv>>,
+    travel: Arc<Travel>,
 }
 
 /// What has come of a schedule, beside its history.
@@ -50,7 +54,9 @@ impl Runner {
     /// [`BuildError`] where its recipe cannot work with its parameters.
     pub fn new(scenario: &Scenario) -> Result<Self, BuildError> {
         let naming = Naming { world: WORLD, seed: 0, prefix: PREFIX };
-        Ok(Self { scenario: scenario.clone(), trial: Arc::new(Trial::new(scenario, naming)?) })
+        let trial = Arc::new(Trial::new(scenario, naming)?);
+        let travel = Arc::new(Travel::new(&scenario.network, scenario.clients + 1, SERVERS));
+        Ok(Self { scenario: scenario.clone(), trial, travel })
     }
 
     /// The history of the last schedule.
@@ -63,12 +69,9 @@ impl Runner {
         let clients = self.scenario.clients;
         let journal = self.journal().clone();
         journal.reset(seed);
-        let latency = self.scenario.network.latency;
-        let min_ns = span_ns(latency.min.0);
-        let width_ns = span_ns(latency.max.0) - min_ns;
         with(|world| {
-            world.reset(choices, seed, clients + 1, 1);
-            world.travel = Travel { min_ns, width_ns };
+            world.reset(choices, seed, clients + 1, SERVERS);
+            world.travel = Arc::clone(&self.travel);
             world.nemesis.write_to(journal);
             // As in the live worlds, nobody starts before everybody is connected.
             for process in 0..=clients {

@@ -8,11 +8,13 @@ use picklock::env::{Conn, Env, Node};
 use picklock::reply::Reply;
 use picklock::time::span_ns;
 use picklock::{Options, Single};
+use scenarios::scenario::NetworkPart;
 
 use super::choices::Choices;
 use super::env::VirtualEnv;
 use super::network::Way;
 use super::run::{drive, spawn, take_down};
+use super::travel::Travel;
 use super::world::with;
 
 const MS: Duration = Duration::from_millis(1);
@@ -22,9 +24,25 @@ const MS_NS: u64 = 1_000_000;
 fn world(processes: u32) {
     with(|world| {
         world.reset(Choices::listed(Vec::new()), 7, processes, 1);
+        world.travel = Arc::default();
         for process in 0..processes {
             world.open_conn(process, 0);
         }
+    });
+}
+
+/// Has messages travel so from now on: a latency, or a network as JSON.
+fn network(latency: &str) {
+    let network = if latency.starts_with('{') {
+        latency.to_owned()
+    } else {
+        format!("{{ \"latency\": {latency:?} }}")
+    };
+    let network: NetworkPart = serde_json::from_str(&network).unwrap();
+    with(|world| {
+        let count = |length: usize| u32::try_from(length).unwrap();
+        let (processes, servers) = (count(world.processes.len()), count(world.servers.len()));
+        world.travel = Arc::new(Travel::new(&network, processes, servers));
     });
 }
 
@@ -97,7 +115,7 @@ fn a_paused_process_is_late_and_its_clock_went_on() {
 #[test]
 fn a_reply_that_arrives_in_a_pause_is_seen_after_it() {
     world(2);
-    with(|world| world.travel.min_ns = MS_NS);
+    network("1ms");
     let said = Said::default();
     let (env, theirs) = (VirtualEnv::of(1), Arc::clone(&said));
     task(1, async move {
@@ -111,6 +129,45 @@ fn a_reply_that_arrives_in_a_pause_is_seen_after_it() {
     with(|world| world.resume(1));
     until(21 * MS_NS);
     assert_eq!(*said.lock().unwrap(), [(20 * MS_NS, "answered".to_owned())]);
+    take_down();
+}
+
+#[test]
+fn every_link_has_its_own_latency_there_and_back() {
+    with(|world| {
+        world.reset(Choices::listed(Vec::new()), 7, 4, 2);
+        for (process, server) in [(1, 0), (1, 1), (2, 0), (2, 1)] {
+            world.open_conn(process, server);
+        }
+    });
+    network(
+        r#"{ "latency": "1ms", "link": [
+            { "clients": "2..=3", "latency": "3ms" },
+            { "client": 2, "server": 1, "latency": "7ms" },
+            { "client": 1, "server": 1, "latency": "0s" }
+        ] }"#,
+    );
+    let said = Said::default();
+    let links = [(1, 0), (1, 1), (2, 0), (2, 1), (3, 0)];
+    for (process, server) in links {
+        let theirs = Arc::clone(&said);
+        task(process, async move {
+            let conn = VirtualEnv::of(process).connect(Node(server)).await.unwrap();
+            conn.call(Command::new("PING")).await.unwrap();
+            say(&theirs, format!("{process} to {server}"));
+        });
+    }
+    drive(u64::MAX);
+    let expected = [
+        (0, "1 to 1"),
+        (2 * MS_NS, "1 to 0"),
+        (6 * MS_NS, "2 to 0"),
+        // It has to connect first, which is a round trip of its own.
+        (12 * MS_NS, "3 to 0"),
+        (14 * MS_NS, "2 to 1"),
+    ];
+    let expected = expected.map(|(at_ns, what)| (at_ns, what.to_owned()));
+    assert_eq!(*said.lock().unwrap(), expected);
     take_down();
 }
 
@@ -253,7 +310,7 @@ fn what_meets_a_partition_comes_after_the_heal() {
 #[test]
 fn dropping_a_call_recalls_nothing() {
     world(2);
-    with(|world| world.travel.min_ns = 5 * MS_NS);
+    network("5ms");
     task(1, async {
         let env = VirtualEnv::of(1);
         let conn = env.connect(Node(0)).await.unwrap();

@@ -7,6 +7,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use picklock::time::WallTime;
 
@@ -20,6 +21,7 @@ use super::process::{Process, State};
 use super::queue::{Event, Queue};
 use super::sleep::Timers;
 use super::tasks::{Tasks, Work, take_woken};
+use super::travel::Travel;
 use crate::redis::model::Model;
 use crate::redis::options::Options;
 
@@ -60,13 +62,6 @@ pub(super) struct ServerNode {
     pub(super) clock: Clock,
 }
 
-/// How messages travel.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Travel {
-    pub(super) min_ns: u64,
-    pub(super) width_ns: u64,
-}
-
 /// What whoever drives the world has to do next, while nobody looks at it.
 pub(super) enum Turn {
     /// Poll this task.
@@ -99,7 +94,7 @@ pub(super) struct World {
     pub(super) timers: Timers,
     pub(super) choices: Option<Choices>,
     pub(super) seed: u64,
-    pub(super) travel: Travel,
+    pub(super) travel: Arc<Travel>,
     pub(super) nemesis: Nemesis,
     /// How many events and polls there have been at this instant.
     at_once: u32,
@@ -145,11 +140,11 @@ impl World {
         self.choices.as_mut().expect("a world that was reset has choices")
     }
 
-    /// How long the next message travels.
-    pub(super) fn travel(&mut self) -> u64 {
-        let Travel { min_ns, width_ns } = self.travel;
-        let drawn_ns = self.choices().span(Draw::Latency, width_ns);
-        min_ns + drawn_ns + self.late_by()
+    /// How long the next message between a process and a server travels.
+    pub(super) fn travel(&mut self, process: u32, server: u32) -> u64 {
+        let choices = self.choices.as_mut().expect("a world that was reset has choices");
+        let drawn_ns = self.travel.draw(process, server, choices);
+        drawn_ns + self.late_by()
     }
 
     /// The place of the link from a process to a server.

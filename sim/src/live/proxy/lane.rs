@@ -122,7 +122,7 @@ impl Lane {
 
     /// True where every frame needs a due time of its own.
     pub(super) fn frame_by_frame(&self) -> bool {
-        matches!(self.latency, Latency::Uniform { .. })
+        matches!(self.latency, Latency::Drawn(_))
     }
 
     /// Sends the first `len` bytes of the input on their way.

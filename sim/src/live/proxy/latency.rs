@@ -8,37 +8,39 @@ use std::time::Duration;
 
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::Rng;
+use scenarios::distribution::{Distribution, Sampler};
 
 /// One-way latency of a direction.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Latency {
     /// Nothing is added; no timer is touched.
     #[default]
     None,
     /// The same for every frame.
     Fixed(Duration),
-    /// Uniform between the two, each frame drawn by itself. A frame never overtakes another, so one
-    /// drawn short may wait for a longer one before it.
-    Uniform {
-        /// The shortest.
-        min: Duration,
-        /// The longest; a `max` below `min` counts as `min`.
-        max: Duration,
-    },
+    /// Each frame draws its own. A frame never overtakes another, so one drawn short may wait for a
+    /// longer one before it.
+    Drawn(Sampler),
+}
+
+impl From<&Distribution> for Latency {
+    fn from(distribution: &Distribution) -> Self {
+        let sampler = distribution.sampler();
+        match sampler.always() {
+            Some(0) => Self::None,
+            Some(ns) => Self::Fixed(Duration::from_nanos(ns)),
+            None => Self::Drawn(sampler),
+        }
+    }
 }
 
 impl Latency {
     /// The latency of the next frame.
-    pub(super) fn draw(self, draws: &mut Draws) -> Duration {
+    pub(super) fn draw(&self, draws: &mut Draws) -> Duration {
         match self {
             Self::None => Duration::ZERO,
-            Self::Fixed(span) => span,
-            Self::Uniform { min, max } => {
-                let width = max.saturating_sub(min).as_nanos() + 1;
-                // The high half of a 128-bit product: uniform without division, and never `width`.
-                let above = (u128::from(draws.rng.next_u64()) * width) >> 64;
-                min + Duration::from_nanos(u64::try_from(above).unwrap_or(u64::MAX))
-            }
+            Self::Fixed(span) => *span,
+            Self::Drawn(sampler) => Duration::from_nanos(sampler.at(draws.rng.next_u32())),
         }
     }
 }
@@ -69,12 +71,10 @@ impl Draws {
 mod tests {
     use super::*;
 
-    const SPREAD: Latency =
-        Latency::Uniform { min: Duration::from_nanos(10), max: Duration::from_nanos(13) };
-
     fn draws(seed: u64, names: [u64; 4]) -> Vec<Duration> {
+        let spread = Latency::Drawn(Sampler::uniform(10, 13));
         let mut draws = Draws::new(seed, names);
-        (0..64).map(|_| SPREAD.draw(&mut draws)).collect()
+        (0..64).map(|_| spread.draw(&mut draws)).collect()
     }
 
     #[test]
@@ -92,9 +92,10 @@ mod tests {
     }
 
     #[test]
-    fn a_reversed_range_is_its_minimum() {
-        let reversed =
-            Latency::Uniform { min: Duration::from_nanos(5), max: Duration::from_nanos(1) };
-        assert_eq!(reversed.draw(&mut Draws::new(0, [0; 4])), Duration::from_nanos(5));
+    fn a_distribution_that_never_varies_is_not_drawn_from() {
+        let latency = |text: &str| Latency::from(&text.parse::<Distribution>().unwrap());
+        assert_eq!(latency("uniform:0s..0s"), Latency::None);
+        assert_eq!(latency("uniform:5ms..5ms"), Latency::Fixed(Duration::from_millis(5)));
+        assert!(matches!(latency("lognormal:1ms,p99=5ms"), Latency::Drawn(_)));
     }
 }

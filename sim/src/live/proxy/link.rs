@@ -61,7 +61,7 @@ pub enum AfterLostReply {
 /// How a link behaves from its start.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
-    /// Names the draws of [`Latency::Uniform`].
+    /// Names the draws of [`Latency::Drawn`].
     pub seed: u64,
     /// Latency towards the server.
     pub requests: Latency,
@@ -108,7 +108,7 @@ impl LinkState {
         plan: Plan,
         log: Arc<Log>,
     ) -> Self {
-        let (requests, replies) = (plan.requests, plan.replies);
+        let (requests, replies) = (plan.requests.clone(), plan.replies.clone());
         let switches = Switches { cut: Cut::None, requests, replies, upstream, epoch: 0 };
         Self {
             client,
@@ -178,8 +178,7 @@ impl Link {
     /// Sets the latencies of frames yet to come; no frame overtakes one that is on its way.
     pub fn set_latency(&self, requests: Latency, replies: Latency) {
         self.state.switch(|switches| {
-            switches.requests = requests;
-            switches.replies = replies;
+            (switches.requests, switches.replies) = (requests, replies);
         });
     }
 

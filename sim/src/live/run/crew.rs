@@ -45,11 +45,17 @@ impl Crew {
         scenario: &Scenario,
         seed: u64,
     ) -> Result<Self, RunError> {
-        let span = scenario.network.latency;
-        let latency = Latency::Uniform { min: span.min.0, max: span.max.0 };
-        let latency = if span.max.0.is_zero() { Latency::None } else { latency };
+        let network = &scenario.network;
+        // One table for each distribution, whoever draws from it.
+        let usual = Latency::from(&network.latency);
+        let special: Vec<_> = network.link.iter().map(|it| Latency::from(&it.latency)).collect();
+        let latency = |client: u32| match network.entry(client, u32::from(NODE.0)) {
+            Some(entry) => special[entry].clone(),
+            None => usual.clone(),
+        };
         let env = |client: u32, latency: Latency| {
-            let plan = Plan { seed, requests: latency, replies: latency, ..Plan::default() };
+            let (requests, replies) = (latency.clone(), latency);
+            let plan = Plan { seed, requests, replies, ..Plan::default() };
             let link = proxy.listen(ClientId(client), NODE, target.upstream(), plan)?;
             Ok::<_, RunError>(LiveEnv::new(
                 ClientId(client),
@@ -60,7 +66,7 @@ impl Crew {
         let run = env(0, Latency::None)?;
         let origin = run.now();
         let clients: Result<Vec<_>, _> = (1..=scenario.clients)
-            .map(|client| Ok::<_, RunError>(env(client, latency)?.since(origin)))
+            .map(|client| Ok::<_, RunError>(env(client, latency(client))?.since(origin)))
             .collect();
         Ok(Self { run: run.since(origin), clients: clients?, playing: Mutex::default() })
     }

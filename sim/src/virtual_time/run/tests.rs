@@ -98,3 +98,30 @@ fn what_was_chosen_replays_the_schedule() {
         assert!(runner.journal().look(bytes) == history, "seed {seed}");
     }
 }
+
+#[test]
+fn a_links_own_latency_reaches_that_link_and_no_other() {
+    let text = scenarios::catalog::text("bonus-pool").unwrap();
+    let links = "latency = \"1ms\"\n[[network.link]]\nclients = \"3..5\"\nlatency = \"4ms\"\n";
+    let text = text.replace("latency = { min = \"200us\", max = \"2ms\" }", links);
+    let scenario = Scenario::parse("slow", "slow.toml", &text, &Overrides::default()).unwrap();
+    let mut runner = Runner::new(&scenario).unwrap();
+    runner.run(1, Choices::listed(Vec::new()));
+    runner.journal().look(|history| {
+        let mut asked = std::collections::BTreeMap::new();
+        let mut answered = [0; 101];
+        for event in &history.events {
+            match event.what {
+                history::What::Command { .. } => drop(asked.insert(event.op, event.at_ns)),
+                history::What::Answered { .. } => {
+                    let round_ms = if matches!(event.client, 3 | 4) { 8 } else { 2 };
+                    let took_ns = event.at_ns - asked[&event.op];
+                    assert_eq!(took_ns, round_ms * 1_000_000, "client {}", event.client);
+                    answered[event.client as usize] += 1;
+                }
+                _ => {}
+            }
+        }
+        assert!(answered.iter().all(|count| *count > 0), "{answered:?}");
+    });
+}

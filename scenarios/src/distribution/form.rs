@@ -1,0 +1,174 @@
+//! Distributions in TOML and JSON: a table whose fields say which it is, or a text.
+//!
+//! Invariant: what is written reads back as the same distribution, values of a file included, so a
+//! manifest needs no file; and a table of one distribution has no field of another. Deliberately
+//! absent: reading files; a table with `file` and without `histogram` still has to be
+//! [read](Distribution::read).
+
+use std::fmt;
+
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserializer, Error, MapAccess, Visitor};
+use serde::{Deserialize, Serialize, Serializer};
+
+use super::error::DistributionError;
+use super::histogram::{Bucket, Histogram, Measured, Unit};
+use super::log_normal::LogNormal;
+use super::{Distribution, Uniform};
+use crate::span::Span;
+
+/// Every field there is.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a distribution")]
+struct Table {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    constant: Option<Span>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    min: Option<Span>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    max: Option<Span>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    median: Option<Span>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    p99: Option<Span>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    floor: Option<Span>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    cap: Option<Span>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    file: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    tag: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    unit: Option<Unit>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    histogram: Option<Vec<Bucket>>,
+}
+
+/// A kind of distribution: its name, and its fields. The first fields that are there decide.
+const FORMS: [(&str, &[&str]); 4] = [
+    ("constant", &["constant"]),
+    ("uniform", &["min", "max"]),
+    ("log-normal", &["median", "p99", "floor", "cap"]),
+    ("measured", &["file", "histogram", "tag", "unit"]),
+];
+
+impl Table {
+    /// The names of the fields that are there.
+    fn given(&self) -> Vec<&'static str> {
+        let all = [
+            ("constant", self.constant.is_some()),
+            ("min", self.min.is_some()),
+            ("max", self.max.is_some()),
+            ("median", self.median.is_some()),
+            ("p99", self.p99.is_some()),
+            ("floor", self.floor.is_some()),
+            ("cap", self.cap.is_some()),
+            ("file", self.file.is_some()),
+            ("histogram", self.histogram.is_some()),
+            ("tag", self.tag.is_some()),
+            ("unit", self.unit.is_some()),
+        ];
+        all.into_iter().filter_map(|(name, is_there)| is_there.then_some(name)).collect()
+    }
+}
+
+impl TryFrom<Table> for Distribution {
+    type Error = DistributionError;
+
+    fn try_from(table: Table) -> Result<Self, DistributionError> {
+        let given = table.given();
+        let first = *given.first().ok_or(DistributionError::Empty)?;
+        let of_first = |(_, fields): &&(&str, &[&str])| fields.contains(&first);
+        let (form, fields) = *FORMS.iter().find(of_first).expect("every field has its form");
+        if let Some(foreign) = given.iter().find(|name| !fields.contains(name)) {
+            return Err(DistributionError::Foreign { form, part: (*foreign).to_owned() });
+        }
+        let part = |value: Option<Span>, part: &'static str| {
+            value.ok_or(DistributionError::Missing { form, part })
+        };
+        match form {
+            "constant" => Ok(Self::Constant(part(table.constant, "constant")?)),
+            "uniform" => {
+                let (min, max) = (part(table.min, "min")?, part(table.max, "max")?);
+                Ok(Self::Uniform(Uniform::new(min, max)?))
+            }
+            "log-normal" => {
+                let shape = LogNormal::new(part(table.median, "median")?, part(table.p99, "p99")?)?;
+                Ok(Self::LogNormal(shape.within(table.floor, table.cap)?))
+            }
+            _ => {
+                let Table { file, tag, unit, histogram, .. } = table;
+                let histogram = histogram.map(Histogram::new).transpose()?;
+                let measured = file.map(|file| Measured { file, tag, unit });
+                match (measured, histogram) {
+                    (Some(measured), Some(histogram)) => {
+                        Ok(Self::Histogram(histogram.found_in(measured)))
+                    }
+                    (Some(measured), None) => Ok(Self::Histogram(Histogram::of_file(measured))),
+                    (None, Some(histogram)) if given == ["histogram"] => {
+                        Ok(Self::Histogram(histogram))
+                    }
+                    // A tag or a unit, of no file.
+                    (None, _) => Err(DistributionError::Missing { form, part: "file" }),
+                }
+            }
+        }
+    }
+}
+
+impl From<&Distribution> for Table {
+    fn from(distribution: &Distribution) -> Self {
+        let none = Self::default();
+        match distribution {
+            Distribution::Constant(span) => Self { constant: Some(*span), ..none },
+            Distribution::Uniform(uniform) => {
+                Self { min: Some(uniform.min()), max: Some(uniform.max()), ..none }
+            }
+            Distribution::LogNormal(shape) => {
+                let (median, p99) = (Some(shape.median()), Some(shape.p99()));
+                Self { median, p99, floor: shape.floor(), cap: shape.cap(), ..none }
+            }
+            Distribution::Histogram(histogram) => {
+                let measured = histogram.measured();
+                let buckets = histogram.buckets();
+                Self {
+                    file: measured.map(|it| it.file.clone()),
+                    tag: measured.and_then(|it| it.tag.clone()),
+                    unit: measured.and_then(|it| it.unit),
+                    histogram: (!buckets.is_empty()).then(|| buckets.to_vec()),
+                    ..none
+                }
+            }
+        }
+    }
+}
+
+impl Serialize for Distribution {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        Table::from(self).serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Distribution {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct TableOrText;
+        impl<'de> Visitor<'de> for TableOrText {
+            type Value = Distribution;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(
+                    "a distribution such as { min = \"200us\", max = \"2ms\" } or \
+                     \"lognormal:5ms,p99=80ms\"",
+                )
+            }
+            fn visit_str<E: Error>(self, text: &str) -> Result<Distribution, E> {
+                text.parse().map_err(E::custom)
+            }
+            fn visit_map<M: MapAccess<'de>>(self, map: M) -> Result<Distribution, M::Error> {
+                let table = Table::deserialize(MapAccessDeserializer::new(map))?;
+                Distribution::try_from(table).map_err(Error::custom)
+            }
+        }
+        deserializer.deserialize_any(TableOrText)
+    }
+}

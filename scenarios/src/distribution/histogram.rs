@@ -1,0 +1,179 @@
+//! What was measured: values, and how often each came.
+//!
+//! Invariant: buckets rise, each counts something, and all counts together fit into 64 bits; only a
+//! histogram whose file has not been read yet has none. Deliberately absent: values between two
+//! buckets. A wide bucket is given by its upper bound, so nothing measured is drawn too short.
+
+use std::fmt;
+use std::path::Path;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use super::error::{DistributionError, FileError};
+use super::file;
+use super::sampler::Sampler;
+use super::steps::Steps;
+use crate::span::Span;
+
+/// How often a value came. In TOML and JSON a pair: `["1ms", 900]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(from = "(Span, u64)", into = "(Span, u64)")]
+pub struct Bucket {
+    /// The value; of a range of values, the upper bound.
+    pub value: Span,
+    /// How often it came.
+    pub count: u64,
+}
+
+impl From<(Span, u64)> for Bucket {
+    fn from((value, count): (Span, u64)) -> Self {
+        Self { value, count }
+    }
+}
+
+impl From<Bucket> for (Span, u64) {
+    fn from(bucket: Bucket) -> Self {
+        (bucket.value, bucket.count)
+    }
+}
+
+/// A file that was, or is to be, read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Measured {
+    /// Its path, as given: an HdrHistogram log, or CSV.
+    pub file: String,
+    /// Which of the measurements of a log.
+    pub tag: Option<String>,
+    /// What its bare numbers count. Without it, those of a log are nanoseconds.
+    pub unit: Option<Unit>,
+}
+
+/// A unit of time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Unit {
+    /// Nanoseconds.
+    Ns,
+    /// Microseconds.
+    Us,
+    /// Milliseconds.
+    Ms,
+    /// Seconds.
+    S,
+}
+
+impl Unit {
+    /// How many nanoseconds it is.
+    pub fn in_ns(self) -> u32 {
+        match self {
+            Self::Ns => 1,
+            Self::Us => 1_000,
+            Self::Ms => 1_000_000,
+            Self::S => 1_000_000_000,
+        }
+    }
+}
+
+impl FromStr for Unit {
+    type Err = DistributionError;
+
+    fn from_str(text: &str) -> Result<Self, DistributionError> {
+        Ok(match text {
+            "ns" => Self::Ns,
+            "us" => Self::Us,
+            "ms" => Self::Ms,
+            "s" => Self::S,
+            _ => return Err(DistributionError::Unit(text.to_owned())),
+        })
+    }
+}
+
+impl fmt::Display for Unit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Ns => "ns",
+            Self::Us => "us",
+            Self::Ms => "ms",
+            Self::S => "s",
+        })
+    }
+}
+
+/// A measured distribution.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Histogram {
+    measured: Option<Measured>,
+    buckets: Vec<Bucket>,
+}
+
+impl Histogram {
+    /// The histogram of these counts, in any order; what was counted 0 times is left out.
+    ///
+    /// # Errors
+    /// [`DistributionError::NothingCounted`] and [`DistributionError::TooManyCounted`].
+    pub fn new(counts: impl IntoIterator<Item = Bucket>) -> Result<Self, DistributionError> {
+        Ok(Self { measured: None, buckets: sorted(counts)? })
+    }
+
+    /// What is in this file, once it has been [read](super::Distribution::read).
+    pub fn of_file(measured: Measured) -> Self {
+        Self { measured: Some(measured), buckets: Vec::new() }
+    }
+
+    /// The same with the file in which it was found.
+    #[must_use]
+    pub fn found_in(self, measured: Measured) -> Self {
+        Self { measured: Some(measured), ..self }
+    }
+
+    /// Where it was measured.
+    pub fn measured(&self) -> Option<&Measured> {
+        self.measured.as_ref()
+    }
+
+    /// The values in rising order.
+    pub fn buckets(&self) -> &[Bucket] {
+        &self.buckets
+    }
+
+    /// How many values were counted.
+    pub fn count(&self) -> u64 {
+        self.buckets.iter().map(|bucket| bucket.count).sum()
+    }
+
+    pub(super) fn read(&mut self, base: &Path) -> Result<(), FileError> {
+        if let (Some(measured), true) = (&self.measured, self.buckets.is_empty()) {
+            let path = base.join(&measured.file);
+            let counts = file::read(&path, measured)?;
+            self.buckets = sorted(counts).map_err(|why| FileError::Whole { path, why })?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn sampler(&self) -> Sampler {
+        match &self.buckets[..] {
+            [] => panic!("a histogram is read before it is drawn from: {:?}", self.measured),
+            [only] => Sampler::constant(picklock::time::span_ns(only.value.0)),
+            buckets => Sampler::steps(Steps::new(buckets)),
+        }
+    }
+}
+
+/// The buckets in order, each value once.
+fn sorted(counts: impl IntoIterator<Item = Bucket>) -> Result<Vec<Bucket>, DistributionError> {
+    let mut all: Vec<Bucket> = counts.into_iter().filter(|it| it.count > 0).collect();
+    all.sort_unstable();
+    let total = all.iter().try_fold(0_u64, |sum, it| sum.checked_add(it.count));
+    match total {
+        None => return Err(DistributionError::TooManyCounted),
+        Some(0) => return Err(DistributionError::NothingCounted),
+        Some(_) => {}
+    }
+    all.dedup_by(|later, kept| {
+        let same = later.value == kept.value;
+        kept.count += if same { later.count } else { 0 };
+        same
+    });
+    Ok(all)
+}
