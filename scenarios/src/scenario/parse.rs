@@ -97,13 +97,24 @@ impl Scenario {
         let mut keys = path.split('.');
         let last = keys.next_back().unwrap_or_default();
         let mut part = &mut table;
-        for key in keys {
+        while let Some(key) = keys.next() {
             let names: Vec<String> = part.keys().cloned().collect();
             let why = match part.get(key) {
+                Some(Value::Array(all)) => {
+                    format!("of `{key}` there are {}, counted from 0", all.len())
+                }
                 Some(_) => format!("`{key}` is no table, so nothing in it can be set"),
                 None => format!("there is no table {key:?} there, only {}", quoted(&names)),
             };
-            part = part.get_mut(key).and_then(Value::as_table_mut).ok_or_else(|| {
+            let found = match part.get_mut(key) {
+                // Places in an array count from 0, as in `fault.0.for`.
+                Some(Value::Array(all)) => {
+                    let place = keys.next().and_then(|place| place.parse::<usize>().ok());
+                    place.and_then(|place| all.get_mut(place))
+                }
+                found => found,
+            };
+            part = found.and_then(Value::as_table_mut).ok_or_else(|| {
                 let names = names.iter().map(String::as_str).filter(|name| *name != key);
                 failed(why).help(did_you_mean(key, names))
             })?;
@@ -158,6 +169,7 @@ impl Scenario {
         {
             return wrong(path, format!("a chance of {}: it is a share, from 0 to 1", chance.0));
         }
+        super::faults::check(self)?;
         match &self.workload {
             WorkloadPart::BonusPool(pool) if pool.prizes == 0 => {
                 let why = "prizes is 0: there is nothing to fight over".to_owned();

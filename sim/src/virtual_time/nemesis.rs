@@ -279,7 +279,7 @@ impl World {
     fn note(&mut self, client: u32, fault: Fault, for_ns: u64, in_hold: bool) {
         let now_ns = self.now_ns;
         if let Some(journal) = &self.nemesis.journal {
-            journal.write(|| now_ns, client, 0, 0, |_| What::Fault { fault, for_ns, in_hold });
+            journal.write(|| now_ns, client, 0, 0, |_| What::Fault { fault, node: None, for_ns, in_hold });
         }
     }
 }
