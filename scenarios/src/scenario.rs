@@ -149,6 +149,18 @@ impl Scenario {
         self.topology.topology()
     }
 
+    /// What of it only the virtual world can stage so far.
+    pub fn only_virtual(&self) -> Option<&'static str> {
+        match () {
+            () if !self.faults.is_empty() => Some("faults that it stages ([[fault]])"),
+            () if self.topology() != Topology::Standalone => {
+                Some("more than one server ([topology])")
+            }
+            () if self.server != ServerPart::default() => Some("a server with a file ([server])"),
+            () => None,
+        }
+    }
+
     /// How long a client works under the lock.
     pub fn hold(&self) -> Span {
         match &self.workload {

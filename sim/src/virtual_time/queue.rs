@@ -19,6 +19,8 @@ pub(super) enum Event {
     Connected(u32),
     /// The nth thing the nemesis has planned.
     Nemesis(u32),
+    /// Something between servers, or in one, is due.
+    Chore(u32),
     /// A time-out of commands that a server keeps waiting may be over.
     Unblock(u32),
 }
@@ -49,6 +51,7 @@ impl Queue {
             Event::Connected(place) => (3, place),
             Event::Nemesis(place) => (4, place),
             Event::Unblock(place) => (5, place),
+            Event::Chore(place) => (6, place),
         };
         assert!(place <= PLACE_MASK, "fewer than 2^28 of a kind at once");
         let what = (kind << PLACE_BITS) | place;
@@ -69,7 +72,8 @@ impl Queue {
             2 => Event::Reply(place),
             3 => Event::Connected(place),
             4 => Event::Nemesis(place),
-            _ => Event::Unblock(place),
+            5 => Event::Unblock(place),
+            _ => Event::Chore(place),
         };
         Some((at_ns, asked, event))
     }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use picklock::time::span_ns;
+use scenarios::fault::Staged;
 use scenarios::history::Journal;
 use scenarios::recipe::BuildError;
 use scenarios::scenario::Scenario;
@@ -31,6 +32,8 @@ const PATIENCE_NS: u64 = 60_000_000_000;
 /// Runs schedules of one scenario, in this thread's world.
 pub struct Runner {
     scenario: Scenario,
+    /// Its staged faults.
+    cues: Arc<[Staged]>,
     trial: Arc<Trial<VirtualEnv>>,
 }
 
@@ -50,7 +53,8 @@ impl Runner {
     /// [`BuildError`] where its recipe cannot work with its parameters.
     pub fn new(scenario: &Scenario) -> Result<Self, BuildError> {
         let naming = Naming { world: WORLD, seed: 0, prefix: PREFIX };
-        Ok(Self { scenario: scenario.clone(), trial: Arc::new(Trial::new(scenario, naming)?) })
+        let (cues, trial) = (scenario.faults.clone().into(), Trial::new(scenario, naming)?);
+        Ok(Self { scenario: scenario.clone(), cues, trial: Arc::new(trial) })
     }
 
     /// The history of the last schedule.
@@ -67,12 +71,16 @@ impl Runner {
         let min_ns = span_ns(latency.min.0);
         let width_ns = span_ns(latency.max.0) - min_ns;
         with(|world| {
-            world.reset(choices, seed, clients + 1, 1);
+            let topology = self.scenario.topology();
+            world.reset(choices, seed, clients + 1, topology.servers());
+            world.equip(topology, self.scenario.server.append_only);
             world.travel = Travel { min_ns, width_ns };
             world.nemesis.write_to(journal);
             // As in the live worlds, nobody starts before everybody is connected.
             for process in 0..=clients {
-                world.open_conn(process, 0);
+                for node in 0..topology.nodes() {
+                    world.open_conn(process, node);
+                }
             }
         });
         let schedule = self.play(clients);
@@ -89,7 +97,11 @@ impl Runner {
         spawn(RUN, Box::pin(async move { drop(set_up.await) }));
         drive(u64::MAX);
 
-        with(|world| world.draw_swarm(&self.scenario.swarm, clients));
+        with(|world| {
+            world.set_sail(self.scenario.topology());
+            world.draw_swarm(&self.scenario.swarm, clients);
+            world.set_stage(&self.cues);
+        });
         for client in 1..=clients {
             spawn(client, Box::pin(Arc::clone(&self.trial).client(VirtualEnv::of(client), client)));
         }
