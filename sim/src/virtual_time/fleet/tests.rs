@@ -30,7 +30,9 @@ fn fleet(topology: Topology, append_only: AppendOnly) {
         world.reset(Choices::listed(Vec::new()), 7, 3, topology.servers());
         world.equip(topology, append_only);
         for process in 0..3 {
-            (0..topology.nodes()).for_each(|node| drop(world.open_conn(process, node)));
+            for node in 0..topology.nodes() {
+                world.open_conn(process, node);
+            }
         }
         world.set_sail(topology);
     });
