@@ -217,7 +217,7 @@ impl World {
         let for_ns = lasts_ns.unwrap_or(0);
         let server = match cue.whom() {
             Whom::Server(server) => Some(server),
-            Whom::Any if !matches!(kind, Fault::ScriptFlush) && kind.loses_keys() => {
+            Whom::Any if kind.loses_keys() => {
                 let servers = u32::try_from(self.servers.len()).unwrap_or(u32::MAX);
                 Some(self.choices().pick(Draw::Fault, servers))
             }
