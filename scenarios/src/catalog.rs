@@ -6,7 +6,11 @@ use crate::nearest::nearest;
 use crate::scenario::{Overrides, Scenario, ScenarioError};
 
 /// Name and text of every scenario, in the order in which they are shown.
-pub static ALL: [(&str, &str); 1] = [("bonus-pool", include_str!("../catalog/bonus-pool.toml"))];
+pub static ALL: [(&str, &str); 3] = [
+    ("bonus-pool", include_str!("../catalog/bonus-pool.toml")),
+    ("failover", include_str!("../catalog/failover.toml")),
+    ("gc-pause", include_str!("../catalog/gc-pause.toml")),
+];
 
 /// Why there is no such scenario.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -3,10 +3,16 @@
 //! Invariant: a fault left out of a scenario never strikes. Deliberately absent: how a world makes
 //! it happen.
 
+mod staged;
+mod swarm;
+mod whom;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::span::Span;
+pub use staged::{By, Staged, Trigger, Until, Ways, When};
+pub use swarm::{Chance, Strike, Swarm};
+pub use whom::Whom;
 
 /// What went wrong.
 #[derive(
@@ -30,15 +36,21 @@ pub enum Fault {
     Partition,
     /// Clocks run apart.
     Drift,
-    /// A server's wall clock jumped.
+    /// A wall clock jumped, a server's or a client's.
     ClockStep,
     /// The server forgot its scripts.
     ScriptFlush,
+    /// The primary died, and a replica took its place with what it had.
+    Failover,
+    /// A server was without power: of its file, what had not been synced is gone.
+    PowerLoss,
+    /// A server's process died and was started again.
+    ServerCrash,
 }
 
 impl Fault {
     /// Every fault.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 13] = [
         Self::Pause,
         Self::Crash,
         Self::Delay,
@@ -49,6 +61,9 @@ impl Fault {
         Self::Drift,
         Self::ClockStep,
         Self::ScriptFlush,
+        Self::Failover,
+        Self::PowerLoss,
+        Self::ServerCrash,
     ];
 
     /// Its name.
@@ -64,7 +79,20 @@ impl Fault {
             Self::Drift => "drift",
             Self::ClockStep => "clock-step",
             Self::ScriptFlush => "script-flush",
+            Self::Failover => "failover",
+            Self::PowerLoss => "power-loss",
+            Self::ServerCrash => "server-crash",
         }
+    }
+
+    /// Whether a server may have lost keys by it that it had granted.
+    pub const fn loses_keys(self) -> bool {
+        matches!(self, Self::Failover | Self::PowerLoss | Self::ServerCrash)
+    }
+
+    /// Whether it happens to a message on its way.
+    pub const fn is_of_message(self) -> bool {
+        matches!(self, Self::Delay | Self::LoseRequest | Self::LoseReply | Self::Reset)
     }
 
     /// The fault of this name.
@@ -73,123 +101,9 @@ impl Fault {
     }
 }
 
-/// What a sweep may do to a schedule, at most. Each schedule has some of it, more or less often.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Swarm {
-    /// Whether tasks that are ready at once may go in any order.
-    pub order: bool,
-    /// A client stands still before or after a call.
-    pub pause: Strike,
-    /// A client dies before a call, for good.
-    pub crash: Chance,
-    /// A message takes longer.
-    pub delay: Strike,
-    /// A request is lost.
-    pub lose_request: Chance,
-    /// A reply is lost.
-    pub lose_reply: Chance,
-    /// A connection breaks with a message on it.
-    pub reset: Chance,
-    /// How many clients may be cut off, one after the other or at once.
-    pub partitions: u32,
-    /// For how long each, at most.
-    pub partition: Span,
-    /// How far clocks may drift either way, in parts per million.
-    pub drift_ppm: u32,
-    /// How far a server's wall clock may jump, either way.
-    pub clock_step: Span,
-    /// Whether the server may forget its scripts.
-    pub script_flush: bool,
-    /// Faults that are planned strike within this time from the start.
-    pub within: Span,
-}
-
-/// How often something strikes: a share of all occasions, at most.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Chance(pub f64);
-
-/// How often something strikes, and how hard, at most.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Strike {
-    /// A share of all occasions.
-    pub chance: Chance,
-    /// For how long.
-    pub max: Span,
-}
-
-impl Chance {
-    /// Times in 65,536; anything above nothing is at least one.
-    pub fn per_64k(self) -> u32 {
-        let scaled = (self.0.clamp(0.0, 1.0) * 65_536.0).ceil();
-        // The clamp keeps it within bounds, and not-a-number becomes 0.
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 65,536")]
-        let times = scaled as u32;
-        times
-    }
-
-    /// Whether it is a share at all.
-    pub fn is_share(self) -> bool {
-        (0.0..=1.0).contains(&self.0)
-    }
-}
-
-impl Strike {
-    /// Times in 65,536.
-    pub fn per_64k(self) -> u32 {
-        self.chance.per_64k()
-    }
-
-    /// For how long at most, in nanoseconds.
-    pub fn most_ns(self) -> u64 {
-        picklock::time::span_ns(self.max.0)
-    }
-}
-
-impl Swarm {
-    /// For how long a partition may last, in nanoseconds.
-    pub fn partition_most_ns(&self) -> u64 {
-        picklock::time::span_ns(self.partition.0)
-    }
-
-    /// How far a wall clock may jump, in nanoseconds.
-    pub fn clock_step_most_ns(&self) -> u64 {
-        picklock::time::span_ns(self.clock_step.0)
-    }
-
-    /// Within which time planned faults strike, in nanoseconds.
-    pub fn within_ns(&self) -> u64 {
-        picklock::time::span_ns(self.within.0)
-    }
-
-    /// The chances, with the names they have in a file.
-    pub fn chances(&self) -> [(&'static str, Chance); 6] {
-        [
-            ("swarm.crash", self.crash),
-            ("swarm.pause", self.pause.chance),
-            ("swarm.delay", self.delay.chance),
-            ("swarm.lose_request", self.lose_request),
-            ("swarm.lose_reply", self.lose_reply),
-            ("swarm.reset", self.reset),
-        ]
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_chance_becomes_times_in_65536() {
-        for (share, times) in [(0.0, 0), (1e-9, 1), (0.5, 32_768), (1.0, 65_536), (f64::NAN, 0)] {
-            assert_eq!(Chance(share).per_64k(), times, "{share}");
-        }
-        assert!(
-            !Chance(1.1).is_share() && !Chance(-0.1).is_share() && !Chance(f64::NAN).is_share()
-        );
-    }
 
     #[test]
     fn every_fault_has_a_name_of_its_own() {

@@ -16,7 +16,7 @@ pub use head::{FORMAT, Head};
 pub use journal::Journal;
 pub use jsonl::{ReadError, read, write};
 pub use text::{Text, Texts};
-pub use timeline::{AcquireEnd, Acquisition, CommandOp, ReleaseEnd, TakeEnd, Timeline};
+pub use timeline::{AcquireEnd, Acquisition, CommandOp, Loss, ReleaseEnd, TakeEnd, Timeline};
 
 /// A history: what kind of run it was, and its events.
 #[derive(Clone, Debug, Default, PartialEq)]

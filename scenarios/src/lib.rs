@@ -14,6 +14,7 @@ pub mod result;
 pub mod scenario;
 pub mod span;
 pub mod sweep;
+pub mod topology;
 pub mod trial;
 pub mod verdict;
 pub mod workload;

@@ -4,14 +4,16 @@
 //! override. Deliberately absent: which world it is run in.
 
 mod error;
+mod faults;
 mod network;
 mod parse;
 
 use serde::{Deserialize, Serialize};
 
-use crate::fault::Swarm;
+use crate::fault::{Staged, Swarm};
 use crate::recipe::{self, About};
 use crate::span::Span;
+use crate::topology::{ServerPart, Topology, TopologyPart};
 use crate::verdict::Outcome;
 
 pub use error::ScenarioError;
@@ -43,6 +45,15 @@ pub struct Scenario {
     /// The network between clients and servers.
     #[serde(default)]
     pub network: NetworkPart,
+    /// How many servers there are, and who follows whom.
+    #[serde(default)]
+    pub topology: TopologyPart,
+    /// What each server keeps on its disk.
+    #[serde(default)]
+    pub server: ServerPart,
+    /// The faults that are staged.
+    #[serde(default, rename = "fault")]
+    pub faults: Vec<Staged>,
     /// What a sweep may do to a schedule.
     #[serde(default)]
     pub swarm: Swarm,
@@ -114,6 +125,23 @@ impl Scenario {
     pub fn expectation(&self, lock: &str) -> Option<&Expectation> {
         let named = |it: &&Expectation| it.locks.iter().any(|name| name == lock || name == "*");
         self.expect.iter().rev().find(named)
+    }
+
+    /// Its servers.
+    pub fn topology(&self) -> Topology {
+        self.topology.topology()
+    }
+
+    /// What of it only the virtual world can stage so far.
+    pub fn only_virtual(&self) -> Option<&'static str> {
+        match () {
+            () if !self.faults.is_empty() => Some("faults that it stages ([[fault]])"),
+            () if self.topology() != Topology::Standalone => {
+                Some("more than one server ([topology])")
+            }
+            () if self.server != ServerPart::default() => Some("a server with a file ([server])"),
+            () => None,
+        }
     }
 
     /// How long a client works under the lock.

@@ -84,6 +84,44 @@ impl<'de> Deserialize<'de> for Span {
     }
 }
 
+/// How far a clock is put forward (`5s`) or back (`-5s`), in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Shift(pub i64);
+
+impl FromStr for Shift {
+    type Err = SpanError;
+
+    fn from_str(text: &str) -> Result<Self, SpanError> {
+        let (sign, span) = match text.trim().strip_prefix('-') {
+            Some(rest) => (-1, rest.parse::<Span>()?),
+            None => (1, text.parse::<Span>()?),
+        };
+        // A year of nanoseconds fits.
+        let ns = i64::try_from(span.0.as_nanos()).map_err(|_| SpanError::TooLong)?;
+        Ok(Self(sign * ns))
+    }
+}
+
+impl fmt::Display for Shift {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sign = if self.0 < 0 { "-" } else { "" };
+        write!(f, "{sign}{}", Span(Duration::from_nanos(self.0.unsigned_abs())))
+    }
+}
+
+impl Serialize for Shift {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Shift {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(|error| D::Error::custom(format!("{text:?}: {error}")))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -95,6 +133,17 @@ mod tests {
             assert_eq!(span.0, Duration::from_millis(ms));
             assert_eq!(span.to_string().parse(), Ok(span));
         }
+    }
+
+    #[test]
+    fn a_shift_goes_either_way() {
+        for (text, ns) in [("5ms", 5_000_000), ("-1s", -1_000_000_000), ("0", 0)] {
+            let shift: Shift = text.parse().unwrap();
+            assert_eq!(shift.0, ns);
+            assert_eq!(shift.to_string().parse(), Ok(shift));
+        }
+        assert_eq!("--1s".parse::<Shift>(), Err(SpanError::Negative));
+        assert_eq!("-5".parse::<Shift>(), Err(SpanError::Unit));
     }
 
     #[test]

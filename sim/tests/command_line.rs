@@ -8,7 +8,7 @@ use std::process::Stdio;
 use cli_support::{Room, SHORT};
 
 /// Arguments, and what the message must hold.
-const WRONG: [(&[&str], &str); 32] = [
+const WRONG: [(&[&str], &str); 35] = [
     (&[], "--scenario"),
     (&["--scenario", ""], "picklock list"),
     (&["--scenario", "bonus-pol"], "did you mean `bonus-pool`?"),
@@ -37,6 +37,9 @@ const WRONG: [(&[&str], &str); 32] = [
     (&["--scenario", "bonus-pool", "--set", "lock.tll=1s"], "did you mean `ttl`?"),
     (&["--scenario", "bonus-pool", "--set", "lock.retries=-1"], "a whole number"),
     (&["--scenario", "bonus-pool", "--set", "nonsense"], "write it as key=value"),
+    (&["--scenario", "bonus-pool", "--set", "topology.kind=replicated"], "add --world virtual"),
+    (&["--scenario", "bonus-pool", "--set", "server.append_only=always"], "add --world virtual"),
+    (&["--scenario", "bonus-pool", "--set", "swarm.failovers=1"], "needs a replica"),
     (&["--scenario", "bonus-pool", "--redis", "localhost"], "redis://"),
     (&["--scenario", "bonus-pool", "--world", "embedded", "--redis", "redis://h"], "leave one"),
     (&["--scenario", "bonus-pool", "--tls-insecure"], "--redis rediss://"),

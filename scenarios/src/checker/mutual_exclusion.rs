@@ -1,7 +1,7 @@
 //! Mutual exclusion: no two acquisitions definitely believe at once that they hold the lock.
 //!
 //! Invariant: belief begins when the acquisition was answered with yes. It ends with the first of
-//! the notice of loss and the begin of the release and, where the recipe keeps a validity, with the
+//! the notice of loss, the begin of the release and the believer's death and, where the recipe keeps a validity, with the
 //! end of the validity as then known. All of these are stamped by one clock, in the client's own
 //! process, so two beliefs that overlap did so.
 
@@ -45,7 +45,8 @@ pub(super) fn check(case: &Case<'_>) -> Verdict {
 
 fn belief(it: &Acquisition, tracked: bool) -> Option<Belief> {
     let from_ns = it.acquired_ns()?;
-    let told = [it.lost_ns, it.release_ns].into_iter().flatten().min().unwrap_or(u64::MAX);
+    let told =
+        [it.lost_ns, it.release_ns, it.crashed_ns].into_iter().flatten().min().unwrap_or(u64::MAX);
     let until_ns = if tracked { told.min(valid_until(it, from_ns)) } else { told };
     let Acquisition { number: acquisition, client, .. } = *it;
     (from_ns < until_ns).then_some(Belief { acquisition, client, from_ns, until_ns })
@@ -118,6 +119,15 @@ mod tests {
         assert!(!violated(&tape));
         let tape = Tape::new().hold(1, 1, 100..400).lost(1, 201).hold(2, 2, 200..300);
         assert!(violated(&tape));
+    }
+
+    #[test]
+    fn the_dead_believe_nothing() {
+        let tape = |dies_ns| Tape::new().hold(1, 1, 100..400).crash(1, dies_ns);
+        assert!(!violated(&tape(200).hold(2, 2, 200..300)));
+        assert!(violated(&tape(201).hold(2, 2, 200..300)));
+        let other = Tape::new().hold(1, 1, 100..400).crash(3, 150).hold(2, 2, 200..300);
+        assert!(violated(&other), "somebody else's death changes nothing");
     }
 
     #[test]

@@ -5,10 +5,11 @@
 //! less a margin for the server's clock, has passed since it was sent; certainty ends at once with
 //! any command that may have ended the hold rightfully, or of which nobody knows what it did. A
 //! command is blamed only where it was sent and answered within that time, for then it was carried
-//! out within it. A key that goes by itself is not a violation: the server may have lost it.
+//! out within it. A key that goes by itself is not a violation. Where its server has died, lost its
+//! power or been replaced, it counts as lost with it: certainty ends there, whatever is found later.
 
 use super::{Case, story};
-use crate::history::{CommandOp, Text, Touch};
+use crate::history::{CommandOp, Loss, Text, Touch};
 use crate::verdict::{Verdict, Witness};
 
 /// From when to when a key was certainly held.
@@ -38,7 +39,8 @@ pub(super) fn check(case: &Case<'_>) -> Verdict {
         // Whatever overlaps the creation was sent after it, or had not been answered when it was.
         let before = reach[..place].partition_point(|reach_ns| *reach_ns < command.invoke_ns);
         let around = &touching[before..];
-        let (hold, culprit) = follow(created, command, around, head.margin_ns);
+        let lost_ns = lost(&case.timeline.losses, command);
+        let (hold, culprit) = follow(created, command, around, (head.margin_ns, lost_ns));
         if let Some(culprit) = culprit {
             violations += 1;
             if first.is_none_or(|(_, known)| done_ns(culprit) < done_ns(known)) {
@@ -82,17 +84,25 @@ fn created(command: &CommandOp) -> Option<(u64, Option<u64>)> {
     }
 }
 
+/// From when on a hold that this command began may be lost with its server; for ever, if at all.
+fn lost(losses: &[Loss], creation: &CommandOp) -> u64 {
+    let theirs = losses.iter().filter(|loss| loss.node == creation.node);
+    let after = theirs.filter(|loss| loss.until_ns >= creation.invoke_ns);
+    after.map(|loss| loss.from_ns).min().unwrap_or(u64::MAX)
+}
+
 /// Follows a hold through the commands around it, up to the first that surely harmed it.
 fn follow<'a>(
     (from_ns, ttl_ns): (u64, Option<u64>),
     creation: &CommandOp,
     around: &[&'a CommandOp],
-    margin_ns: u64,
+    (margin_ns, lost_ns): (u64, u64),
 ) -> (Hold, Option<&'a CommandOp>) {
     let CommandOp { acquisition, client, node, .. } = *creation;
-    let lives =
-        |sent_ns: u64, ttl_ns: u64| sent_ns.saturating_add(ttl_ns).saturating_sub(margin_ns);
-    let until_ns = ttl_ns.map_or(u64::MAX, |ttl_ns| lives(creation.invoke_ns, ttl_ns));
+    let lives = |sent_ns: u64, ttl_ns: u64| {
+        lost_ns.min(sent_ns.saturating_add(ttl_ns).saturating_sub(margin_ns))
+    };
+    let until_ns = ttl_ns.map_or(lost_ns, |ttl_ns| lives(creation.invoke_ns, ttl_ns));
     let mut hold = Hold { acquisition, client, from_ns, until_ns };
     let mut culprit: Option<&CommandOp> = None;
     for &command in around {

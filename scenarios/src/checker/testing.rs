@@ -5,6 +5,7 @@
 use std::ops::Range;
 
 use crate::checker::Case;
+use crate::fault::Fault;
 use crate::history::{Answer, Event, FORMAT, Head, History, Intent, Timeline, Touch, What};
 
 pub(super) const TTL_NS: u64 = 1_000;
@@ -97,6 +98,21 @@ impl Tape {
 
     pub(super) fn lost(mut self, acquisition: u32, at_ns: u64) -> Self {
         self.push(at_ns, acquisition, acquisition, 0, What::Lost);
+        self
+    }
+
+    /// A client dies.
+    pub(super) fn crash(mut self, client: u32, at_ns: u64) -> Self {
+        let what = What::Fault { fault: Fault::Crash, node: None, for_ns: 0, in_hold: true };
+        self.push(at_ns, client, 0, 0, what);
+        self
+    }
+
+    /// A server loses what it has, from the start of the span on, and is there again at its end.
+    pub(super) fn server_lost(mut self, fault: Fault, node: u16, span: Range<u64>) -> Self {
+        let for_ns = span.end - span.start;
+        let what = What::Fault { fault, node: Some(node), for_ns, in_hold: true };
+        self.push(span.start, 0, 0, 0, what);
         self
     }
 

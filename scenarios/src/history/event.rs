@@ -124,6 +124,8 @@ pub enum What {
     Fault {
         /// Which.
         fault: Fault,
+        /// The server that lost memory or file by it, as clients name it; none where none did.
+        node: Option<u16>,
         /// For how long, in nanoseconds; 0 where it does not last.
         for_ns: u64,
         /// Whether it met a client that held the lock.

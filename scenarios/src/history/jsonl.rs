@@ -178,8 +178,9 @@ fn line<'a>(event: &Event, texts: &'a Texts) -> Line<'a> {
         What::PoolLeft(value) | What::Probe(value) => Line { value: Some(value), ..base },
         What::ValidUntil(until_ns) => Line { until_ns: Some(until_ns), ..base },
         What::Phase(phase) => Line { phase: Some(phase.name()), ..base },
-        What::Fault { fault, for_ns, in_hold } => {
-            Line { fault: Some(fault.name()), for_ns: Some(for_ns), in_hold: Some(in_hold), ..base }
+        What::Fault { fault, node, for_ns, in_hold } => {
+            let (fault, for_ns, in_hold) = (Some(fault.name()), Some(for_ns), Some(in_hold));
+            Line { fault, node, for_ns, in_hold, ..base }
         }
     }
 }
@@ -243,6 +244,7 @@ fn what(line: &Line<'_>, texts: &mut Texts) -> Option<What> {
         ("lost", _) => What::Lost,
         ("fault", _) => What::Fault {
             fault: Fault::from_name(line.fault?)?,
+            node: line.node,
             for_ns: line.for_ns?,
             in_hold: line.in_hold?,
         },

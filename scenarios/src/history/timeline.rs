@@ -8,6 +8,7 @@ use rustc_hash::FxHashMap;
 use super::History;
 use super::event::{Answer, Event, Intent, Touch, What};
 use super::text::Text;
+use crate::fault::Fault;
 
 /// A history, sorted out.
 #[derive(Clone, Debug, Default)]
@@ -22,6 +23,8 @@ pub struct Timeline {
     pub probes: Vec<(u64, i64)>,
     /// Whether any fault struck.
     pub faulted: bool,
+    /// When servers may have lost keys that they had granted.
+    pub losses: Vec<Loss>,
     /// The time of the last event.
     pub end_ns: u64,
     /// Where each acquisition stands, by number.
@@ -43,6 +46,8 @@ pub struct Acquisition {
     pub validity: Vec<(u64, u64)>,
     /// When its client learnt that the lock was lost.
     pub lost_ns: Option<u64>,
+    /// When its client died.
+    pub crashed_ns: Option<u64>,
     /// When its release began.
     pub release_ns: Option<u64>,
     /// When and how the release ended.
@@ -51,6 +56,17 @@ pub struct Acquisition {
     pub take_ns: Option<u64>,
     /// When and how that ended.
     pub taken: Option<(u64, TakeEnd)>,
+}
+
+/// A server has lost its memory, and perhaps what it had granted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Loss {
+    /// Which, as clients name it.
+    pub node: u16,
+    /// From when on.
+    pub from_ns: u64,
+    /// Until it, or the one that took its place, could be used again.
+    pub until_ns: u64,
 }
 
 /// How an acquisition ended.
@@ -214,13 +230,27 @@ impl Timeline {
                 }
                 What::PoolLeft(left) => timeline.pool_left = Some((event.at_ns, left)),
                 What::Probe(pttl_ms) => timeline.probes.push((event.at_ns, pttl_ms)),
-                What::Fault { .. } => timeline.faulted = true,
+                What::Fault { fault, node, for_ns, .. } => {
+                    timeline.struck(event, fault, node, for_ns);
+                }
                 What::Unanswered(_) | What::Phase(_) => {}
                 _ if event.acquisition == 0 => {}
                 _ => timeline.of_acquisition(event),
             }
         }
         timeline
+    }
+
+    fn struck(&mut self, event: &Event, fault: Fault, node: Option<u16>, for_ns: u64) {
+        self.faulted = true;
+        if let Some(node) = node.filter(|_| fault.loses_keys()) {
+            let (from_ns, until_ns) = (event.at_ns, event.at_ns.saturating_add(for_ns));
+            self.losses.push(Loss { node, from_ns, until_ns });
+        }
+        if fault == Fault::Crash {
+            let theirs = self.acquisitions.iter_mut().filter(|it| it.client == event.client);
+            theirs.for_each(|it| it.crashed_ns = it.crashed_ns.or(Some(event.at_ns)));
+        }
     }
 
     fn of_acquisition(&mut self, event: &Event) {

@@ -77,10 +77,11 @@ impl NetworkPart {
         self.link.iter().rposition(|link| link.names(client, server))
     }
 
-    /// Reads the files of what was measured. Each counts from the directory that `base` knows for the
+    /// Reads the files of what was measured, replication's `lag` among it. Each counts from the directory that `base` knows for the
     /// entry's key.
     pub(super) fn read_files<'a>(
         &mut self,
+        lag: Option<&mut Distribution>,
         base: impl Fn(&str) -> &'a Path,
     ) -> Result<(), Misplaced> {
         let links = (0..).zip(&mut self.link);
@@ -88,6 +89,7 @@ impl NetworkPart {
             (format!("network.link.{nth}.latency"), &mut link.latency)
         });
         let all = std::iter::once(("network.latency".to_owned(), &mut self.latency)).chain(links);
+        let all = all.chain(lag.map(|lag| ("topology.lag".to_owned(), lag)));
         for (path, latency) in all {
             latency.read(base(&path)).map_err(|error| (path, of_file(&error)))?;
         }
@@ -136,7 +138,7 @@ impl LinkPart {
     }
 }
 
-fn unread(path: String, latency: &Distribution) -> Result<(), Misplaced> {
+pub(super) fn unread(path: String, latency: &Distribution) -> Result<(), Misplaced> {
     let Some(measured) = latency.unread() else { return Ok(()) };
     let why = format!("what was measured in {:?} is not there", measured.file);
     let help = "a manifest holds it as `histogram`; without it, run the scenario's own file";

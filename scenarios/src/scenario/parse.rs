@@ -16,8 +16,6 @@ use crate::span::Span;
 
 /// More clients than this are a slip of the finger, or need more than one machine.
 const CLIENTS_MOST: u32 = 100_000;
-/// How many servers a scenario has.
-const SERVERS: u32 = 1;
 
 /// What is said beside the file.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -75,7 +73,7 @@ impl Scenario {
         }
         let is_touched = |path: &str| touched.iter().any(|it| overlap(it, path));
         let beside_file = Path::new(file).parent().unwrap_or(Path::new(""));
-        let read = scenario.network.read_files(|path| {
+        let read = scenario.network.read_files(scenario.topology.lag.as_mut(), |path| {
             // What the command line names lies where its user is.
             if is_touched(path) { Path::new("") } else { beside_file }
         });
@@ -107,13 +105,24 @@ impl Scenario {
         let mut keys = path.split('.');
         let last = keys.next_back().unwrap_or_default();
         let mut part = &mut table;
-        for key in keys {
+        while let Some(key) = keys.next() {
             let names: Vec<String> = part.keys().cloned().collect();
             let why = match part.get(key) {
+                Some(Value::Array(all)) => {
+                    format!("of `{key}` there are {}, counted from 0", all.len())
+                }
                 Some(_) => format!("`{key}` is no table, so nothing in it can be set"),
                 None => format!("there is no table {key:?} there, only {}", quoted(&names)),
             };
-            part = part.get_mut(key).and_then(Value::as_table_mut).ok_or_else(|| {
+            let found = match part.get_mut(key) {
+                // Places in an array count from 0, as in `fault.0.for`.
+                Some(Value::Array(all)) => {
+                    let place = keys.next().and_then(|place| place.parse::<usize>().ok());
+                    place.and_then(|place| all.get_mut(place))
+                }
+                found => found,
+            };
+            part = found.and_then(Value::as_table_mut).ok_or_else(|| {
                 let names = names.iter().map(String::as_str).filter(|name| *name != key);
                 failed(why).help(did_you_mean(key, names))
             })?;
@@ -157,7 +166,8 @@ impl Scenario {
         if !ttl.0.subsec_nanos().is_multiple_of(1_000_000) {
             return wrong("lock.ttl", format!("the TTL is {ttl}: Redis counts whole milliseconds"));
         }
-        self.network.check(self.clients, SERVERS)?;
+        super::faults::check(self)?;
+        self.network.check(self.clients, self.topology().servers())?;
         if let Some((path, chance)) =
             self.swarm.chances().into_iter().find(|(_, it)| !it.is_share())
         {

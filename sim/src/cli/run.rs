@@ -36,6 +36,12 @@ pub(super) fn main(args: &RunArgs, terminal: &Terminal) -> Result<Exit, Failure>
     if args.world == World::Virtual {
         return schedules::main(args, &scenario, terminal);
     }
+    if let Some(what) = scenario.only_virtual() {
+        return Err(Failure::usage_text(
+            format!("{} asks for {what}, and the live worlds cannot do that yet", scenario.name),
+            "add --world virtual",
+        ));
+    }
     if let Some(seeds) = &args.seeds {
         return Err(Failure::usage_text(
             format!("--seeds {seeds} asks for many schedules, and only the virtual world has them"),

@@ -33,6 +33,8 @@ struct Call {
     way: Progress,
     /// Its connection broke before the answer.
     broken: bool,
+    /// The fault that is staged for it, from 1; 0 for none.
+    staged: u32,
 }
 
 /// How far a call has come.
@@ -89,10 +91,14 @@ impl World {
             outcome: None,
             way: if open { Progress::Travelling } else { Progress::Lost },
             broken: !open,
+            staged: 0,
         });
         if open {
             let Conn { process, server, .. } = self.conns[conn as usize];
-            let travels_ns = self.travel(process, server);
+            let mut travels_ns = self.travel(process, server);
+            if self.nemesis.stage.on {
+                travels_ns += self.staged_request(place, conn);
+            }
             let it = &mut self.conns[conn as usize];
             it.asked_ns.get_or_insert(now_ns);
             let arrives_ns = it.arrival(Way::There, now_ns, travels_ns);
@@ -108,7 +114,13 @@ impl World {
             self.link(process, server).withheld[Way::There as usize].push(place);
             return;
         }
-        if ended || self.conns[conn as usize].is_dead(Way::There) || self.loses(conn, Way::There) {
+        if self.nemesis.stage.on && self.stalls(place, conn, Way::There) {
+            return;
+        }
+        if ended
+            || self.conns[conn as usize].is_dead(Way::There)
+            || self.loses(place, conn, Way::There)
+        {
             return self.lose(place);
         }
         let Some(command) = self.calls.places[place as usize].command.take() else {
@@ -126,6 +138,9 @@ impl World {
         if self.servers[server as usize].waiting > 0 {
             self.deliver(server, 0);
         }
+        if self.fleet.busy {
+            self.after_command(server);
+        }
     }
 
     /// Sends the answer to a call on its way.
@@ -134,7 +149,10 @@ impl World {
         call.outcome = Some(level(answer));
         let conn = call.conn;
         let Conn { process, server, .. } = self.conns[conn as usize];
-        let travels_ns = self.travel(process, server);
+        let mut travels_ns = self.travel(process, server);
+        if self.nemesis.stage.on {
+            travels_ns += self.staged_reply(place);
+        }
         let now_ns = self.now_ns;
         let arrives_ns = self.conns[conn as usize].arrival(Way::Back, now_ns, travels_ns);
         self.queue.push(arrives_ns, Event::Reply(place));
@@ -143,7 +161,7 @@ impl World {
     /// Answers the commands that a server has kept waiting and need wait no more, and comes back when
     /// the next time-out is over, but not sooner than so. A message that nobody asked for has no
     /// reader yet.
-    fn deliver(&mut self, server: u32, sooner_ns: u64) {
+    pub(super) fn deliver(&mut self, server: u32, sooner_ns: u64) {
         let it = &mut self.servers[server as usize];
         let mut out: SmallVec<[(u32, Answer); 4]> = SmallVec::new();
         it.model.drain_outbox(|session, reply| out.push((it.sessions[session.0 as usize], reply)));
@@ -168,6 +186,9 @@ impl World {
         // Where its clock has been put back meanwhile nothing is due yet, and it looks again a
         // millisecond later, which is the grain of its time-outs.
         self.deliver(server, 1_000_000);
+        if self.fleet.busy {
+            self.after_command(server);
+        }
     }
 
     /// The server learns that a connection has ended on which it keeps a command waiting.
@@ -193,7 +214,13 @@ impl World {
             self.link(process, server).withheld[Way::Back as usize].push(place);
             return;
         }
-        if !open || self.conns[conn as usize].is_dead(Way::Back) || self.loses(conn, Way::Back) {
+        if self.nemesis.stage.on && self.stalls(place, conn, Way::Back) {
+            return;
+        }
+        if !open
+            || self.conns[conn as usize].is_dead(Way::Back)
+            || self.loses(place, conn, Way::Back)
+        {
             return self.lose(place);
         }
         self.conns[conn as usize].asked_ns = None;
@@ -209,7 +236,7 @@ impl World {
     }
 
     /// A message of this call is lost; whoever waits, waits until the connection breaks.
-    fn lose(&mut self, place: u32) {
+    pub(super) fn lose(&mut self, place: u32) {
         self.calls.places[place as usize].way = Progress::Lost;
         self.calls.free_if_over(place);
     }
@@ -237,15 +264,30 @@ impl World {
         let waiting = std::mem::take(&mut self.link(process, server).withheld[way as usize]);
         for place in waiting {
             let conn = self.calls.places[place as usize].conn;
-            let travels_ns = self.travel(process, server);
-            let now_ns = self.now_ns;
-            let arrives_ns = self.conns[conn as usize].arrival(way, now_ns, travels_ns);
-            let event = match way {
-                Way::There => Event::Request(place),
-                Way::Back => Event::Reply(place),
-            };
-            self.queue.push(arrives_ns, event);
+            self.send_on(conn, way, place);
         }
+    }
+
+    /// Sends on a message that was withheld.
+    pub(super) fn send_on(&mut self, conn: u32, way: Way, place: u32) {
+        let Conn { process, server, .. } = self.conns[conn as usize];
+        let travels_ns = self.travel(process, server);
+        let now_ns = self.now_ns;
+        let arrives_ns = self.conns[conn as usize].arrival(way, now_ns, travels_ns);
+        let event = match way {
+            Way::There => Event::Request(place),
+            Way::Back => Event::Reply(place),
+        };
+        self.queue.push(arrives_ns, event);
+    }
+
+    /// The fault that is staged for this call, from 1; 0 for none.
+    pub(super) fn staged_of(&self, place: u32) -> u32 {
+        self.calls.places[place as usize].staged
+    }
+
+    pub(super) fn set_staged(&mut self, place: u32, staged: u32) {
+        self.calls.places[place as usize].staged = staged;
     }
 }
 
@@ -293,11 +335,13 @@ pub(super) struct Asking {
     conn: u32,
     command: Option<Command>,
     call: Option<u32>,
+    /// It has been stopped before it could send.
+    stopped: bool,
 }
 
 impl Asking {
     pub(super) fn new(conn: u32, command: Command) -> Self {
-        Self { conn, command: Some(command), call: None }
+        Self { conn, command: Some(command), call: None, stopped: false }
     }
 }
 
@@ -311,7 +355,8 @@ impl Future for Asking {
                 (Some(call), _) => call,
                 (None, Some(command)) => {
                     let process = world.conns[this.conn as usize].process;
-                    if world.before_send(process) {
+                    if world.before_send(process, &command, this.stopped) {
+                        this.stopped = true;
                         // The process has been stopped before it could send; it goes on here.
                         let task = world.current;
                         this.command = Some(command);

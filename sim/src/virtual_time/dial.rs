@@ -9,6 +9,7 @@ use std::task::{Context, Poll};
 
 use picklock::env::CallError;
 
+use super::fleet;
 use super::network::{Conn, Way};
 use super::process::State;
 use super::queue::Event;
@@ -54,14 +55,22 @@ impl World {
         let Dial { process, server, task, .. } = self.dials.places[place as usize];
         let link = self.link(process, server);
         if link.is_cut(Way::There) || link.is_cut(Way::Back) {
-            // The handshake is repeated, as TCP does, until it gets through.
-            let again_ns = self.now_ns + DIAL_AGAIN_NS;
-            self.queue.push(again_ns, Event::Connected(place));
-            return;
+            return self.dial_again(place);
         }
-        let conn = self.open_conn(process, server);
-        self.dials.places[place as usize].outcome = Some(Ok(conn));
+        let outcome = match self.servers[server as usize].state {
+            // Nobody answers, as long as there is no power.
+            fleet::State::Dark => return self.dial_again(place),
+            fleet::State::Up if self.fleet.leads_to(server) => Ok(self.open_conn(process, server)),
+            fleet::State::Up => Err(CallError::NotSent("it is no longer the primary".into())),
+            fleet::State::Dead => Err(CallError::NotSent("connection refused".into())),
+        };
+        self.dials.places[place as usize].outcome = Some(outcome);
         self.wake(task);
+    }
+
+    /// The handshake is repeated, as TCP does, until it gets through.
+    fn dial_again(&mut self, place: u32) {
+        self.queue.push(self.now_ns + DIAL_AGAIN_NS, Event::Connected(place));
     }
 
     /// A new connection, without a word on the network.
@@ -97,13 +106,13 @@ impl World {
 #[derive(Debug)]
 pub(super) struct Dialling {
     process: u32,
-    server: u32,
+    node: u32,
     dial: Option<u32>,
 }
 
 impl Dialling {
-    pub(super) fn new(process: u32, server: u32) -> Self {
-        Self { process, server, dial: None }
+    pub(super) fn new(process: u32, node: u32) -> Self {
+        Self { process, node, dial: None }
     }
 }
 
@@ -113,18 +122,20 @@ impl Future for Dialling {
     fn poll(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<Result<u32, CallError>> {
         let this = self.get_mut();
         with(|world| {
-            if this.server as usize >= world.servers.len() {
-                let why = format!("no server is configured as {}", this.server);
+            let Some(server) = world.fleet.server(this.node) else {
+                let why = format!("no server is configured as {}", this.node);
                 return Poll::Ready(Err(CallError::NotSent(why.into())));
-            }
-            if world.processes[this.process as usize].state == State::Crashed {
+            };
+            if world.processes[this.process as usize].state != State::Running {
+                // Stopped where it stands: it goes on here, or never.
+                world.wake(world.current);
                 return Poll::Pending;
             }
             let Some(dial) = this.dial else {
-                if let Some(conn) = world.usable_conn(this.process, this.server) {
+                if let Some(conn) = world.usable_conn(this.process, server) {
                     return Poll::Ready(Ok(conn));
                 }
-                this.dial = Some(world.dial(this.process, this.server));
+                this.dial = Some(world.dial(this.process, server));
                 return Poll::Pending;
             };
             let current = world.current;

@@ -7,7 +7,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use picklock::command::Command;
-use picklock::env::{CallError, Conn, Env, Mark, Node, Phase};
+use picklock::env::{CallError, Conn, Env, Mark, Node};
 use picklock::reply::Reply;
 use picklock::time::{Instant, WallTime, span_ns};
 use scenarios::record::Observed;
@@ -63,14 +63,9 @@ impl Env for VirtualEnv {
     }
 
     fn mark(&self, mark: Mark) {
-        let holds = match mark {
-            Mark::Phase(Phase::AcquireApplied) => true,
-            Mark::Phase(Phase::ReleaseBeforeSend | Phase::Released) | Mark::Lost => false,
-            _ => return,
-        };
         with(|world| {
             if !world.closed {
-                world.processes[self.process as usize].holds = holds;
+                world.marked(self.process, mark);
             }
         });
     }

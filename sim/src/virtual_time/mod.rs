@@ -5,6 +5,7 @@ mod choices;
 mod clock;
 mod dial;
 mod env;
+mod fleet;
 mod nemesis;
 mod network;
 mod process;

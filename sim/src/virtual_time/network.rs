@@ -27,6 +27,8 @@ pub(super) struct Conn {
     arrives_ns: [u64; 2],
     /// A message was lost: the direction is dead from there on.
     dead: [bool; 2],
+    /// Messages that way wait until they are told to go on.
+    pub(super) stalled: [bool; 2],
     /// The call whose command the server keeps waiting.
     pub(super) waiting: Option<u32>,
     /// The server knows that the connection has ended.
@@ -44,6 +46,7 @@ impl Conn {
             open: true,
             arrives_ns: [now_ns; 2],
             dead: [false; 2],
+            stalled: [false; 2],
             waiting: None,
             ended: false,
             asked_ns: None,

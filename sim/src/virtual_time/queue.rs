@@ -18,6 +18,8 @@ pub(super) enum Event {
     Connected(u32),
     /// The nth thing the nemesis has planned.
     Nemesis(u32),
+    /// Something between servers, or in one, is due.
+    Chore(u32),
     /// A time-out of commands that a server keeps waiting may be over.
     Unblock(u32),
 }

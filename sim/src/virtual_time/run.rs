@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::task::Context;
 
 use picklock::time::span_ns;
+use scenarios::fault::Staged;
 use scenarios::history::Journal;
 use scenarios::recipe::BuildError;
 use scenarios::scenario::Scenario;
@@ -26,14 +27,14 @@ const PREFIX: &str = "picklock:{virtual}:";
 pub const WORLD: &str = "virtual";
 /// The run itself, as a process.
 const RUN: u32 = 0;
-/// How many servers there are.
-const SERVERS: u32 = 1;
 /// How long the clients may take before the heal, and again after it, beyond ten TTLs.
 const PATIENCE_NS: u64 = 60_000_000_000;
 
 /// Runs schedules of one scenario, in this thread's world.
 pub struct Runner {
     scenario: Scenario,
+    /// Its staged faults.
+    cues: Arc<[Staged]>,
     trial: Arc<Trial<VirtualEnv>>,
     travel: Arc<Travel>,
 }
@@ -54,9 +55,12 @@ impl Runner {
     /// [`BuildError`] where its recipe cannot work with its parameters.
     pub fn new(scenario: &Scenario) -> Result<Self, BuildError> {
         let naming = Naming { world: WORLD, seed: 0, prefix: PREFIX };
+        let servers = scenario.topology().servers();
         let trial = Arc::new(Trial::new(scenario, naming)?);
-        let travel = Arc::new(Travel::new(&scenario.network, scenario.clients + 1, SERVERS));
-        Ok(Self { scenario: scenario.clone(), trial, travel })
+        let lag = scenario.topology.lag.clone().unwrap_or_default();
+        let travel = Travel::new(&scenario.network, scenario.clients + 1, servers).lagging(&lag);
+        let cues = scenario.faults.clone().into();
+        Ok(Self { scenario: scenario.clone(), cues, trial, travel: Arc::new(travel) })
     }
 
     /// The history of the last schedule.
@@ -70,12 +74,16 @@ impl Runner {
         let journal = self.journal().clone();
         journal.reset(seed);
         with(|world| {
-            world.reset(choices, seed, clients + 1, SERVERS);
+            let topology = self.scenario.topology();
+            world.reset(choices, seed, clients + 1, topology.servers());
+            world.equip(topology, self.scenario.server.append_only);
             world.travel = Arc::clone(&self.travel);
             world.nemesis.write_to(journal);
             // As in the live worlds, nobody starts before everybody is connected.
             for process in 0..=clients {
-                world.open_conn(process, 0);
+                for node in 0..topology.nodes() {
+                    world.open_conn(process, node);
+                }
             }
         });
         let schedule = self.play(clients);
@@ -92,7 +100,11 @@ impl Runner {
         spawn(RUN, Box::pin(async move { drop(set_up.await) }));
         drive(u64::MAX);
 
-        with(|world| world.draw_swarm(&self.scenario.swarm, clients));
+        with(|world| {
+            world.set_sail(self.scenario.topology());
+            world.draw_swarm(&self.scenario.swarm, clients);
+            world.set_stage(&self.cues);
+        });
         for client in 1..=clients {
             spawn(client, Box::pin(Arc::clone(&self.trial).client(VirtualEnv::of(client), client)));
         }

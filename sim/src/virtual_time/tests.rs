@@ -17,8 +17,8 @@ use super::run::{drive, spawn, take_down};
 use super::travel::Travel;
 use super::world::with;
 
-const MS: Duration = Duration::from_millis(1);
-const MS_NS: u64 = 1_000_000;
+pub(super) const MS: Duration = Duration::from_millis(1);
+pub(super) const MS_NS: u64 = 1_000_000;
 
 /// A world without faults or latency, with so many connected processes and one server.
 fn world(processes: u32) {
@@ -32,7 +32,7 @@ fn world(processes: u32) {
 }
 
 /// Has messages travel so from now on: a latency, or a network as JSON.
-fn network(latency: &str) {
+pub(super) fn network(latency: &str) {
     let network = if latency.starts_with('{') {
         latency.to_owned()
     } else {
@@ -47,19 +47,19 @@ fn network(latency: &str) {
 }
 
 /// Everything a task said, with the time at which it did.
-type Said = Arc<Mutex<Vec<(u64, String)>>>;
+pub(super) type Said = Arc<Mutex<Vec<(u64, String)>>>;
 
-fn say(said: &Said, what: impl Into<String>) {
+pub(super) fn say(said: &Said, what: impl Into<String>) {
     let now_ns = with(|world| world.now_ns);
     said.lock().unwrap().push((now_ns, what.into()));
 }
 
-fn task(process: u32, work: impl Future<Output = ()> + Send + 'static) {
+pub(super) fn task(process: u32, work: impl Future<Output = ()> + Send + 'static) {
     spawn(process, Box::pin(work));
 }
 
 /// Lets the world go on until then.
-fn until(ns: u64) {
+pub(super) fn until(ns: u64) {
     // A timer of the run's own, so that time gets there.
     let span = Duration::from_nanos(ns - with(|world| world.now_ns));
     task(0, async move { VirtualEnv::of(0).sleep(span).await });
@@ -67,17 +67,22 @@ fn until(ns: u64) {
     assert_eq!(with(|world| world.now_ns), ns);
 }
 
-async fn ask(env: VirtualEnv, command: Command) -> Reply {
+pub(super) async fn ask(env: VirtualEnv, command: Command) -> Reply {
     env.connect(Node(0)).await.unwrap().call(command).await.unwrap()
 }
 
 /// What the server has under the lock's key now, asked past any network.
 fn value() -> Option<Vec<u8>> {
+    value_at(0, b"k")
+}
+
+/// What this server has under this key now, asked past any network.
+pub(super) fn value_at(server: u32, key: &[u8]) -> Option<Vec<u8>> {
     with(|world| {
-        let wall = world.server_wall(0);
-        let server = &mut world.servers[0];
+        let wall = world.server_wall(server);
+        let server = &mut world.servers[server as usize];
         let session = server.model.connect(wall, "127.0.0.1:1");
-        let reply = server.model.execute(wall, session, &[b"GET", b"k"]);
+        let reply = server.model.execute(wall, session, &[b"GET", key]);
         server.model.disconnect(session);
         match reply {
             crate::redis::reply::Reply::Bulk(bytes) => Some(bytes.to_vec()),
@@ -86,7 +91,7 @@ fn value() -> Option<Vec<u8>> {
     })
 }
 
-fn set(px: Duration) -> Command {
+pub(super) fn set(px: Duration) -> Command {
     Command::new("SET").arg("k").arg("v").arg("NX").arg("PX").int(span_ns(px) / MS_NS)
 }
 

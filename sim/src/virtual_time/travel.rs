@@ -3,7 +3,7 @@
 //! Invariant: a message takes one choice, or none where its link always takes as long; choice 0 is
 //! the shortest. Deliberately absent: delays that are faults, and the queue that a connection is.
 
-use scenarios::distribution::Sampler;
+use scenarios::distribution::{Distribution, Sampler};
 use scenarios::scenario::NetworkPart;
 
 use super::choices::{Choices, Draw};
@@ -16,6 +16,8 @@ pub(super) struct Travel {
     /// Which of them each link has, process by process; empty where all have the first.
     of_link: Vec<u32>,
     servers: u32,
+    /// Of what a primary sends its replicas, and of what comes back.
+    lag: Sampler,
 }
 
 impl Travel {
@@ -31,7 +33,17 @@ impl Travel {
         let of_link: Vec<u32> = (0..processes).flat_map(of_process).collect();
         let differs = of_link.iter().any(|which| *which != 0);
         let of_link = if differs { of_link } else { Vec::new() };
-        Self { samplers: samplers.collect(), of_link, servers }
+        Self { samplers: samplers.collect(), of_link, servers, lag: Sampler::constant(0) }
+    }
+
+    /// The same, with this lag between servers.
+    pub(super) fn lagging(self, lag: &Distribution) -> Self {
+        Self { lag: lag.sampler(), ..self }
+    }
+
+    /// How long the next piece of a primary's stream travels, or its acknowledgement, in nanoseconds.
+    pub(super) fn lag(&self, choices: &mut Choices) -> u64 {
+        draw(&self.lag, choices)
     }
 
     /// How long the next message on this link travels, in nanoseconds.
@@ -39,18 +51,22 @@ impl Travel {
     pub(super) fn draw(&self, process: u32, server: u32, choices: &mut Choices) -> u64 {
         let place = process as usize * self.servers as usize + server as usize;
         let which = self.of_link.get(place).map_or(0, |which| *which as usize);
-        let sampler = &self.samplers[which];
-        match sampler.always() {
-            Some(ns) => ns,
-            None => sampler.at(choices.pick(Draw::Latency, u32::MAX)),
-        }
+        draw(&self.samplers[which], choices)
+    }
+}
+
+fn draw(sampler: &Sampler, choices: &mut Choices) -> u64 {
+    match sampler.always() {
+        Some(ns) => ns,
+        None => sampler.at(choices.pick(Draw::Latency, u32::MAX)),
     }
 }
 
 impl Default for Travel {
     /// Every message arrives at once.
     fn default() -> Self {
-        Self { samplers: vec![Sampler::constant(0)], of_link: Vec::new(), servers: 0 }
+        let none = Sampler::constant(0);
+        Self { samplers: vec![none.clone()], of_link: Vec::new(), servers: 0, lag: none }
     }
 }
 

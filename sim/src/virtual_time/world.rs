@@ -15,6 +15,7 @@ use super::call::Calls;
 use super::choices::{Choices, Draw};
 use super::clock::Clock;
 use super::dial::Dials;
+use super::fleet::{Fleet, ServerNode};
 use super::nemesis::Nemesis;
 use super::network::{Conn, Link};
 use super::process::{Process, State};
@@ -22,8 +23,6 @@ use super::queue::{Event, Queue};
 use super::sleep::Timers;
 use super::tasks::{Tasks, Work, take_woken};
 use super::travel::Travel;
-use crate::redis::model::Model;
-use crate::redis::options::Options;
 
 /// Where every wall clock begins: 2023-11-14T22:13:20Z.
 const EPOCH_NS: u64 = 1_700_000_000_000_000_000;
@@ -52,16 +51,6 @@ pub(super) fn with_if_free(act: impl FnOnce(&mut World)) {
     let _ = WORLD.try_with(|world| world.try_borrow_mut().map(|mut world| act(&mut world)));
 }
 
-/// A server node.
-pub(super) struct ServerNode {
-    pub(super) model: Model,
-    /// The connection of each session, by the session's place.
-    pub(super) sessions: Vec<u32>,
-    /// How many commands it keeps waiting.
-    pub(super) waiting: u32,
-    pub(super) clock: Clock,
-}
-
 /// What whoever drives the world has to do next, while nobody looks at it.
 pub(super) enum Turn {
     /// Poll this task.
@@ -87,6 +76,7 @@ pub(super) struct World {
     pub(super) current: u32,
     pub(super) processes: Vec<Process>,
     pub(super) servers: Vec<ServerNode>,
+    pub(super) fleet: Fleet,
     pub(super) links: Vec<Link>,
     pub(super) conns: Vec<Conn>,
     pub(super) calls: Calls,
@@ -116,23 +106,14 @@ impl World {
         let (processes, servers) = (processes as usize, servers as usize);
         self.processes.iter_mut().for_each(|it| it.reset(Clock::exact(EPOCH_NS)));
         self.processes.resize_with(processes, || Process::new(Clock::exact(EPOCH_NS)));
-        for server in &mut self.servers {
-            server.model.reset();
-            server.sessions.clear();
-            server.waiting = 0;
-            server.clock = Clock::exact(EPOCH_NS);
-        }
-        self.servers.resize_with(servers, || ServerNode {
-            model: Model::new(Options::default()),
-            sessions: Vec::new(),
-            waiting: 0,
-            clock: Clock::exact(EPOCH_NS),
-        });
+        self.servers.iter_mut().for_each(|it| it.reset(Clock::exact(EPOCH_NS)));
+        self.servers.resize_with(servers, || ServerNode::new(Clock::exact(EPOCH_NS)));
         self.links.iter_mut().for_each(Link::reset);
         self.links.resize_with(processes * servers, Link::default);
         self.choices = Some(choices);
         self.seed = seed;
         self.nemesis.reset();
+        self.fleet.reset(u32::try_from(servers).unwrap_or(u32::MAX));
     }
 
     /// The source of every decision.
@@ -264,6 +245,7 @@ impl World {
                 Event::Connected(dial) => self.dial_answered(dial),
                 Event::Nemesis(plan) => self.strike(plan),
                 Event::Unblock(server) => self.unblock(server),
+                Event::Chore(chore) => self.chore(chore),
                 Event::Timer(_) => {}
             }
             return true;

@@ -44,8 +44,10 @@ fn every_event(texts: &mut Texts) -> Vec<What> {
         What::Lost,
     ];
     all.extend(Phase::ALL.map(What::Phase));
-    let fault = |fault| What::Fault { fault, for_ns: 9, in_hold: true };
-    all.extend(Fault::ALL.map(fault));
+    for node in [None, Some(3)] {
+        let fault = |fault| What::Fault { fault, node, for_ns: 9, in_hold: true };
+        all.extend(Fault::ALL.map(fault));
+    }
     for touch in touches {
         for compares in [false, true] {
             let intent = Intent { touch, compares };

@@ -64,6 +64,34 @@ fn sound_locks_hold_under_the_swarm_and_no_lock_does_not() {
 }
 
 #[test]
+fn a_scenario_that_stages_faults_shows_what_it_claims() {
+    let staged = scenarios::catalog::ALL.into_iter().filter(|(_, text)| text.contains("[[fault]]"));
+    for (name, text) in staged {
+        for about in scenarios::recipe::list::ALL {
+            let lock = Some(about.name.to_owned());
+            let overrides = Overrides { lock, ..Overrides::default() };
+            let scenario = Scenario::parse(name, name, text, &overrides).unwrap();
+            let expected = scenario.expectation(about.name).unwrap();
+            let mut runner = Runner::new(&scenario).unwrap();
+            for seed in 0..10 {
+                runner.run(seed, Choices::seeded(seed));
+                runner.journal().look(|history| {
+                    for (level, expected) in [
+                        (Level::Key, expected.key),
+                        (Level::Belief, expected.belief),
+                        (Level::Effect, expected.effect),
+                        (Level::Progress, expected.progress),
+                    ] {
+                        let found = outcome(history, level);
+                        assert_eq!(found, expected, "{name} {} {level:?} {seed}", about.name);
+                    }
+                });
+            }
+        }
+    }
+}
+
+#[test]
 fn a_seed_gives_the_same_bytes_whatever_ran_before_it() {
     let mut runner = Runner::new(&scenario("single")).unwrap();
     let mut first = Vec::new();

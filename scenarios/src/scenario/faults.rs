@@ -1,0 +1,280 @@
+//! Whether the servers and the faults of a scenario can be had: an impossible fault is refused in its
+//! place.
+//!
+//! Invariant: what passes can be staged by the virtual world, and a key that a fault has no use for is
+//! an error and not ignored. Deliberately absent: whether the fault will meet anybody, which a run
+//! shows.
+
+use super::network::unread;
+use super::{Scenario, ScenarioError};
+use crate::fault::{Fault, Staged, Trigger, When, Whom};
+use crate::topology::{Kind, Topology};
+
+/// A key of the file, and what is wrong with its value.
+type Wrong = (String, ScenarioError);
+
+/// More servers than this are a slip of the finger.
+const SERVERS_MOST: u32 = 64;
+/// A clock that is as far off as this stands still or goes twice as fast.
+const PPM_MOST: u32 = 999_999;
+
+pub(super) fn check(scenario: &Scenario) -> Result<(), Wrong> {
+    servers(scenario)?;
+    if scenario.swarm.failovers > 0 && scenario.topology.kind != Kind::Replicated {
+        return wrong("swarm.failovers", NO_REPLICA.to_owned(), REPLICATED);
+    }
+    let mut staged = scenario.faults.iter().enumerate();
+    staged.try_for_each(|(nth, fault)| Check { scenario, fault, nth }.all())
+}
+
+const NO_REPLICA: &str = "a failover needs a replica that can take over, and there is none";
+const REPLICATED: &str = "add [topology] with kind = \"replicated\"";
+
+fn wrong<T>(path: &str, why: String, help: &str) -> Result<T, Wrong> {
+    Err((path.to_owned(), ScenarioError::new(why).help(Some(help.to_owned()))))
+}
+
+fn servers(scenario: &Scenario) -> Result<(), Wrong> {
+    let part = &scenario.topology;
+    let kind = part.kind;
+    let strange = [
+        ("replicas", part.replicas.is_some(), Kind::Replicated),
+        ("lag", part.lag.is_some(), Kind::Replicated),
+        ("nodes", part.nodes.is_some(), Kind::Independent),
+    ];
+    if let Some((key, _, of)) = strange.into_iter().find(|(_, given, of)| *given && kind != *of) {
+        let why =
+            format!("{key} belongs to the kind \"{}\", and this is {}", of.name(), kind.name());
+        return wrong(&format!("topology.{key}"), why, "leave it away, or change the kind");
+    }
+    for (key, count) in [("replicas", part.replicas), ("nodes", part.nodes)] {
+        if let Some(count @ (0 | SERVERS_MOST..)) = count {
+            let why =
+                format!("{key} is {count}: from 1 to {} is what can be had", SERVERS_MOST - 1);
+            return wrong(&format!("topology.{key}"), why, "write a number in between");
+        }
+    }
+    part.lag.as_ref().map_or(Ok(()), |lag| unread("topology.lag".to_owned(), lag))
+}
+
+/// Whether a fault can do without something.
+#[derive(Clone, Copy, PartialEq)]
+enum Use {
+    Needs,
+    May,
+    No,
+}
+
+/// Whom a kind of fault can strike.
+#[derive(Clone, Copy, PartialEq)]
+enum Struck {
+    Client,
+    Server,
+    Either,
+}
+
+/// What a kind of fault takes: whom it strikes, `for`, `until`, `by`, `ppm`, `ways`, `to`. One that
+/// needs both `for` and `until` needs one of them.
+const fn takes(fault: Fault) -> (Struck, [(&'static str, Use); 6]) {
+    use Use::{May, Needs, No};
+    let (struck, [lasts, until, by, ppm, ways, to]) = match fault {
+        Fault::Pause => (Struck::Client, [Needs, Needs, No, No, No, No]),
+        Fault::Delay => (Struck::Client, [Needs, Needs, No, No, May, No]),
+        Fault::Crash | Fault::LoseRequest | Fault::LoseReply => {
+            (Struck::Client, [No, No, No, No, No, No])
+        }
+        Fault::Reset => (Struck::Client, [No, No, No, No, May, No]),
+        Fault::Partition => (Struck::Client, [Needs, Needs, No, No, May, No]),
+        Fault::Drift => (Struck::Either, [No, No, No, Needs, No, No]),
+        Fault::ClockStep => (Struck::Either, [No, No, Needs, No, No, No]),
+        Fault::ScriptFlush => (Struck::Server, [No, No, No, No, No, No]),
+        Fault::Failover => (Struck::Server, [Needs, No, No, No, No, May]),
+        Fault::PowerLoss | Fault::ServerCrash => (Struck::Server, [Needs, No, No, No, No, No]),
+    };
+    let uses =
+        [("for", lasts), ("until", until), ("by", by), ("ppm", ppm), ("ways", ways), ("to", to)];
+    (struck, uses)
+}
+
+/// One staged fault under examination.
+struct Check<'a> {
+    scenario: &'a Scenario,
+    fault: &'a Staged,
+    nth: usize,
+}
+
+impl Check<'_> {
+    fn all(&self) -> Result<(), Wrong> {
+        let (struck, uses) = takes(self.fault.kind);
+        self.keys(uses)?;
+        self.values()?;
+        self.trigger(&self.fault.at)?;
+        self.whom(struck)
+    }
+
+    fn wrong<T>(&self, key: &str, why: String, help: &str) -> Result<T, Wrong> {
+        let dot = if key.is_empty() { "" } else { "." };
+        wrong(&format!("fault.{}{dot}{key}", self.nth), why, help)
+    }
+
+    /// What it has, and has not, of what its kind takes.
+    fn keys(&self, uses: [(&'static str, Use); 6]) -> Result<(), Wrong> {
+        let Staged { kind, lasts, until, by, ppm, ways, to, .. } = self.fault;
+        let has = |key: &str| match key {
+            "for" => lasts.is_some(),
+            "until" => until.is_some(),
+            "by" => by.is_some(),
+            "ppm" => ppm.is_some(),
+            "ways" => ways.is_some(),
+            _ => to.is_some(),
+        };
+        let name = kind.name();
+        for (key, it) in uses {
+            if it == Use::No && has(key) {
+                let why = match (kind, key) {
+                    (Fault::Crash, "for") => {
+                        "a client that crashes does not come back, so `for` means nothing"
+                            .to_owned()
+                    }
+                    _ => format!("a {name} has no use for `{key}`"),
+                };
+                return self.wrong(key, why, "leave it away");
+            }
+        }
+        let missing = |key: &str, help: &str| {
+            self.wrong("", format!("this {name} does not say `{key}`"), help)
+        };
+        let [(_, lasts), (_, until), (_, by), (_, ppm), ..] = uses;
+        match () {
+            () if until == Use::Needs && !has("for") && !has("until") => {
+                missing("for", "add for = \"1s\", or until = { phase = \"acquire.applied\" }")
+            }
+            () if lasts == Use::Needs && until == Use::No && !has("for") => {
+                missing("for", "add for = \"1s\"")
+            }
+            () if by == Use::Needs && !has("by") => {
+                missing("by", "add by = \"1s\", or by = \"-1s\"")
+            }
+            () if ppm == Use::Needs && !has("ppm") => {
+                missing("ppm", "add ppm = 500, or ppm = -500")
+            }
+            () => Ok(()),
+        }
+    }
+
+    fn values(&self) -> Result<(), Wrong> {
+        let Staged { lasts, by, ppm, kind, .. } = self.fault;
+        let name = kind.name();
+        if lasts.is_some_and(|lasts| lasts.0.is_zero()) {
+            let why = format!("a {name} that lasts no time does nothing");
+            return self.wrong("for", why, "1ns is the least");
+        }
+        if by.is_some_and(|by| by.0 == 0) {
+            let why = "a clock that jumps by nothing does not jump".to_owned();
+            return self.wrong("by", why, "write by = \"1s\" for ahead, by = \"-1s\" for back");
+        }
+        match ppm {
+            Some(ppm) if *ppm == 0 || ppm.unsigned_abs() > PPM_MOST => {
+                let why = format!("ppm is {ppm}: a clock runs off by 1 to {PPM_MOST}, either way");
+                self.wrong("ppm", why, "500 is a bad quartz")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn trigger(&self, at: &Trigger) -> Result<(), Wrong> {
+        let Some(when) = at.when() else {
+            let why = "`at` says exactly one of phase, command, time and chance".to_owned();
+            return self.wrong("at", why, "such as at = { phase = \"hold\" }");
+        };
+        if at.nth == Some(0) {
+            let why = "nth is 0, and the first time is 1".to_owned();
+            return self.wrong("at.nth", why, "leave it away for the first time");
+        }
+        match when {
+            When::Time(_) | When::Chance(_) if at.nth.is_some() => {
+                let why = "nth counts how often a phase or a command comes".to_owned();
+                self.wrong("at.nth", why, "leave it away")
+            }
+            When::Chance(chance) if !chance.is_share() => {
+                let why = format!("a chance of {}: it is a share, from 0 to 1", chance.0);
+                self.wrong("at.chance", why, "0.01 is once in a hundred commands")
+            }
+            When::Command(name, _) if !name.bytes().all(|it| it.is_ascii_alphanumeric()) => {
+                let why = format!("{name:?} is no command's name");
+                self.wrong("at.command", why, "its first word alone, as in command = \"DEL\"")
+            }
+            When::Command("", _) => {
+                let why = "the command has no name".to_owned();
+                self.wrong("at.command", why, "such as command = \"DEL\"")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn whom(&self, struck: Struck) -> Result<(), Wrong> {
+        let Staged { kind, on, to, .. } = self.fault;
+        let (name, clients) = (kind.name(), self.scenario.clients);
+        let whom = self.fault.whom();
+        if struck == Struck::Either && matches!(on, None | Some(Whom::Any)) {
+            let why = format!("whose clock is it? A {name} strikes a client or a server");
+            let key = if on.is_some() { "on" } else { "" };
+            return self.wrong(key, why, "add on = \"client 1\", \"holder\" or \"primary\"");
+        }
+        if struck == Struck::Client && whom.is_server() {
+            let why = format!("a {name} strikes a client, and {whom} is a server");
+            return self.wrong("on", why, "write on = \"holder\", \"any\" or \"client 1\"");
+        }
+        if struck == Struck::Server && whom.is_client() {
+            let why = format!("a {name} strikes a server, and {whom} is a client");
+            return self.wrong("on", why, "write on = \"primary\" or \"server 0\"");
+        }
+        match whom {
+            Whom::Client(which) if which == 0 || which > clients => {
+                let why = format!("there is no client {which}: they are 1 to {clients}");
+                return self.wrong("on", why, "name one of them, or \"holder\" or \"any\"");
+            }
+            Whom::Server(which) => self.server("on", which)?,
+            Whom::Primary if self.scenario.topology.kind == Kind::Independent => {
+                let key = if on.is_some() { "on" } else { "" };
+                let why = "independent servers have no primary".to_owned();
+                return self.wrong(key, why, "name one, as in on = \"server 0\"");
+            }
+            _ => {}
+        }
+        if *kind == Fault::Failover {
+            let Topology::Replicated { .. } = self.scenario.topology() else {
+                return self.wrong("kind", NO_REPLICA.to_owned(), REPLICATED);
+            };
+            if whom != Whom::Primary {
+                let why = format!("a failover is of the primary, and not of {whom}");
+                return self.wrong("on", why, "leave `on` away");
+            }
+        }
+        match to {
+            None => Ok(()),
+            Some(Whom::Server(which)) => self.server("to", *which),
+            Some(other) => {
+                let why = format!("{other} is no server that could take over");
+                self.wrong("to", why, "name one, as in to = \"server 1\"")
+            }
+        }
+    }
+
+    fn server(&self, key: &str, which: u32) -> Result<(), Wrong> {
+        let servers = self.scenario.topology().servers();
+        if which < servers {
+            return Ok(());
+        }
+        let kind = self.scenario.topology.kind.name();
+        let there = match servers {
+            1 => "server 0 alone".to_owned(),
+            many => format!("servers 0 to {}", many - 1),
+        };
+        let why = format!("there is no server {which}: the topology is {kind}, with {there}");
+        self.wrong(key, why, "name one of those, or change [topology]")
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,128 @@
+//! The servers of a scenario: how many there are, who follows whom, and what each keeps on its disk.
+//!
+//! Invariant: `Node(0)` of lock code is the service. Of a primary with replicas it is whichever server
+//! is the primary at that moment, as a client of Sentinel is led; of independent servers `Node(i)` is
+//! server i. Deliberately absent: cluster, and Sentinels as servers of their own.
+
+use serde::{Deserialize, Serialize};
+
+use crate::distribution::Distribution;
+
+/// So many replicas a primary has where nothing is said.
+const REPLICAS: u32 = 1;
+/// So many independent servers there are where nothing is said.
+const NODES: u32 = 5;
+
+/// The servers, as a file says it: `[topology]`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
+pub struct TopologyPart {
+    /// How they stand to each other.
+    pub kind: Kind,
+    /// How many replicas follow the primary.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replicas: Option<u32>,
+    /// How long a write takes from the primary to a replica, and its acknowledgement back; drawn for
+    /// every piece of the stream.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lag: Option<Distribution>,
+    /// How many independent servers there are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<u32>,
+}
+
+/// How servers stand to each other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// One server.
+    #[default]
+    Standalone,
+    /// A primary, and replicas that follow it.
+    Replicated,
+    /// Servers that know nothing of each other.
+    Independent,
+}
+
+/// The servers, told apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Topology {
+    /// One server.
+    Standalone,
+    /// A primary, server 0 to begin with, and replicas.
+    Replicated {
+        /// How many replicas.
+        replicas: u32,
+    },
+    /// Servers that know nothing of each other.
+    Independent {
+        /// How many.
+        nodes: u32,
+    },
+}
+
+/// What each server keeps on its disk: `[server]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
+pub struct ServerPart {
+    /// Whether it keeps an append-only file, and when it syncs it.
+    pub append_only: AppendOnly,
+}
+
+/// Whether a server keeps an append-only file, and when it syncs it (`appendfsync`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AppendOnly {
+    /// It keeps none: a restart begins empty.
+    #[default]
+    Off,
+    /// Synced before every answer.
+    Always,
+    /// Synced once a second.
+    Everysec,
+    /// Written, and never synced while a run lasts (`appendfsync no`).
+    Unsynced,
+}
+
+impl TopologyPart {
+    /// The servers, told apart.
+    pub fn topology(&self) -> Topology {
+        match self.kind {
+            Kind::Standalone => Topology::Standalone,
+            Kind::Replicated => {
+                Topology::Replicated { replicas: self.replicas.unwrap_or(REPLICAS) }
+            }
+            Kind::Independent => Topology::Independent { nodes: self.nodes.unwrap_or(NODES) },
+        }
+    }
+}
+
+impl Kind {
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Standalone => "standalone",
+            Self::Replicated => "replicated",
+            Self::Independent => "independent",
+        }
+    }
+}
+
+impl Topology {
+    /// How many servers there are.
+    pub const fn servers(self) -> u32 {
+        match self {
+            Self::Standalone => 1,
+            Self::Replicated { replicas, .. } => 1 + replicas,
+            Self::Independent { nodes } => nodes,
+        }
+    }
+
+    /// How many nodes lock code can connect to.
+    pub const fn nodes(self) -> u32 {
+        match self {
+            Self::Standalone | Self::Replicated { .. } => 1,
+            Self::Independent { nodes } => nodes,
+        }
+    }
+}

@@ -1,0 +1,365 @@
+//! Staged faults: whoever comes to the place that the scenario names is met there.
+//!
+//! Invariant: a fault with a phase, a command or a time strikes once, at the nth such place; the heal
+//! ends whatever is still staged. A fault of messages strikes the next request of the client that came
+//! to the place, or that request's reply. Deliberately absent: chains of faults.
+
+use std::sync::Arc;
+
+use picklock::command::Command;
+use picklock::env::{Mark, Phase};
+use scenarios::fault::{By, Fault, Staged, Until, Ways, When, Whom};
+
+use super::super::choices::Draw;
+use super::super::network::Way;
+use super::super::world::World;
+use super::strike::{Clocks, Plan};
+
+/// What is staged, and how far it has come.
+#[derive(Debug, Default)]
+pub(in super::super) struct Stage {
+    /// Whether anything is staged.
+    pub(in super::super) on: bool,
+    cues: Arc<[Staged]>,
+    /// How many times each cue's place has been reached.
+    reached: Vec<u32>,
+    /// Whether each process has the lock, its release included.
+    holders: Vec<bool>,
+    /// Faults that strike the next request of this client, or (0) of any.
+    armed: Vec<(u32, u32)>,
+    /// Faults that wait for somebody to hold the lock.
+    awaiting_holder: Vec<u32>,
+    /// What lasts until somebody comes to a phase.
+    lasting: Vec<Lasting>,
+    /// Messages that wait on a stalled connection.
+    stalled: Vec<(u32, Way, u32)>,
+}
+
+/// A fault that lasts until somebody comes to a phase.
+#[derive(Clone, Copy, Debug)]
+struct Lasting {
+    process: u32,
+    until: Until,
+    /// What ends it.
+    end: Plan,
+}
+
+impl Stage {
+    pub(super) fn reset(&mut self) {
+        self.on = false;
+        self.reached.clear();
+        self.holders.clear();
+        self.armed.clear();
+        self.awaiting_holder.clear();
+        self.lasting.clear();
+        self.stalled.clear();
+    }
+
+    /// A client that has the lock.
+    pub(super) fn holder(&self) -> Option<u32> {
+        let holder = self.holders.iter().position(|holds| *holds)?;
+        u32::try_from(holder).ok()
+    }
+
+    pub(super) fn holds(&self, client: u32) -> bool {
+        self.holders.get(client as usize).copied().unwrap_or_default()
+    }
+}
+
+impl World {
+    /// Stages these faults, from now on.
+    pub(in super::super) fn set_stage(&mut self, cues: &Arc<[Staged]>) {
+        let processes = self.processes.len();
+        let stage = &mut self.nemesis.stage;
+        stage.on = !cues.is_empty();
+        stage.cues = Arc::clone(cues);
+        stage.reached.resize(cues.len(), 0);
+        stage.holders.resize(processes, false);
+        for (place, cue) in (0_u32..).zip(cues.iter()) {
+            if let Some(When::Time(at_ns)) = cue.at.when() {
+                self.plan_in(at_ns, Plan::Cue(place));
+            }
+        }
+    }
+
+    /// Everything that lasts ends, and nothing is staged any more.
+    pub(super) fn end_stage(&mut self) {
+        for lasting in std::mem::take(&mut self.nemesis.stage.lasting) {
+            self.end_lasting(lasting.end);
+        }
+        self.nemesis.stage.on = false;
+    }
+
+    /// A client has said where its locking has come to.
+    pub(in super::super) fn marked(&mut self, process: u32, mark: Mark) {
+        let holds = match mark {
+            Mark::Phase(Phase::AcquireApplied) => Some(true),
+            Mark::Phase(Phase::ReleaseBeforeSend | Phase::Released) | Mark::Lost => Some(false),
+            _ => None,
+        };
+        if let Some(holds) = holds {
+            self.processes[process as usize].holds = holds;
+        }
+        if self.nemesis.stage.on {
+            match mark {
+                Mark::Phase(phase) => self.reaches(process, phase),
+                Mark::Lost => self.nemesis.stage.holders[process as usize] = false,
+                Mark::ValidUntil(_) => {}
+            }
+        }
+    }
+
+    fn reaches(&mut self, process: u32, phase: Phase) {
+        if phase == Phase::AcquireApplied {
+            self.nemesis.stage.holders[process as usize] = true;
+        }
+        let mut place = 0;
+        while let Some(Lasting { process: struck, until, end }) =
+            self.nemesis.stage.lasting.get(place).copied()
+        {
+            if until.phase == phase && (until.by == By::Any || struck != process) {
+                self.nemesis.stage.lasting.remove(place);
+                self.end_lasting(end);
+            } else {
+                place += 1;
+            }
+        }
+        if phase == Phase::AcquireApplied {
+            for cue in std::mem::take(&mut self.nemesis.stage.awaiting_holder) {
+                self.enter(cue, process);
+            }
+        }
+        let cues = Arc::clone(&self.nemesis.stage.cues);
+        for (place, cue) in (0_u32..).zip(cues.iter()) {
+            if let Some(When::Phase(of, nth)) = cue.at.when()
+                && of == phase
+                && self.comes(place, cue.whom(), process, nth)
+            {
+                self.enter(place, process);
+            }
+        }
+        if phase == Phase::Released {
+            self.nemesis.stage.holders[process as usize] = false;
+        }
+    }
+
+    /// A client is about to send a command.
+    pub(super) fn about_to_send(&mut self, process: u32, command: &Command) {
+        // The run itself is nobody's client.
+        if process == 0 {
+            return;
+        }
+        let name = command.args().next().unwrap_or_default();
+        let cues = Arc::clone(&self.nemesis.stage.cues);
+        for (place, cue) in (0_u32..).zip(cues.iter()) {
+            let enters = match cue.at.when() {
+                Some(When::Command(of, nth)) if of.as_bytes().eq_ignore_ascii_case(name) => {
+                    self.comes(place, cue.whom(), process, nth)
+                }
+                Some(When::Chance(chance)) => {
+                    self.concerns(cue.whom(), process) && self.choices().strikes(chance.per_64k())
+                }
+                _ => false,
+            };
+            if enters {
+                self.enter(place, process);
+            }
+        }
+    }
+
+    /// Whether it is this client whose coming somewhere counts.
+    fn concerns(&self, whom: Whom, process: u32) -> bool {
+        match whom {
+            Whom::Any | Whom::Primary | Whom::Server(_) => true,
+            Whom::Holder => self.nemesis.stage.holds(process),
+            Whom::Client(client) => client == process,
+        }
+    }
+
+    /// Counts a client's coming to a cue's place; whether it was the nth.
+    fn comes(&mut self, place: u32, whom: Whom, process: u32, nth: u32) -> bool {
+        if !self.concerns(whom, process) {
+            return false;
+        }
+        let reached = &mut self.nemesis.stage.reached[place as usize];
+        *reached = reached.saturating_add(1);
+        *reached == nth
+    }
+
+    /// It is time for a fault that waited for it.
+    pub(super) fn cue(&mut self, place: u32) {
+        if !self.nemesis.stage.on {
+            return;
+        }
+        let Some(cue) = self.nemesis.stage.cues.get(place as usize) else { return };
+        let (whom, kind) = (cue.whom(), cue.kind);
+        let process = match whom {
+            Whom::Client(client) => client,
+            Whom::Holder => match self.nemesis.stage.holder() {
+                Some(holder) => holder,
+                None => return self.nemesis.stage.awaiting_holder.push(place),
+            },
+            Whom::Any if kind.is_of_message() => 0,
+            Whom::Any => {
+                let clients = u32::try_from(self.processes.len() - 1).unwrap_or(u32::MAX);
+                1 + self.choices().pick(Draw::Fault, clients)
+            }
+            Whom::Primary | Whom::Server(_) => 0,
+        };
+        self.enter(place, process);
+    }
+
+    /// A staged fault strikes: this client, or the server it names.
+    fn enter(&mut self, place: u32, process: u32) {
+        let cues = Arc::clone(&self.nemesis.stage.cues);
+        let cue = &cues[place as usize];
+        let (kind, lasts_ns) = (cue.kind, cue.lasts_ns());
+        let for_ns = lasts_ns.unwrap_or(0);
+        let server = match cue.whom() {
+            Whom::Server(server) => Some(server),
+            Whom::Any if kind.loses_keys() => {
+                let servers = u32::try_from(self.servers.len()).unwrap_or(u32::MAX);
+                Some(self.choices().pick(Draw::Fault, servers))
+            }
+            _ => None,
+        };
+        let clocks = match cue.whom() {
+            Whom::Primary | Whom::Server(_) => Clocks::Server(server.unwrap_or(self.fleet.primary)),
+            _ => Clocks::Client(process),
+        };
+        match kind {
+            Fault::Pause => {
+                if self.stop(process, lasts_ns) {
+                    self.lasts(cue, process, Plan::Resume(process));
+                }
+            }
+            Fault::Crash => self.kill(process),
+            Fault::Partition => {
+                self.cut(process, cue.ways.unwrap_or_default().there_and_back(), for_ns);
+                if lasts_ns.is_some() {
+                    self.plan_in(for_ns, Plan::Heal(process));
+                }
+                self.lasts(cue, process, Plan::Heal(process));
+            }
+            Fault::Delay | Fault::LoseRequest | Fault::LoseReply | Fault::Reset => {
+                self.nemesis.stage.armed.push((process, place));
+            }
+            Fault::Drift => self.set_drift(clocks, cue.ppm.unwrap_or(0)),
+            Fault::ClockStep => self.step_clock(clocks, cue.by_ns()),
+            Fault::ScriptFlush => self.flush_scripts(server),
+            Fault::Failover | Fault::PowerLoss | Fault::ServerCrash => {
+                let to = match cue.to {
+                    Some(Whom::Server(to)) => Some(to),
+                    _ => None,
+                };
+                self.end(kind, server, to, for_ns);
+            }
+        }
+    }
+
+    fn lasts(&mut self, cue: &Staged, process: u32, end: Plan) {
+        if let Some(until) = cue.until {
+            self.nemesis.stage.lasting.push(Lasting { process, until, end });
+        }
+    }
+
+    fn end_lasting(&mut self, end: Plan) {
+        match end {
+            Plan::Resume(process) => self.resume(process),
+            Plan::Heal(process) => self.mend(process),
+            Plan::Flow { conn, way } => self.flow(conn, way),
+            _ => {}
+        }
+    }
+
+    /// A request goes out on this connection: what was staged for it befalls it. How much later it
+    /// arrives, in nanoseconds.
+    pub(in super::super) fn staged_request(&mut self, call: u32, conn: u32) -> u64 {
+        let process = self.conns[conn as usize].process;
+        let mut late_ns = 0;
+        let cues = Arc::clone(&self.nemesis.stage.cues);
+        let armed = std::mem::take(&mut self.nemesis.stage.armed);
+        for (whose, place) in armed {
+            if process == 0 || (whose != process && whose != 0) {
+                self.nemesis.stage.armed.push((whose, place));
+                continue;
+            }
+            let cue = &cues[place as usize];
+            if cue.kind != Fault::Delay {
+                self.set_staged(call, place + 1);
+                continue;
+            }
+            let ways = cue.ways.unwrap_or(Ways::There).there_and_back();
+            let mut late = 0;
+            for (way, on) in [(Way::There, ways[0]), (Way::Back, ways[1])] {
+                if on && cue.until.is_some() {
+                    self.conns[conn as usize].stalled[way as usize] = true;
+                    self.lasts(cue, process, Plan::Flow { conn, way });
+                    if let Some(for_ns) = cue.lasts_ns() {
+                        self.plan_in(for_ns, Plan::Flow { conn, way });
+                    }
+                } else if on {
+                    late = cue.lasts_ns().unwrap_or(0);
+                    if way == Way::There {
+                        late_ns += late;
+                    } else {
+                        self.set_staged(call, place + 1);
+                    }
+                }
+            }
+            self.note(process, Fault::Delay, cue.lasts_ns().unwrap_or(late));
+        }
+        late_ns
+    }
+
+    /// How much later than its latency says the reply of this call arrives, in nanoseconds.
+    pub(in super::super) fn staged_reply(&mut self, call: u32) -> u64 {
+        match self.staged(call) {
+            Some(cue) if cue.kind == Fault::Delay => cue.lasts_ns().unwrap_or(0),
+            _ => 0,
+        }
+    }
+
+    /// Whether what was staged for this call takes this message.
+    pub(super) fn staged_loss(&mut self, call: u32, conn: u32, way: Way) -> bool {
+        let Some(cue) = self.staged(call) else { return false };
+        let (kind, ways) = (cue.kind, cue.ways.unwrap_or(Ways::There).there_and_back());
+        match (kind, way) {
+            (Fault::LoseRequest, Way::There) | (Fault::LoseReply, Way::Back) => {
+                self.lose_message(conn, way, kind);
+                true
+            }
+            (Fault::Reset, _) if ways[way as usize] => {
+                self.reset_conn(conn);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn staged(&self, call: u32) -> Option<&Staged> {
+        let place = self.staged_of(call).checked_sub(1)?;
+        self.nemesis.stage.cues.get(place as usize)
+    }
+
+    /// A message on a stalled connection waits; whether it does.
+    pub(in super::super) fn stalls(&mut self, call: u32, conn: u32, way: Way) -> bool {
+        let stalled = self.conns[conn as usize].stalled[way as usize];
+        if stalled {
+            self.nemesis.stage.stalled.push((conn, way, call));
+        }
+        stalled
+    }
+
+    /// What waits on a stalled connection goes on, in order.
+    pub(super) fn flow(&mut self, conn: u32, way: Way) {
+        self.conns[conn as usize].stalled[way as usize] = false;
+        for (of, direction, call) in std::mem::take(&mut self.nemesis.stage.stalled) {
+            if (of, direction) == (conn, way) {
+                self.send_on(conn, way, call);
+            } else {
+                self.nemesis.stage.stalled.push((of, direction, call));
+            }
+        }
+    }
+}
