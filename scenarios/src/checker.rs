@@ -2,52 +2,175 @@
 //!
 //! Invariant: a checker calls a history *violated* only where no reading of what is unknown in it
 //! (an operation without an answer, the moment at which a command was carried out) would excuse it.
-//! A run in which nobody ever contended shows nothing, and is called inconclusive. A file an
-//! invariant or family of them. Deliberately absent: any knowledge of recipes and worlds.
+//! A run in which nobody ever contended shows nothing, and is called inconclusive. Events are seen
+//! once, in order, and what is kept of them is what is still open. A file an invariant or family of
+//! them; `docs/judging.md` says what each of them means. Deliberately absent: any knowledge of recipes
+//! and worlds.
 
 mod contention;
 mod deadlock_freedom;
 mod mutual_exclusion;
+mod open;
 mod ownership;
 mod pool;
-mod story;
+pub mod story;
 
-use crate::history::{History, Timeline};
+use crate::fault::Fault;
+use crate::history::{CommandOp, Event, Head, History, Texts, Touch, What};
 use crate::verdict::{Finding, Level, Verdict};
 
-/// What checkers look at.
-struct Case<'a> {
-    history: &'a History,
-    timeline: Timeline,
+use contention::Contention;
+use deadlock_freedom::DeadlockFreedom;
+use mutual_exclusion::MutualExclusion;
+use open::OpenCommands;
+use ownership::Ownership;
+use pool::Pool;
+use story::Teller;
+
+/// The checkers of one history, which is shown to them event by event.
+pub struct Checkers<'a> {
+    head: &'a Head,
+    open: OpenCommands,
+    ownership: Ownership,
+    exclusion: MutualExclusion,
+    pool: Option<Pool>,
+    deadlock_freedom: DeadlockFreedom,
+    contention: Contention,
 }
 
-/// Judges a history. Where the run was cut short (`complete` is false), nothing counts as held, and
-/// nothing that has not happened yet is missed.
-pub fn check(history: &History, complete: bool) -> Vec<Finding> {
-    let case = Case { history, timeline: Timeline::of(history) };
-    let found = |name, level, verdict| Finding { name, level, verdict };
-    let mut findings = vec![
-        found("ownership", Level::Key, ownership::check(&case)),
-        found("mutual-exclusion", Level::Belief, mutual_exclusion::check(&case)),
-    ];
-    if let Some(prizes) = history.head.prizes {
-        findings.extend(pool::check(&case, prizes));
+impl<'a> Checkers<'a> {
+    /// The checkers of a history that begins with this head.
+    pub fn new(head: &'a Head) -> Self {
+        Self {
+            head,
+            open: OpenCommands::default(),
+            ownership: Ownership::new(head),
+            exclusion: MutualExclusion::new(head),
+            pool: head.prizes.map(Pool::new),
+            deadlock_freedom: DeadlockFreedom::default(),
+            contention: Contention::default(),
+        }
     }
-    findings.push(found("deadlock-freedom", Level::Progress, deadlock_freedom::check(&case)));
-    let doubt = if complete {
-        contention::missing(&case)
-    } else {
-        Some("the run did not come to its end".to_owned())
-    };
-    if let Some(doubt) = doubt {
-        for finding in &mut findings {
-            let is_missed = !complete
-                && finding.level == Level::Progress
-                && matches!(finding.verdict, Verdict::Violated(_));
-            if finding.verdict == Verdict::Held || is_missed {
-                finding.verdict = Verdict::Inconclusive(doubt.clone());
+
+    /// Shows them the next event.
+    pub fn see(&mut self, event: &Event, texts: &Texts) {
+        match event.what {
+            What::Command { node, name, key, intent } => {
+                let touches = intent.touch != Touch::None;
+                if touches && self.ownership.is_lock_key(self.head, key, texts) {
+                    let (client, acquisition) = (event.client, event.acquisition);
+                    let (invoke_ns, answer) = (event.at_ns, None);
+                    self.open.insert(
+                        event.op,
+                        CommandOp {
+                            client,
+                            acquisition,
+                            node,
+                            name,
+                            key,
+                            intent,
+                            invoke_ns,
+                            answer,
+                            refused: false,
+                        },
+                    );
+                }
+            }
+            What::Answered { touch, answer } => {
+                if let Some(command) = self.open.remove(event.op) {
+                    let answer = Some((event.at_ns, touch, answer));
+                    self.ownership.ended(event.op, &CommandOp { answer, ..command });
+                }
+            }
+            What::Refused(_) => drop(self.open.remove(event.op)),
+            What::Unanswered(_) => {
+                if let Some(command) = self.open.remove(event.op) {
+                    self.ownership.ended(event.op, &command);
+                }
+            }
+            What::Fault { fault, node, for_ns, .. } => {
+                if let Some(node) = node.filter(|_| fault.loses_keys()) {
+                    self.ownership.lost(node, event.at_ns, for_ns);
+                }
+                if fault == Fault::ClockStep && event.client == 0 {
+                    self.ownership.jumped(node, event.at_ns);
+                }
+                if fault == Fault::Crash {
+                    self.exclusion.died(event.client, event.at_ns);
+                }
+                if let Some(pool) = &mut self.pool {
+                    pool.struck();
+                }
+            }
+            What::Probe(pttl_ms) => self.deadlock_freedom.probed(event.at_ns, pttl_ms),
+            What::Phase(_) => {}
+            _ => {
+                self.exclusion.see(event);
+                self.contention.see(event);
+                if let Some(pool) = &mut self.pool {
+                    pool.see(event);
+                }
             }
         }
+    }
+
+    /// What they have found, the steps of witnesses left to a [`Teller`]. Where the run was cut short
+    /// (`complete` is false), nothing counts as held, and nothing that has not happened yet is missed.
+    pub fn finish(self, texts: &Texts, complete: bool) -> Vec<Finding> {
+        let doubt = if complete {
+            self.contention.missing()
+        } else {
+            Some("the run did not come to its end".to_owned())
+        };
+        let mut findings = self.verdicts(texts);
+        if let Some(doubt) = doubt {
+            for finding in &mut findings {
+                let is_missed = !complete
+                    && finding.level == Level::Progress
+                    && matches!(finding.verdict, Verdict::Violated(_));
+                if finding.verdict == Verdict::Held || is_missed {
+                    finding.verdict = Verdict::Inconclusive(doubt.clone());
+                }
+            }
+        }
+        findings
+    }
+
+    /// What each of them has found by itself.
+    fn verdicts(self, texts: &Texts) -> Vec<Finding> {
+        let Self { head, open, mut ownership, exclusion, pool, deadlock_freedom, .. } = self;
+        for (op, command) in open.into_rest() {
+            ownership.ended(op, &command);
+        }
+        let found = |name, level, verdict| Finding { name, level, verdict };
+        let mut findings = vec![
+            found("ownership", Level::Key, ownership.finish(head, texts)),
+            found("mutual-exclusion", Level::Belief, exclusion.finish(head)),
+        ];
+        if let Some(pool) = pool {
+            findings.extend(pool.finish(head));
+        }
+        findings.push(found("deadlock-freedom", Level::Progress, deadlock_freedom.finish(head)));
+        findings
+    }
+}
+
+/// Judges a history, without the steps of witnesses.
+pub fn judge(history: &History, complete: bool) -> Vec<Finding> {
+    let mut checkers = Checkers::new(&history.head);
+    for event in &history.events {
+        checkers.see(event, &history.texts);
+    }
+    checkers.finish(&history.texts, complete)
+}
+
+/// Judges a history, and tells the story of every violation.
+pub fn check(history: &History, complete: bool) -> Vec<Finding> {
+    let mut findings = judge(history, complete);
+    let mut teller = Teller::new(&history.head, &findings);
+    if !teller.is_idle() {
+        history.events.iter().for_each(|event| teller.see(event, &history.texts));
+        teller.tell(&mut findings);
     }
     findings
 }

@@ -162,7 +162,7 @@ impl Sweep {
         for (fault, it) in strikes(history) {
             self.coverage.entry(fault).or_default().add(it);
         }
-        let findings = checker::check(history, true);
+        let findings = checker::judge(history, true);
         let found = findings.iter().map(|it| (it.name, it.level, it.verdict.outcome()));
         let stuck = if facts.stuck > 0 { Outcome::Violated } else { Outcome::Held };
         let mut violated = Vec::new();

@@ -3,7 +3,8 @@
 //! Invariant: only a key that was seen to stay counts against a lock; a look that was never taken
 //! is no evidence either way.
 
-use super::{Case, story};
+use super::story;
+use crate::history::Head;
 use crate::verdict::{Verdict, Witness, WitnessStep};
 
 /// What PTTL answers for a key that is not there.
@@ -11,45 +12,56 @@ const GONE: i64 = -2;
 /// What PTTL answers for a key that never expires.
 const FOR_EVER: i64 = -1;
 
-pub(super) fn check(case: &Case<'_>) -> Verdict {
-    let head = &case.history.head;
-    if !head.locks {
-        return Verdict::NotApplicable("this recipe keeps no key".to_owned());
+/// What the looks at the lock's key showed after the last client had done.
+#[derive(Default)]
+pub(super) struct DeadlockFreedom {
+    first_ns: Option<u64>,
+    last: Option<(u64, i64)>,
+}
+
+impl DeadlockFreedom {
+    pub(super) fn probed(&mut self, at_ns: u64, pttl_ms: i64) {
+        self.first_ns.get_or_insert(at_ns);
+        self.last = Some((at_ns, pttl_ms));
     }
-    let probes = &case.timeline.probes;
-    let (Some(&(first_ns, _)), Some(&(last_ns, pttl_ms))) = (probes.first(), probes.last()) else {
-        return Verdict::Inconclusive("the lock's key was not looked at in the end".to_owned());
-    };
-    let waited_ns = last_ns - first_ns;
-    let summary = match pttl_ms {
-        GONE => return Verdict::Held,
-        FOR_EVER => "nobody holds the lock, and its key never expires".to_owned(),
-        _ if waited_ns <= head.ttl_ns => {
-            return Verdict::Inconclusive(
-                "the lock's key was not waited for to the end".to_owned(),
-            );
+
+    pub(super) fn finish(&self, head: &Head) -> Verdict {
+        if !head.locks {
+            return Verdict::NotApplicable("this recipe keeps no key".to_owned());
         }
-        _ => format!(
-            "nobody holds the lock, and its key is still there {} after the last client had done, \
-             though its TTL is {}",
-            story::span(waited_ns),
-            story::span(head.ttl_ns)
-        ),
-    };
-    let text = format!("PTTL of the lock's key answers {pttl_ms}");
-    let steps = vec![WitnessStep { at_ns: last_ns, client: 0, text }];
-    Verdict::Violated(Witness { summary, steps, occurrences: 1, ..Witness::default() })
+        let (Some(first_ns), Some((last_ns, pttl_ms))) = (self.first_ns, self.last) else {
+            return Verdict::Inconclusive("the lock's key was not looked at in the end".to_owned());
+        };
+        let waited_ns = last_ns - first_ns;
+        let summary = match pttl_ms {
+            GONE => return Verdict::Held,
+            FOR_EVER => "nobody holds the lock, and its key never expires".to_owned(),
+            _ if waited_ns <= head.ttl_ns => {
+                return Verdict::Inconclusive(
+                    "the lock's key was not waited for to the end".to_owned(),
+                );
+            }
+            _ => format!(
+                "nobody holds the lock, and its key is still there {} after the last client had \
+                 done, though its TTL is {}",
+                story::span(waited_ns),
+                story::span(head.ttl_ns)
+            ),
+        };
+        let text = format!("PTTL of the lock's key answers {pttl_ms}");
+        let steps = vec![WitnessStep { at_ns: last_ns, client: 0, text }];
+        Verdict::Violated(Witness { summary, steps, occurrences: 1, ..Witness::default() })
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::checker::testing::{TTL_NS, Tape};
     use crate::verdict::Outcome;
 
     #[test]
     fn a_key_that_goes_is_fine_and_one_that_stays_is_not() {
-        let outcome = |tape: Tape| check(&tape.case()).outcome();
+        let outcome = |tape: Tape| tape.finding("deadlock-freedom").outcome();
         assert_eq!(outcome(Tape::new()), Outcome::Inconclusive);
         assert_eq!(outcome(Tape::new().probe(10, -2)), Outcome::Held);
         assert_eq!(outcome(Tape::new().probe(10, 5).probe(20, -2)), Outcome::Held);

@@ -1,15 +1,18 @@
 //! Mutual exclusion: no two acquisitions definitely believe at once that they hold the lock.
 //!
 //! Invariant: belief begins when the acquisition was answered with yes. It ends with the first of
-//! the notice of loss, the begin of the release and the believer's death and, where the recipe keeps a validity, with the
-//! end of the validity as then known. All of these are stamped by one clock, in the client's own
-//! process, so two beliefs that overlap did so.
+//! the notice of loss, the begin of the release and the believer's death and, where the recipe keeps
+//! a validity, with the end of the validity as then known. All of these are stamped by one clock, in
+//! the client's own process, so two beliefs that overlap did so. What is of one moment is judged when
+//! that moment is over.
 
-use super::{Case, story};
-use crate::history::Acquisition;
+use rustc_hash::FxHashMap;
+
+use super::story;
+use crate::history::{Event, Head, What};
 use crate::verdict::{Verdict, Witness};
 
-/// From when to when an acquisition was believed in.
+/// From when to when an acquisition is believed in, as far as is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Belief {
     acquisition: u32,
@@ -18,63 +21,155 @@ struct Belief {
     until_ns: u64,
 }
 
-pub(super) fn check(case: &Case<'_>) -> Verdict {
-    let tracked = case.history.head.tracked;
-    let all = &case.timeline.acquisitions;
-    let mut beliefs: Vec<Belief> = all.iter().filter_map(|it| belief(it, tracked)).collect();
-    beliefs.sort_by_key(|belief| (belief.from_ns, belief.acquisition));
-    let mut violations = 0;
-    let mut first = None;
-    let mut holder: Option<Belief> = None;
-    for belief in beliefs {
-        if let Some(holder) = holder
-            && belief.from_ns < holder.until_ns
-        {
-            violations += 1;
-            first.get_or_insert((holder, belief));
-        }
-        if holder.is_none_or(|holder| holder.until_ns < belief.until_ns) {
-            holder = Some(belief);
+/// The first two beliefs that overlapped, and how many more did.
+#[derive(Clone, Copy, Debug)]
+struct Overlap {
+    one: Belief,
+    other: Belief,
+}
+
+/// Who believes to hold the lock.
+pub(super) struct MutualExclusion {
+    tracked: bool,
+    /// Those that believe, or have ceased to at this moment, in the order in which they began.
+    believers: Vec<Belief>,
+    /// How many of them, the last ones, began at this moment.
+    fresh: usize,
+    /// Until when those may rely on their locks that have not been answered yet.
+    promised: FxHashMap<u32, u64>,
+    now_ns: u64,
+    violations: u64,
+    first: Option<Overlap>,
+}
+
+impl MutualExclusion {
+    pub(super) fn new(head: &Head) -> Self {
+        Self {
+            tracked: head.tracked,
+            believers: Vec::new(),
+            fresh: 0,
+            promised: FxHashMap::default(),
+            now_ns: 0,
+            violations: 0,
+            first: None,
         }
     }
-    match first {
-        None => Verdict::Held,
-        Some((one, other)) => Verdict::Violated(witness(case, one, other, violations)),
+
+    pub(super) fn see(&mut self, event: &Event) {
+        let Event { at_ns, client, acquisition, .. } = *event;
+        match event.what {
+            What::Acquired => {
+                self.go_on_to(at_ns);
+                let promised = self.promised.remove(&acquisition);
+                // A recipe that keeps a validity and never said it relies on nothing.
+                let until_ns = if self.tracked { promised.unwrap_or(at_ns) } else { u64::MAX };
+                self.believers.push(Belief { acquisition, client, from_ns: at_ns, until_ns });
+                self.fresh += 1;
+            }
+            What::NotAcquired(_) | What::AcquireUnknown(_) if self.tracked => {
+                self.promised.remove(&acquisition);
+            }
+            What::ValidUntil(until_ns) if self.tracked => {
+                self.go_on_to(at_ns);
+                self.promise(acquisition, at_ns, until_ns);
+            }
+            What::Lost | What::Release => {
+                self.go_on_to(at_ns);
+                self.told(at_ns, |it| it.acquisition == acquisition);
+            }
+            _ => {}
+        }
+    }
+
+    /// A client is dead.
+    pub(super) fn died(&mut self, client: u32, at_ns: u64) {
+        self.go_on_to(at_ns);
+        self.told(at_ns, |it| it.client == client);
+    }
+
+    /// A validity, or a longer one. One that became known after the last had ended is too late.
+    fn promise(&mut self, acquisition: u32, known_ns: u64, until_ns: u64) {
+        match self.believers.iter_mut().find(|it| it.acquisition == acquisition) {
+            Some(it) if known_ns > it.from_ns && known_ns >= it.until_ns => {}
+            Some(it) => it.until_ns = it.until_ns.max(until_ns),
+            None => {
+                let promised = self.promised.entry(acquisition).or_insert(until_ns);
+                *promised = (*promised).max(until_ns);
+            }
+        }
+    }
+
+    fn told(&mut self, at_ns: u64, whom: impl Fn(&Belief) -> bool) {
+        let told = self.believers.iter_mut().filter(|it| whom(it));
+        told.for_each(|it| it.until_ns = it.until_ns.min(at_ns));
+    }
+
+    /// Judges the moment that is over, if it is.
+    fn go_on_to(&mut self, at_ns: u64) {
+        if at_ns == self.now_ns {
+            return;
+        }
+        let now_ns = std::mem::replace(&mut self.now_ns, at_ns);
+        if self.fresh > 0 {
+            let older = self.believers.len() - std::mem::take(&mut self.fresh);
+            self.believers[older..].sort_by_key(|it| it.acquisition);
+            for place in older..self.believers.len() {
+                self.begins(place, now_ns);
+            }
+        }
+        let first = &mut self.first;
+        self.believers.retain(|it| {
+            let ended = it.until_ns < at_ns;
+            if ended && let Some(overlap) = first {
+                overlap.learn(it);
+            }
+            !ended
+        });
+    }
+
+    /// Whether anybody else believes when this one begins to.
+    fn begins(&mut self, place: usize, now_ns: u64) {
+        let other = self.believers[place];
+        if other.until_ns <= now_ns {
+            return;
+        }
+        let holder = self.believers[..place].iter().find(|it| it.until_ns > now_ns);
+        if let Some(&one) = holder {
+            self.violations += 1;
+            self.first.get_or_insert(Overlap { one, other });
+        }
+    }
+
+    pub(super) fn finish(mut self, head: &Head) -> Verdict {
+        let end_ns = self.now_ns;
+        self.go_on_to(end_ns.saturating_add(1));
+        let Some(mut overlap) = self.first else { return Verdict::Held };
+        self.believers.iter().for_each(|it| overlap.learn(it));
+        let Overlap { one, other } = overlap;
+        let overlap_ns = one.until_ns.min(other.until_ns).min(end_ns).saturating_sub(other.from_ns);
+        let did = if head.locks {
+            "both believed to hold the lock"
+        } else {
+            "were both at work, with no lock between them"
+        };
+        let overlap = story::span(overlap_ns);
+        let (one, other) = (&one, &other);
+        let summary =
+            format!("client {} and client {} {did}, for {overlap}", one.client, other.client);
+        let of = [(one.acquisition, one.client), (other.acquisition, other.client)];
+        Verdict::Violated(Witness { occurrences: self.violations, ..story::witness(summary, &of) })
     }
 }
 
-fn belief(it: &Acquisition, tracked: bool) -> Option<Belief> {
-    let from_ns = it.acquired_ns()?;
-    let told =
-        [it.lost_ns, it.release_ns, it.crashed_ns].into_iter().flatten().min().unwrap_or(u64::MAX);
-    let until_ns = if tracked { told.min(valid_until(it, from_ns)) } else { told };
-    let Acquisition { number: acquisition, client, .. } = *it;
-    (from_ns < until_ns).then_some(Belief { acquisition, client, from_ns, until_ns })
-}
-
-/// The end of validity, as far as one renewal became known before the last validity ended.
-fn valid_until(it: &Acquisition, from_ns: u64) -> u64 {
-    let mut until_ns = None;
-    for &(known_ns, valid_until_ns) in &it.validity {
-        match until_ns {
-            Some(end_ns) if known_ns > from_ns && known_ns >= end_ns => break,
-            _ => until_ns = until_ns.max(Some(valid_until_ns)),
+impl Overlap {
+    /// Notes when one of the two really ended.
+    fn learn(&mut self, it: &Belief) {
+        for known in [&mut self.one, &mut self.other] {
+            if known.acquisition == it.acquisition {
+                known.until_ns = it.until_ns;
+            }
         }
     }
-    // A recipe that keeps a validity and never said it relies on nothing.
-    until_ns.unwrap_or(from_ns)
-}
-
-fn witness(case: &Case<'_>, one: Belief, other: Belief, occurrences: u64) -> Witness {
-    let overlap_ns = one.until_ns.min(other.until_ns).min(case.timeline.end_ns) - other.from_ns;
-    let did = if case.history.head.locks {
-        "both believed to hold the lock"
-    } else {
-        "were both at work, with no lock between them"
-    };
-    let overlap = story::span(overlap_ns);
-    let summary = format!("client {} and client {} {did}, for {overlap}", one.client, other.client);
-    story::witness(case, summary, &[one.acquisition, other.acquisition], occurrences)
 }
 
 #[cfg(test)]
@@ -85,7 +180,7 @@ mod tests {
     use crate::checker::testing::Tape;
 
     fn violated(tape: &Tape) -> bool {
-        matches!(check(&tape.case()), Verdict::Violated(_))
+        matches!(tape.finding("mutual-exclusion"), Verdict::Violated(_))
     }
 
     #[test]
@@ -161,7 +256,9 @@ mod tests {
             4,
             500..600,
         );
-        let Verdict::Violated(witness) = check(&tape.case()) else { panic!("not violated") };
+        let Verdict::Violated(witness) = tape.finding("mutual-exclusion") else {
+            panic!("not violated")
+        };
         assert_eq!(witness.clients, [1, 7]);
         assert_eq!(witness.acquisitions, [1, 2]);
         assert_eq!(witness.occurrences, 2);

@@ -6,8 +6,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{Case, story};
-use crate::history::{Acquisition, TakeEnd};
+use super::story;
+use crate::history::{Event, Head, What};
 use crate::verdict::{Finding, Level, Verdict, Witness, WitnessStep};
 
 /// More winners of one prize are only counted.
@@ -23,58 +23,63 @@ struct Win {
     done_ns: u64,
 }
 
-/// What became of the pool.
-struct Pool {
-    prizes: i64,
-    left: Option<(u64, i64)>,
-    wins: Vec<Win>,
-    /// Takes that may have been carried out.
-    open: i64,
-}
-
-pub(super) fn check(case: &Case<'_>, prizes: i64) -> Vec<Finding> {
-    let pool = Pool::of(case, prizes);
-    let effect = |name, verdict| Finding { name, level: Level::Effect, verdict };
-    vec![
-        effect("distinct-prizes", distinct(case, &pool)),
-        effect("prizes-in-order", in_order(case, &pool)),
-        effect("pool-not-overdrawn", not_overdrawn(case, &pool)),
-        effect("prizes-accounted-for", accounted_for(&pool)),
-        Finding { name: "all-prizes-won", level: Level::Progress, verdict: all_won(case, &pool) },
-    ]
-}
-
-impl Pool {
-    fn of(case: &Case<'_>, prizes: i64) -> Self {
-        let timeline = &case.timeline;
-        let mut wins: Vec<Win> = timeline.acquisitions.iter().filter_map(win).collect();
-        wins.sort_by_key(|win| win.done_ns);
-        let is_open = |it: &&Acquisition| match it.taken {
-            Some((_, TakeEnd::Info { .. })) => true,
-            Some(_) => false,
-            None => it.take_ns.is_some(),
-        };
-        let open = timeline.acquisitions.iter().filter(is_open).count();
-        Self {
-            prizes,
-            left: timeline.pool_left,
-            wins,
-            open: i64::try_from(open).unwrap_or(i64::MAX),
-        }
+impl Win {
+    fn who(&self) -> (u32, u32) {
+        (self.acquisition, self.client)
     }
 }
 
-fn win(it: &Acquisition) -> Option<Win> {
-    match it.taken? {
-        (done_ns, TakeEnd::Ok { prize, left }) => {
-            Some(Win { acquisition: it.number, client: it.client, prize, left, done_ns })
+/// What becomes of the pool.
+pub(super) struct Pool {
+    prizes: i64,
+    left: Option<(u64, i64)>,
+    /// In the order in which they were known.
+    wins: Vec<Win>,
+    /// Takes that may have been carried out.
+    open: i64,
+    /// Whether any fault struck.
+    faulted: bool,
+}
+
+impl Pool {
+    /// A pool that holds so many in the beginning.
+    pub(super) fn new(prizes: i64) -> Self {
+        Self { prizes, left: None, wins: Vec::new(), open: 0, faulted: false }
+    }
+
+    pub(super) fn struck(&mut self) {
+        self.faulted = true;
+    }
+
+    pub(super) fn see(&mut self, event: &Event) {
+        match event.what {
+            What::Take => self.open += 1,
+            What::NotTaken(_) => self.open -= 1,
+            What::Taken { prize, left } => {
+                self.open -= 1;
+                let Event { acquisition, client, .. } = *event;
+                self.wins.push(Win { acquisition, client, prize, left, done_ns: event.at_ns });
+            }
+            What::PoolLeft(left) => self.left = Some((event.at_ns, left)),
+            _ => {}
         }
-        _ => None,
+    }
+
+    pub(super) fn finish(&self, head: &Head) -> Vec<Finding> {
+        let effect = |name, verdict| Finding { name, level: Level::Effect, verdict };
+        let all_won = all_won(self, head);
+        vec![
+            effect("distinct-prizes", distinct(self)),
+            effect("prizes-in-order", in_order(self)),
+            effect("pool-not-overdrawn", not_overdrawn(self)),
+            effect("prizes-accounted-for", accounted_for(self)),
+            Finding { name: "all-prizes-won", level: Level::Progress, verdict: all_won },
+        ]
     }
 }
 
 /// No two clients won the same prize.
-fn distinct(case: &Case<'_>, pool: &Pool) -> Verdict {
+fn distinct(pool: &Pool) -> Verdict {
     let mut winners: BTreeMap<i64, Vec<Win>> = BTreeMap::new();
     for win in &pool.wins {
         winners.entry(win.prize).or_default().push(*win);
@@ -90,12 +95,12 @@ fn distinct(case: &Case<'_>, pool: &Pool) -> Verdict {
     }
     let (prize, times) = (wins[0].prize, wins.len());
     let summary = format!("prize {prize} was won {times} times: by client {}", story::and(&names));
-    let acquisitions = [wins[0].acquisition, wins[1].acquisition];
-    Verdict::Violated(story::witness(case, summary, &acquisitions, again))
+    let of = [wins[0].who(), wins[1].who()];
+    Verdict::Violated(Witness { occurrences: again, ..story::witness(summary, &of) })
 }
 
 /// Nobody else took a prize between a winner's reading and its taking.
-fn in_order(case: &Case<'_>, pool: &Pool) -> Verdict {
+fn in_order(pool: &Pool) -> Verdict {
     let out = |win: &&Win| win.left != win.prize - 1;
     let Some(win) = pool.wins.iter().find(out) else { return Verdict::Held };
     let Win { client, prize, left, .. } = *win;
@@ -108,20 +113,20 @@ fn in_order(case: &Case<'_>, pool: &Pool) -> Verdict {
     let between = pool.wins.iter().find(|other| {
         other.acquisition != win.acquisition && other.left >= left && other.left < prize
     });
-    let mut acquisitions = vec![win.acquisition];
-    acquisitions.extend(between.map(|other| other.acquisition));
+    let mut of = vec![win.who()];
+    of.extend(between.map(Win::who));
     let occurrences = pool.wins.iter().filter(out).count() as u64;
-    Verdict::Violated(story::witness(case, summary, &acquisitions, occurrences))
+    Verdict::Violated(Witness { occurrences, ..story::witness(summary, &of) })
 }
 
 /// The pool never went below zero.
-fn not_overdrawn(case: &Case<'_>, pool: &Pool) -> Verdict {
+fn not_overdrawn(pool: &Pool) -> Verdict {
     let below = |win: &&Win| win.left < 0;
     if let Some(win) = pool.wins.iter().find(below) {
         let summary =
             format!("client {} took a prize and left {} in the pool", win.client, win.left);
         let occurrences = pool.wins.iter().filter(below).count() as u64;
-        return Verdict::Violated(story::witness(case, summary, &[win.acquisition], occurrences));
+        return Verdict::Violated(Witness { occurrences, ..story::witness(summary, &[win.who()]) });
     }
     match pool.left {
         Some((at_ns, left)) if left < 0 => {
@@ -157,16 +162,16 @@ fn accounted_for(pool: &Pool) -> Verdict {
 }
 
 /// Every prize was won, as long as there were clients for it.
-fn all_won(case: &Case<'_>, pool: &Pool) -> Verdict {
+fn all_won(pool: &Pool, head: &Head) -> Verdict {
     let Some((at_ns, left)) = pool.left else {
         return Verdict::Inconclusive("the pool was not read in the end".to_owned());
     };
-    let wanted = i64::from(case.history.head.clients).min(pool.prizes);
+    let wanted = i64::from(head.clients).min(pool.prizes);
     let won = i64::try_from(pool.wins.len()).unwrap_or(i64::MAX);
     if won >= wanted {
         return Verdict::Held;
     }
-    if case.timeline.faulted {
+    if pool.faulted {
         let text =
             format!("{won} of {} prizes were won, but faults kept clients from it", pool.prizes);
         return Verdict::NotApplicable(text);
@@ -175,7 +180,7 @@ fn all_won(case: &Case<'_>, pool: &Pool) -> Verdict {
         let text = format!("{won} prizes were surely won and {} more may have been", pool.open);
         return Verdict::Inconclusive(text);
     }
-    let clients = case.history.head.clients;
+    let clients = head.clients;
     at_end(
         at_ns,
         format!(

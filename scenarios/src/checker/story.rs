@@ -2,28 +2,90 @@
 //!
 //! Invariant: every step is an event of the history, in its words and at its time.
 
-use crate::history::{Answer, Event, Intent, Stage, Touch, What};
-use crate::verdict::{Witness, WitnessStep};
+use rustc_hash::FxHashMap;
 
-use super::Case;
+use crate::history::{Answer, Event, Head, Intent, Texts, Touch, What};
+use crate::verdict::{Finding, Verdict, Witness, WitnessStep};
 
-/// A witness of these acquisitions, with their steps.
-pub(super) fn witness(
-    case: &Case<'_>,
-    summary: String,
-    acquisitions: &[u32],
-    occurrences: u64,
-) -> Witness {
-    let mut named = Vec::new();
-    for number in acquisitions {
-        if !named.contains(number) {
-            named.push(*number);
+/// Longer stories are cut: a client that polls for hours says nothing new.
+const STEPS_MOST: usize = 2_000;
+
+/// A witness of these acquisitions and their clients, without its steps yet.
+pub(super) fn witness(summary: String, of: &[(u32, u32)]) -> Witness {
+    let mut acquisitions = Vec::new();
+    let mut clients = Vec::new();
+    for (acquisition, client) in of {
+        if !acquisitions.contains(acquisition) {
+            acquisitions.push(*acquisition);
+            clients.push(*client);
         }
     }
-    let client = |number: &u32| case.timeline.acquisition(*number).map(|it| it.client);
-    let clients = named.iter().filter_map(client).collect();
-    let steps = steps(case, &named);
-    Witness { summary, clients, acquisitions: named, steps, occurrences }
+    Witness { summary, clients, acquisitions, steps: Vec::new(), occurrences: 1 }
+}
+
+/// Collects the steps of witnesses from the events, which it is shown once more.
+pub struct Teller<'a> {
+    head: &'a Head,
+    /// What each acquisition did, as far as it concerns a witness.
+    steps: FxHashMap<u32, Vec<(u64, WitnessStep)>>,
+    sent: FxHashMap<u32, Event>,
+    seen: u64,
+}
+
+impl<'a> Teller<'a> {
+    /// Tells the stories of the violations among these findings.
+    pub fn new(head: &'a Head, findings: &[Finding]) -> Self {
+        let violations = findings.iter().filter_map(|it| violation(&it.verdict));
+        let acquisitions = violations.flat_map(|witness| &witness.acquisitions);
+        let steps = acquisitions.map(|acquisition| (*acquisition, Vec::new())).collect();
+        Self { head, steps, sent: FxHashMap::default(), seen: 0 }
+    }
+
+    /// Whether there is nothing to tell.
+    pub fn is_idle(&self) -> bool {
+        self.steps.is_empty()
+    }
+
+    /// Shows it the next event.
+    pub fn see(&mut self, event: &Event, texts: &Texts) {
+        self.seen += 1;
+        let Some(steps) = self.steps.get_mut(&event.acquisition) else { return };
+        let invoked = match event.what {
+            What::Command { .. } => {
+                self.sent.insert(event.op, *event);
+                return;
+            }
+            _ if event.op != 0 => self.sent.remove(&event.op),
+            _ => None,
+        };
+        if steps.len() < STEPS_MOST
+            && let Some(text) = tell(self.head, texts, event, invoked.as_ref())
+        {
+            let step = WitnessStep { at_ns: event.at_ns, client: event.client, text };
+            steps.push((self.seen, step));
+        }
+    }
+
+    /// Writes the steps into the witnesses.
+    pub fn tell(&self, findings: &mut [Finding]) {
+        for finding in findings {
+            let Verdict::Violated(witness) = &mut finding.verdict else { continue };
+            if witness.acquisitions.is_empty() {
+                continue;
+            }
+            let of = witness.acquisitions.iter().filter_map(|it| self.steps.get(it));
+            let mut steps: Vec<_> = of.flatten().collect();
+            steps.sort_by_key(|(nth, _)| *nth);
+            witness.steps = steps.into_iter().map(|(_, step)| step.clone()).collect();
+        }
+    }
+}
+
+fn violation(verdict: &Verdict) -> Option<&Witness> {
+    match verdict {
+        Verdict::Violated(witness) => Some(witness),
+        _ => None,
+    }
 }
 
 /// A list as people say it.
@@ -57,39 +119,20 @@ pub(super) fn span(ns: u64) -> String {
     }
 }
 
-fn steps(case: &Case<'_>, acquisitions: &[u32]) -> Vec<WitnessStep> {
-    let mut sent = Vec::new();
-    let mut steps = Vec::new();
-    for event in &case.history.events {
-        if !acquisitions.contains(&event.acquisition) {
-            continue;
-        }
-        if event.what.stage() == Stage::Invoke {
-            sent.push(event);
-        }
-        let invoked = sent.iter().find(|it| it.op == event.op).copied();
-        if let Some(text) = tell(case, event, invoked) {
-            steps.push(WitnessStep { at_ns: event.at_ns, client: event.client, text });
-        }
-    }
-    steps
-}
-
 /// An event in words, where it belongs into a story.
-fn tell(case: &Case<'_>, event: &Event, invoked: Option<&Event>) -> Option<String> {
-    let history = case.history;
-    let text = |text| history.text(text);
+fn tell(head: &Head, texts: &Texts, event: &Event, invoked: Option<&Event>) -> Option<String> {
+    let text = |text| texts.get(text);
     Some(match event.what {
-        What::Acquire if history.head.locks => "asks for the lock".to_owned(),
-        What::Acquired if history.head.locks => "has the lock".to_owned(),
+        What::Acquire if head.locks => "asks for the lock".to_owned(),
+        What::Acquired if head.locks => "has the lock".to_owned(),
         What::Acquired => "goes ahead".to_owned(),
         What::NotAcquired(why) => format!("does not get the lock: {}", text(why)),
         What::AcquireUnknown(why) => {
             format!("does not know whether it has the lock: {}", text(why))
         }
-        What::Release if history.head.locks => "begins to release".to_owned(),
+        What::Release if head.locks => "begins to release".to_owned(),
         What::Release => "has done".to_owned(),
-        What::Released(outcome) if history.head.locks => format!("is told: {}", text(outcome)),
+        What::Released(outcome) if head.locks => format!("is told: {}", text(outcome)),
         What::ReleaseUnknown(why) => {
             format!("does not know what came of its release: {}", text(why))
         }
@@ -104,21 +147,20 @@ fn tell(case: &Case<'_>, event: &Event, invoked: Option<&Event>) -> Option<Strin
         }
         What::Answered { .. } | What::Refused(_) | What::Unanswered(_) => {
             let What::Command { name, intent, key, .. } = invoked?.what else { return None };
-            let on_lock = text(key) == history.head.lock_key;
-            answered(case, event, text(name), intent, on_lock)?
+            let on_lock = text(key) == head.lock_key;
+            answered(texts, event, text(name), intent, on_lock)?
         }
         _ => return None,
     })
 }
 
 fn answered(
-    case: &Case<'_>,
+    texts: &Texts,
     event: &Event,
     name: &str,
     intent: Intent,
     on_lock: bool,
 ) -> Option<String> {
-    let history = case.history;
     Some(match event.what {
         What::Answered { touch, answer } => {
             let did = match touch {
@@ -133,15 +175,15 @@ fn answered(
                     Answer::Nil => "nothing".to_owned(),
                     Answer::Ok => "OK".to_owned(),
                     Answer::Int(value) => value.to_string(),
-                    Answer::Text(it) => history.text(it).to_owned(),
+                    Answer::Text(it) => texts.get(it).to_owned(),
                     Answer::List => "a list".to_owned(),
                 },
             };
             let on = if on_lock { "the lock" } else { "the pool" };
             format!("{name} on {on} is answered: {did}")
         }
-        What::Refused(why) => format!("{name} is refused: {}", history.text(why)),
-        What::Unanswered(why) => format!("{name} is never answered: {}", history.text(why)),
+        What::Refused(why) => format!("{name} is refused: {}", texts.get(why)),
+        What::Unanswered(why) => format!("{name} is never answered: {}", texts.get(why)),
         _ => return None,
     })
 }

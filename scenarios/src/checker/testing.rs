@@ -4,9 +4,11 @@
 
 use std::ops::Range;
 
-use crate::checker::Case;
+use crate::checker::Checkers;
+use crate::checker::story::Teller;
 use crate::fault::Fault;
-use crate::history::{Answer, Event, FORMAT, Head, History, Intent, Timeline, Touch, What};
+use crate::history::{Answer, Event, FORMAT, Head, History, Intent, Touch, What};
+use crate::verdict::{Finding, Verdict};
 
 pub(super) const TTL_NS: u64 = 1_000;
 pub(super) const LOCK: &str = "lock";
@@ -174,9 +176,21 @@ impl Tape {
         history
     }
 
-    pub(super) fn case(&self) -> Case<'static> {
-        // Tests are short-lived: leaking spares every one of them a variable.
-        let history: &'static History = Box::leak(Box::new(self.history()));
-        Case { history, timeline: Timeline::of(history) }
+    /// What the checkers say of it, whether or not anybody contended.
+    pub(super) fn findings(&self) -> Vec<Finding> {
+        let history = self.history();
+        let mut checkers = Checkers::new(&history.head);
+        history.events.iter().for_each(|event| checkers.see(event, &history.texts));
+        let mut findings = checkers.verdicts(&history.texts);
+        let mut teller = Teller::new(&history.head, &findings);
+        history.events.iter().for_each(|event| teller.see(event, &history.texts));
+        teller.tell(&mut findings);
+        findings
+    }
+
+    /// What they say of one invariant.
+    pub(super) fn finding(&self, name: &str) -> Verdict {
+        let mut findings = self.findings().into_iter();
+        findings.find(|it| it.name == name).expect("an invariant of this name").verdict
     }
 }

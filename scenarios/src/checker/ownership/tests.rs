@@ -11,7 +11,7 @@ const PLAIN_DELETE: Intent = Intent { touch: Touch::Delete, compares: false };
 const EXTEND: Intent = Intent { touch: Touch::Extend(TTL_NS), compares: true };
 
 fn violated(tape: &Tape) -> bool {
-    match check(&tape.case()) {
+    match tape.finding("ownership") {
         Verdict::Held => false,
         Verdict::Violated(_) => true,
         other => panic!("{other:?}"),
@@ -39,10 +39,14 @@ fn a_command_is_blamed_only_where_it_was_surely_within_the_hold() {
     assert!(!violated(&created().did(2, 109..120, DELETE)), "perhaps before the creation");
     let end = 100 + TTL_NS;
     assert!(violated(&created().did(2, end - 10..end, DELETE)));
-    assert!(!violated(&created().did(2, end - 10..end + 1, DELETE)), "perhaps after the expiry");
-    let with_margin = |done| created().margin(7).did(2, end - 100..done, DELETE);
-    assert!(violated(&with_margin(end - 7)));
-    assert!(!violated(&with_margin(end - 6)), "within the margin of the server's clock");
+    assert!(violated(&created().did(2, end - 10..end + 1, DELETE)), "nobody else had made a key");
+    // It may have had a key of its own, from when the first may have expired.
+    let its_own =
+        |tape: Tape, done| tape.command(2, 150..160, CREATE, None).did(2, 900..done, DELETE);
+    assert!(violated(&its_own(created(), end - 1)));
+    assert!(!violated(&its_own(created(), end)), "perhaps after the expiry");
+    assert!(violated(&its_own(created().margin(7), end - 8)));
+    assert!(!violated(&its_own(created().margin(7), end - 7)), "within the margin of the clock");
 }
 
 #[test]
@@ -55,11 +59,15 @@ fn a_command_that_did_nothing_is_fine() {
 fn what_is_unknown_excuses() {
     // The holder's own release has no answer: its hold may have ended from its sending on.
     let open = || created().command(1, 200..300, DELETE, None);
-    assert!(!violated(&open().did(2, 250..260, DELETE)));
-    assert!(violated(&open().did(2, 150..200, DELETE)), "but not before");
-    // Another's delete has no answer: it may have ended the hold, and nobody knows.
+    let its_own = |tape: Tape| tape.command(2, 120..130, CREATE, None);
+    assert!(!violated(&its_own(open()).did(2, 250..260, DELETE)));
+    assert!(violated(&open().did(2, 250..260, DELETE)), "what else should it have deleted?");
+    assert!(violated(&its_own(open()).did(2, 150..199, DELETE)), "before the release was sent");
+    // Another's delete has no answer: it was that one, or this one.
     let foreign = || created().command(3, 200..300, PLAIN_DELETE, None);
-    assert!(!violated(&foreign().did(2, 250..260, DELETE)));
+    assert!(violated(&its_own(foreign()).did(2, 250..260, DELETE)));
+    assert!(!violated(&its_own(foreign())), "but nobody knows whether there was harm at all");
+    assert!(violated(&foreign().did(2, 250..260, CREATE)), "now they do");
     // A command that nobody understands may have done anything.
     let unknown = Intent { touch: Touch::Unknown, compares: false };
     assert!(!violated(&created().did(3, 200..210, unknown).did(2, 250..260, DELETE)));
@@ -99,10 +107,13 @@ fn a_renewal_moves_the_end() {
     let renewed = || created().did(1, 600..610, EXTEND);
     let end = 600 + TTL_NS;
     assert!(violated(&renewed().did(2, end - 10..end, DELETE)));
-    assert!(!violated(&renewed().did(2, end - 10..end + 1, DELETE)));
+    let its_own = |done| renewed().command(2, 150..160, CREATE, None).did(2, 900..done, DELETE);
+    assert!(violated(&its_own(end - 1)));
+    assert!(!violated(&its_own(end)));
     let shorter = Intent { touch: Touch::Extend(50), compares: true };
     let shortened = || created().did(1, 600..610, shorter);
-    assert!(!violated(&shortened().did(2, 700..710, DELETE)), "its own doing");
+    let its_own = shortened().command(2, 150..160, CREATE, None);
+    assert!(!violated(&its_own.did(2, 700..710, DELETE)), "its own doing");
 }
 
 #[test]
@@ -121,7 +132,7 @@ fn the_witness_names_both_and_is_the_earliest() {
         .did(2, 400..410, DELETE)
         .did(3, 500..510, CREATE)
         .did(4, 600..610, DELETE);
-    let Verdict::Violated(witness) = check(&tape.case()) else { panic!("not violated") };
+    let Verdict::Violated(witness) = tape.finding("ownership") else { panic!("not violated") };
     assert_eq!((witness.acquisitions.as_slice(), witness.occurrences), (&[1, 2][..], 2));
     assert!(witness.summary.contains("client 2 deleted"), "{}", witness.summary);
 }
@@ -154,7 +165,7 @@ fn any_ask() -> impl Strategy<Value = Ask> {
     prop_oneof![7 => creating_ask(), 1 => Just(Ask::Overwrite), 2 => Just(Ask::Replaced)]
 }
 
-/// Without the one that makes a key which nobody rightfully holds.
+/// Those that sound locks use, and one that they do not.
 fn creating_ask() -> impl Strategy<Value = Ask> {
     prop_oneof![
         3 => Just(Ask::Create),
@@ -229,8 +240,7 @@ fn carry_out(steps: &[Step]) -> (Tape, bool) {
                 (Ask::Create, _) => Some(Key { owner, value: owner, until_ns }),
                 (Ask::CompareDelete | Ask::PlainDelete, _) => None,
                 (Ask::CompareExtend, key) => key.map(|key| Key { until_ns, ..key }),
-                // An overwritten key is nobody's rightful hold; it has the writer's value.
-                (Ask::Overwrite, _) => Some(Key { owner: 0, value: owner, until_ns }),
+                (Ask::Overwrite, _) => Some(Key { owner, value: owner, until_ns }),
                 (Ask::Replaced, key) => key,
             };
             past.push(key);
@@ -252,14 +262,16 @@ proptest! {
     ) {
         let (tape, harmed) = carry_out(&steps);
         // Where servers are all that happened, there is nothing to be said.
-        if matches!(check(&tape.case()), Verdict::Violated(_)) {
+        if matches!(tape.finding("ownership"), Verdict::Violated(_)) {
             prop_assert!(harmed, "{steps:?}");
         }
     }
 
     /// Where nothing is late or lost, the checker says what the server knows.
     #[test]
-    fn no_harm_is_missed_where_nothing_is_unknown(steps in steps(creating_ask(), 0, false)) {
+    fn no_harm_is_missed_where_nothing_is_unknown(
+        steps in steps(prop_oneof![7 => creating_ask(), 1 => Just(Ask::Overwrite)], 0, false),
+    ) {
         let (tape, harmed) = carry_out(&steps);
         prop_assert_eq!(violated(&tape), harmed, "{:?}", steps);
     }

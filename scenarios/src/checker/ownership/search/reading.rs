@@ -1,0 +1,84 @@
+//! A reading of a history: how the key stands in it, and what it took to get there.
+//!
+//! Invariant: a reading is a value; following one changes no other. Deliberately absent: the commands,
+//! which are named by their places.
+
+use smallvec::SmallVec;
+
+/// How the key stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum State {
+    /// There is none.
+    #[default]
+    Free,
+    /// An acquisition holds it.
+    Held {
+        /// The acquisition, and its client.
+        owner: (u32, u32),
+        /// When what made it was sent.
+        since_ns: u64,
+        /// From when on it may have expired.
+        may_end_ns: u64,
+    },
+    /// Nobody holds it rightfully, if it is there: it was there before, or came back with a server.
+    Nobodys,
+}
+
+/// A reading.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Reading {
+    pub(super) state: State,
+    /// Commands that have been carried out before they were answered, in order.
+    pub(super) early: SmallVec<[u32; 4]>,
+    /// Commands without an answer that have been carried out.
+    pub(super) used: SmallVec<[u32; 4]>,
+    /// Who was harmed, and by which command.
+    pub(super) harm: Option<((u32, u32), u32)>,
+}
+
+impl Reading {
+    /// Nothing is known of the key: if it is there, it is nobody's.
+    pub(super) fn unknown() -> Self {
+        Self { state: State::Nobodys, ..Self::default() }
+    }
+
+    /// The same, the key standing so.
+    pub(super) fn is(&self, state: State) -> Self {
+        Self { state, ..self.clone() }
+    }
+
+    /// The same, a command without an answer having been carried out.
+    pub(super) fn uses(&self, place: u32) -> Self {
+        let mut used = self.used.clone();
+        used.push(place);
+        Self { used, ..self.clone() }
+    }
+
+    /// The same, with this harm done. The first counts.
+    pub(super) fn harmed(&self, victim: (u32, u32), culprit: u32) -> Self {
+        Self { harm: self.harm.or(Some((victim, culprit))), ..self.clone() }
+    }
+
+    /// The same, the key living on until then, whoever holds it.
+    pub(super) fn lives(self, end_ns: u64) -> Self {
+        match self.state {
+            State::Held { owner, since_ns, .. } => {
+                self.is(State::Held { owner, since_ns, may_end_ns: end_ns })
+            }
+            State::Free | State::Nobodys => self,
+        }
+    }
+
+    /// The better, the lower: harmless ones before harmful ones, what took less before what took more.
+    pub(super) fn rank(&self) -> (bool, usize, &[u32], State, &[u32]) {
+        (self.harm.is_some(), self.used.len(), &self.used, self.state, &self.early)
+    }
+
+    /// Whether the other comes to the same, having taken no less.
+    pub(super) fn makes_superfluous(&self, other: &Self) -> bool {
+        self.state == other.state
+            && self.early == other.early
+            && (self.harm.is_none() || other.harm.is_some())
+            && self.used.iter().all(|it| other.used.contains(it))
+    }
+}
