@@ -77,6 +77,8 @@ struct Search<'a> {
     open: FxHashMap<u32, Vec<u32>>,
     /// Those of them that would delete whatever is there.
     deletes: Vec<u32>,
+    /// Those that would make the key.
+    creates: Vec<u32>,
     /// Those of which nobody knows what they would do.
     strange: Vec<u32>,
     /// Commands without an answer that every reading has carried out already.
@@ -93,6 +95,7 @@ impl<'a> Search<'a> {
             flying: Vec::new(),
             open: FxHashMap::default(),
             deletes: Vec::new(),
+            creates: Vec::new(),
             strange: Vec::new(),
             spent: FxHashSet::default(),
         }
@@ -143,6 +146,7 @@ impl<'a> Search<'a> {
         self.open.entry(op.acquisition).or_default().push(place);
         match op.touch {
             Touch::Delete if !op.compares => self.deletes.push(place),
+            Touch::Create(_) | Touch::Overwrite(_) => self.creates.push(place),
             Touch::Unknown => self.strange.push(place),
             _ => {}
         }
@@ -202,27 +206,28 @@ impl<'a> Search<'a> {
     /// What may come of carrying this command out.
     fn carry_out(&self, reading: &Reading, place: u32, now_ns: u64) -> Vec<Reading> {
         let op = self.op(place);
-        let lives_until =
-            |ttl_ns: u64| op.sent_ns.saturating_add(ttl_ns).saturating_sub(self.margin_ns);
-        let held = |ttl_ns: Option<u64>| State::Held {
-            owner: (op.acquisition, op.client),
-            since_ns: op.sent_ns,
-            may_end_ns: ttl_ns.map_or(u64::MAX, lives_until),
+        let reading = &reading.not_before(op.sent_ns);
+        // What is carried out later lives longer: the earliest moment leaves the most to the others.
+        let held = |before: &Reading, ttl_ns: Option<u64>| {
+            let owner = (op.acquisition, op.client);
+            let may_end_ns = ttl_ns.map_or(u64::MAX, |ttl_ns| self.lives(before.at_ns, ttl_ns));
+            let from_ns = before.at_ns;
+            before.is(State::Held { owner, since_ns: op.sent_ns, from_ns, may_end_ns })
         };
         match op.touch {
             Touch::None => vec![reading.clone()],
             Touch::Create(ttl_ns) => {
-                self.vacated(reading, now_ns).into_iter().map(|it| it.is(held(ttl_ns))).collect()
+                self.vacated(reading, now_ns).iter().map(|it| held(it, ttl_ns)).collect()
             }
             Touch::Overwrite(ttl_ns) => {
-                let before = match (self.gone(reading, now_ns), reading.state) {
-                    (Some(gone), _) => gone,
-                    (None, State::Held { owner, .. }) if owner.0 != op.acquisition => {
-                        reading.harmed(owner, place)
+                let before = match reading.state {
+                    State::Held { owner, .. } if owner.0 != op.acquisition => {
+                        let gone = self.gone(reading, now_ns);
+                        gone.into_iter().chain([reading.harmed(owner, place)]).collect()
                     }
-                    (None, _) => reading.clone(),
+                    _ => vec![reading.clone()],
                 };
-                vec![before.is(held(ttl_ns))]
+                before.iter().map(|it| held(it, ttl_ns)).collect()
             }
             Touch::Delete => self
                 .found_key(reading, place, now_ns)
@@ -230,13 +235,17 @@ impl<'a> Search<'a> {
                 .map(|it| it.is(State::Free))
                 .collect(),
             Touch::Extend(ttl_ns) => {
-                let extended = |it: Reading| it.lives(lives_until(ttl_ns));
+                let extended = |it: Reading| {
+                    let end_ns = self.lives(it.at_ns, ttl_ns);
+                    it.lives(end_ns)
+                };
                 self.found_key(reading, place, now_ns).into_iter().map(extended).collect()
             }
             Touch::Unknown => {
                 let created = State::Held {
                     owner: (op.acquisition, op.client),
                     since_ns: op.sent_ns,
+                    from_ns: reading.at_ns,
                     may_end_ns: 0,
                 };
                 let others = [State::Free, State::Nobodys, created];
@@ -246,39 +255,58 @@ impl<'a> Search<'a> {
         }
     }
 
+    fn lives(&self, from_ns: u64, ttl_ns: u64) -> u64 {
+        from_ns.saturating_add(ttl_ns).saturating_sub(self.margin_ns)
+    }
+
     /// The same, the key being gone with nobody harmed, if that can be.
     fn gone(&self, reading: &Reading, now_ns: u64) -> Option<Reading> {
-        let State::Held { owner, since_ns, may_end_ns } = reading.state else {
+        let State::Held { owner, since_ns, from_ns, may_end_ns } = reading.state else {
             return Some(reading.is(State::Free));
         };
         let jumped = || self.jumps.iter().any(|at_ns| (since_ns..=now_ns).contains(at_ns));
-        if now_ns >= may_end_ns || self.is_lost(since_ns, now_ns) || jumped() {
+        if self.is_lost(since_ns, now_ns) || jumped() {
             return Some(reading.is(State::Free));
+        }
+        if now_ns >= may_end_ns {
+            return Some(reading.not_before(may_end_ns).is(State::Free));
         }
         let mut own = self.open_of(owner.0, reading);
         let ends = own.find(|&it| matches!(self.op(it).touch, Touch::Delete | Touch::Unknown));
         // A shorter life, too, ends it.
         let mut own = self.open_of(owner.0, reading);
         let shortens = |&it: &u32| match self.op(it).touch {
-            Touch::Extend(ttl_ns) => {
-                now_ns >= self.op(it).sent_ns.saturating_add(ttl_ns).saturating_sub(self.margin_ns)
-            }
+            Touch::Extend(ttl_ns) => now_ns >= self.lives(from_ns.max(self.op(it).sent_ns), ttl_ns),
             _ => false,
         };
         let used = ends.or_else(|| own.find(shortens)).or_else(|| self.strange_one(reading))?;
-        Some(reading.uses(used).is(State::Free))
+        Some(self.using(reading, used).is(State::Free))
     }
 
     /// The same, the key being gone, at the cost of its holder if need be.
-    fn vacated(&self, reading: &Reading, now_ns: u64) -> Option<Reading> {
-        if let Some(gone) = self.gone(reading, now_ns) {
-            return Some(gone);
-        }
-        let State::Held { owner, .. } = reading.state else { return None };
+    fn vacated(&self, reading: &Reading, now_ns: u64) -> Vec<Reading> {
+        let mut all: Vec<Reading> = self.gone(reading, now_ns).into_iter().collect();
+        let State::Held { owner, .. } = reading.state else { return all };
         let foreign =
             |it: &&u32| self.op(**it).acquisition != owner.0 && self.is_unused(**it, reading);
-        let &culprit = self.deletes.iter().rev().find(foreign)?;
-        Some(reading.uses(culprit).harmed(owner, culprit).is(State::Free))
+        if let Some(&culprit) = self.deletes.iter().rev().find(foreign) {
+            all.push(self.using(reading, culprit).harmed(owner, culprit).is(State::Free));
+        }
+        // Or it was overwritten, and who did that has deleted its own.
+        for &culprit in self.creates.iter().filter(foreign) {
+            let it = self.op(culprit);
+            if !matches!(it.touch, Touch::Overwrite(_)) {
+                continue;
+            }
+            let mut own = self.open_of(it.acquisition, reading);
+            if let Some(delete) = own.find(|&it| self.op(it).touch == Touch::Delete) {
+                let harmed =
+                    self.using(&self.using(reading, culprit), delete).harmed(owner, culprit);
+                all.push(harmed.is(State::Free));
+                break;
+            }
+        }
+        all
     }
 
     /// A command has found a key and changed it: the readings before the change.
@@ -291,8 +319,8 @@ impl<'a> Search<'a> {
             });
             creates.or_else(|| self.strange_one(reading)).map(|used| {
                 let owner = (op.acquisition, op.client);
-                let state = State::Held { owner, since_ns: op.sent_ns, may_end_ns: 0 };
-                reading.uses(used).is(state)
+                let state = State::Held { owner, since_ns: op.sent_ns, from_ns: 0, may_end_ns: 0 };
+                self.using(reading, used).is(state)
             })
         };
         match reading.state {
@@ -304,7 +332,7 @@ impl<'a> Search<'a> {
                     return vec![reading.is(State::Nobodys)];
                 }
                 let gone = self.gone(reading, now_ns).and_then(|gone| own(&gone));
-                vec![gone.unwrap_or_else(|| reading.harmed(owner, place))]
+                gone.into_iter().chain([reading.harmed(owner, place)]).collect()
             }
             State::Free => {
                 if let Some(own) = own(reading) {
@@ -316,7 +344,7 @@ impl<'a> Search<'a> {
                 let creator = self.foreign_creator(op.acquisition, reading);
                 let harmed = creator.map(|creator| {
                     let it = self.op(creator);
-                    reading.uses(creator).harmed((it.acquisition, it.client), place)
+                    self.using(reading, creator).harmed((it.acquisition, it.client), place)
                 });
                 harmed.into_iter().collect()
             }
@@ -326,6 +354,11 @@ impl<'a> Search<'a> {
     /// Whether a server has lost what it had at some time since then.
     fn is_lost(&self, since_ns: u64, now_ns: u64) -> bool {
         self.losses.iter().any(|loss| loss.from_ns <= now_ns && loss.until_ns >= since_ns)
+    }
+
+    /// The same, a command without an answer having been carried out.
+    fn using(&self, reading: &Reading, place: u32) -> Reading {
+        reading.uses(place).not_before(self.op(place).sent_ns)
     }
 
     fn is_unused(&self, place: u32, reading: &Reading) -> bool {
@@ -347,16 +380,7 @@ impl<'a> Search<'a> {
     }
 
     fn foreign_creator(&self, acquisition: u32, reading: &Reading) -> Option<u32> {
-        let creates =
-            |it: &u32| matches!(self.op(*it).touch, Touch::Create(_) | Touch::Overwrite(_));
-        let mut places: Vec<u32> = self
-            .open
-            .iter()
-            .filter(|(of, _)| **of != acquisition)
-            .flat_map(|(_, all)| all)
-            .copied()
-            .collect();
-        places.sort_unstable();
-        places.into_iter().filter(creates).find(|&it| self.is_unused(it, reading))
+        let mut others = self.creates.iter().copied();
+        others.find(|&it| self.op(it).acquisition != acquisition && self.is_unused(it, reading))
     }
 }

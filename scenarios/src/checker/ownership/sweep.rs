@@ -3,7 +3,7 @@
 //! Invariant: the key was *certainly* held from the moment its creation was answered until the TTL,
 //! less a margin for the server's clock, has passed since it was sent; certainty ends at once with any
 //! command that may have ended the hold rightfully, or of which nobody knows what it did. A command is
-//! blamed only where it was sent and answered within that time, for then it was carried out within it.
+//! blamed only where it was sent behind that moment and answered within that time, for then it was carried out within it.
 //! Where its server has died, lost its power or been replaced, the key counts as lost with it. What
 //! the sweep blames is to blame; what it does not blame, the search may.
 
@@ -94,7 +94,7 @@ fn follow<'a>(
             };
             continue;
         }
-        let inside = op.sent_ns >= hold.from_ns && op.done_ns <= hold.until_ns && !op.is_open();
+        let inside = op.sent_ns > hold.from_ns && op.done_ns < hold.until_ns;
         let harms = matches!(op.touch, Touch::Delete | Touch::Overwrite(_) | Touch::Extend(_));
         if inside && harms {
             if culprit.is_none_or(|known| op.done_ns < known.done_ns) {
@@ -106,5 +106,5 @@ fn follow<'a>(
         }
     }
     // What cut the certainty short may stand behind the one that was blamed before it.
-    culprit.filter(|op| op.done_ns <= hold.until_ns)
+    culprit.filter(|op| op.done_ns < hold.until_ns)
 }

@@ -35,8 +35,8 @@ fn a_release_of_its_own_is_fine_and_anothers_is_not() {
 
 #[test]
 fn a_command_is_blamed_only_where_it_was_surely_within_the_hold() {
-    assert!(violated(&created().did(2, 110..120, DELETE)));
-    assert!(!violated(&created().did(2, 109..120, DELETE)), "perhaps before the creation");
+    assert!(violated(&created().did(2, 111..120, DELETE)));
+    assert!(!violated(&created().did(2, 110..120, DELETE)), "perhaps before the creation");
     let end = 100 + TTL_NS;
     assert!(violated(&created().did(2, end - 10..end, DELETE)));
     assert!(violated(&created().did(2, end - 10..end + 1, DELETE)), "nobody else had made a key");
@@ -79,7 +79,7 @@ fn a_key_lost_with_its_server_is_nobodys_violation() {
         let lost = |span| created().server_lost(fault, 0, span);
         assert!(!violated(&lost(200..300).did(2, 350..360, PLAIN_DELETE)), "whatever it deleted");
         assert!(!violated(&lost(200..300).did(2, 190..201, DELETE)), "perhaps after the loss");
-        assert!(violated(&lost(200..300).did(2, 190..200, DELETE)), "surely before it");
+        assert!(violated(&lost(200..300).did(2, 190..199, DELETE)), "surely before it");
         let elsewhere = created().server_lost(fault, 1, 200..300);
         assert!(violated(&elsewhere.did(2, 350..360, DELETE)), "another server's loss");
         let before = Tape::new().server_lost(fault, 0, 10..99).did(1, 100..110, CREATE);

@@ -17,6 +17,8 @@ pub(super) enum State {
         owner: (u32, u32),
         /// When what made it was sent.
         since_ns: u64,
+        /// The earliest moment at which its life was set last.
+        from_ns: u64,
         /// From when on it may have expired.
         may_end_ns: u64,
     },
@@ -24,10 +26,35 @@ pub(super) enum State {
     Nobodys,
 }
 
+impl State {
+    fn times(self) -> (Option<(u32, u32)>, [u64; 3]) {
+        match self {
+            Self::Held { owner, since_ns, from_ns, may_end_ns } => {
+                (Some(owner), [since_ns, from_ns, may_end_ns])
+            }
+            Self::Free | Self::Nobodys => (None, [0; 3]),
+        }
+    }
+
+    /// Whether whatever can follow the other can follow this one.
+    fn leaves_more_than(self, other: Self) -> bool {
+        match (self, other) {
+            (Self::Held { .. }, Self::Held { .. }) => {
+                let (mine, theirs) = (self.times(), other.times());
+                mine.0 == theirs.0
+                    && mine.1.iter().zip(theirs.1).all(|(mine, theirs)| *mine <= theirs)
+            }
+            _ => self == other,
+        }
+    }
+}
+
 /// A reading.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Reading {
     pub(super) state: State,
+    /// The earliest moment it can be.
+    pub(super) at_ns: u64,
     /// Commands that have been carried out before they were answered, in order.
     pub(super) early: SmallVec<[u32; 4]>,
     /// Commands without an answer that have been carried out.
@@ -40,6 +67,11 @@ impl Reading {
     /// Nothing is known of the key: if it is there, it is nobody's.
     pub(super) fn unknown() -> Self {
         Self { state: State::Nobodys, ..Self::default() }
+    }
+
+    /// The same, at this moment or later.
+    pub(super) fn not_before(&self, at_ns: u64) -> Self {
+        Self { at_ns: self.at_ns.max(at_ns), ..self.clone() }
     }
 
     /// The same, the key standing so.
@@ -63,20 +95,22 @@ impl Reading {
     pub(super) fn lives(self, end_ns: u64) -> Self {
         match self.state {
             State::Held { owner, since_ns, .. } => {
-                self.is(State::Held { owner, since_ns, may_end_ns: end_ns })
+                let from_ns = self.at_ns;
+                self.is(State::Held { owner, since_ns, from_ns, may_end_ns: end_ns })
             }
             State::Free | State::Nobodys => self,
         }
     }
 
     /// The better, the lower: harmless ones before harmful ones, what took less before what took more.
-    pub(super) fn rank(&self) -> (bool, usize, &[u32], State, &[u32]) {
-        (self.harm.is_some(), self.used.len(), &self.used, self.state, &self.early)
+    pub(super) fn rank(&self) -> (bool, usize, &[u32], u64, State, &[u32]) {
+        (self.harm.is_some(), self.used.len(), &self.used, self.at_ns, self.state, &self.early)
     }
 
     /// Whether the other comes to the same, having taken no less.
     pub(super) fn makes_superfluous(&self, other: &Self) -> bool {
-        self.state == other.state
+        self.state.leaves_more_than(other.state)
+            && self.at_ns <= other.at_ns
             && self.early == other.early
             && (self.harm.is_none() || other.harm.is_some())
             && self.used.iter().all(|it| other.used.contains(it))

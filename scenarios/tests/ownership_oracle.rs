@@ -1,0 +1,263 @@
+//! The ownership checker against an oracle that tries every order.
+//!
+//! Small histories are made by carrying random commands out on a key, with answers that come late or
+//! never. The oracle then forgets what happened: it tries every order of the commands that real time
+//! allows, each unanswered one carried out or not, each expiry taken or not, at the earliest moments,
+//! and says *violated* where every order that explains the answers has somebody harmed. It shares no
+//! code with the checker.
+//!
+//! `PICKLOCK_ORACLE_HISTORIES` sets how many histories are tried; `--nocapture` shows the counts.
+
+use rand_pcg::Pcg64Mcg;
+use rand_pcg::rand_core::{Rng, SeedableRng};
+use scenarios::checker;
+use scenarios::history::{Answer, Event, FORMAT, Head, History, Intent, Touch, What};
+use scenarios::verdict::{Outcome, Verdict};
+
+const HISTORIES: u64 = 100_000;
+const TTL_NS: u64 = 1_000;
+const LOCK: &str = "lock";
+/// The end of a command without an answer.
+const NEVER: u64 = u64::MAX;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Create,
+    CompareDelete,
+    Delete,
+    CompareExtend,
+    Overwrite,
+}
+
+/// A command as clients saw it.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    kind: Kind,
+    by: u32,
+    sent_ns: u64,
+    done_ns: u64,
+    /// Whether it changed anything.
+    did: bool,
+}
+
+fn below(random: &mut Pcg64Mcg, bound: u64) -> u64 {
+    (u64::from(random.next_u32()) * bound) >> 32
+}
+
+fn any_of<T: Copy>(random: &mut Pcg64Mcg, all: &[T]) -> T {
+    all[usize::try_from(below(random, all.len() as u64)).unwrap()]
+}
+
+/// Commands carried out one after the other on a key that nobody else touches.
+fn carry_out(random: &mut Pcg64Mcg) -> Vec<Seen> {
+    use Kind::{CompareDelete, CompareExtend, Create, Delete, Overwrite};
+    let kinds = [
+        Create,
+        Create,
+        Create,
+        Create,
+        CompareDelete,
+        CompareDelete,
+        Delete,
+        Delete,
+        CompareExtend,
+        Overwrite,
+    ];
+    let count = 2 + below(random, 6);
+    let latency_ns = any_of(random, &[1, TTL_NS / 4, 2 * TTL_NS]);
+    let pace_ns = any_of(random, &[TTL_NS / 8, TTL_NS / 2, TTL_NS]);
+    let loses = below(random, 3) == 0;
+    let mut now_ns = 10 * TTL_NS;
+    // Whose value the key holds, and until when it lives.
+    let mut key: Option<(u32, u64)> = None;
+    let mut all = Vec::new();
+    for nth in 0..count {
+        now_ns += 1 + below(random, pace_ns);
+        key = key.filter(|(_, until_ns)| now_ns < *until_ns);
+        let by = any_of(random, &[1, 2, 3]);
+        let kind = if nth == 0 { Create } else { any_of(random, &kinds) };
+        let mine = key.is_some_and(|(value, _)| value == by);
+        let did = match kind {
+            Create => key.is_none(),
+            CompareDelete | CompareExtend => mine,
+            Delete => key.is_some(),
+            Overwrite => true,
+        };
+        if did {
+            let deletes = matches!(kind, CompareDelete | Delete);
+            key = (!deletes).then_some((by, now_ns + TTL_NS));
+        }
+        let (there_ns, back_ns) = (below(random, latency_ns), below(random, latency_ns));
+        let lost = loses && below(random, 4) == 0;
+        let done_ns = if lost { NEVER } else { now_ns + back_ns };
+        all.push(Seen { kind, by, sent_ns: now_ns - there_ns, done_ns, did });
+    }
+    all
+}
+
+fn history(seen: &[Seen]) -> History {
+    let mut history = History::new(Head {
+        format: FORMAT.to_owned(),
+        locks: true,
+        clients: 3,
+        lock_key: LOCK.to_owned(),
+        ttl_ns: TTL_NS,
+        ..Head::default()
+    });
+    let (key, name) = (history.texts.intern(LOCK), history.texts.intern("CMD"));
+    let why = history.texts.intern("reset");
+    for (op, it) in (1..).zip(seen) {
+        let (touch, compares) = match it.kind {
+            Kind::Create => (Touch::Create(Some(TTL_NS)), false),
+            Kind::CompareDelete => (Touch::Delete, true),
+            Kind::Delete => (Touch::Delete, false),
+            Kind::CompareExtend => (Touch::Extend(TTL_NS), true),
+            Kind::Overwrite => (Touch::Overwrite(Some(TTL_NS)), false),
+        };
+        let intent = Intent { touch, compares };
+        let touch = if it.did { touch } else { Touch::None };
+        let end = match it.done_ns {
+            NEVER => (it.sent_ns + 1, What::Unanswered(why)),
+            done_ns => (done_ns, What::Answered { touch, answer: Answer::Ok }),
+        };
+        for (at_ns, what) in [(it.sent_ns, What::Command { node: 0, name, key, intent }), end] {
+            let event = Event { at_ns, client: it.by, acquisition: it.by, op, what };
+            history.events.push(event);
+        }
+    }
+    history.events.sort_by_key(|event| event.at_ns);
+    history
+}
+
+/// Whose the key is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Key {
+    None,
+    /// Nobody knows: it may have been there before.
+    Unknown,
+    /// Of an acquisition, until then.
+    Of(u32, u64),
+}
+
+/// What the orders that explain the answers have in common.
+#[derive(Debug, Default)]
+struct Oracle {
+    explained: bool,
+    harmless: bool,
+}
+
+impl Oracle {
+    fn judge(seen: &[Seen]) -> Self {
+        let changes = |it: &&Seen| it.done_ns == NEVER || it.did;
+        let changes: Vec<Seen> = seen.iter().filter(changes).copied().collect();
+        let mut oracle = Self::default();
+        oracle.go_on(&changes, &mut vec![false; changes.len()], Key::Unknown, 0, false);
+        oracle
+    }
+
+    /// Tries every command that may be next.
+    fn go_on(&mut self, all: &[Seen], gone: &mut [bool], key: Key, now_ns: u64, harmed: bool) {
+        if self.harmless {
+            return;
+        }
+        let ends_ns = |gone: &[bool], but: usize| {
+            let left = (0..all.len()).filter(|&other| !gone[other] && other != but);
+            left.map(|other| all[other].done_ns).min().unwrap_or(NEVER)
+        };
+        if ends_ns(gone, all.len()) == NEVER {
+            self.explained = true;
+            self.harmless |= !harmed;
+            return;
+        }
+        for place in 0..all.len() {
+            let it = all[place];
+            // Whatever is left must still have time, and so must this one.
+            let latest_ns = ends_ns(gone, place).min(it.done_ns);
+            let at_ns = now_ns.max(it.sent_ns);
+            if gone[place] || at_ns > latest_ns {
+                continue;
+            }
+            gone[place] = true;
+            self.next(all, gone, key, at_ns, harmed, it);
+            match key {
+                // Or the key has expired first.
+                Key::Of(_, until_ns) if at_ns.max(until_ns) <= latest_ns => {
+                    self.next(all, gone, Key::None, at_ns.max(until_ns), harmed, it);
+                }
+                // Or there was none.
+                Key::Unknown => self.next(all, gone, Key::None, at_ns, harmed, it),
+                _ => {}
+            }
+            gone[place] = false;
+        }
+    }
+
+    /// Carries a command out, if it can do what it did, and goes on.
+    fn next(
+        &mut self,
+        all: &[Seen],
+        gone: &mut [bool],
+        key: Key,
+        at_ns: u64,
+        harmed: bool,
+        it: Seen,
+    ) {
+        let mine = Key::Of(it.by, at_ns + TTL_NS);
+        let anothers = matches!(key, Key::Of(owner, _) if owner != it.by);
+        let compares = matches!(it.kind, Kind::CompareDelete | Kind::CompareExtend);
+        // An unanswered comparison does nothing to another's key.
+        let idle = it.done_ns == NEVER && compares && anothers;
+        let after = match (it.kind, key) {
+            _ if idle => return,
+            (Kind::Create, Key::None) | (Kind::Overwrite, _) => mine,
+            (Kind::Create, _) | (_, Key::None) => return,
+            (Kind::CompareDelete | Kind::Delete, _) => Key::None,
+            (Kind::CompareExtend, Key::Of(owner, _)) => Key::Of(owner, at_ns + TTL_NS),
+            (Kind::CompareExtend, Key::Unknown) => Key::Unknown,
+        };
+        self.go_on(all, gone, after, at_ns, harmed || anothers);
+    }
+}
+
+#[test]
+fn the_checker_agrees_with_an_oracle_that_tries_every_order() {
+    let wanted = std::env::var("PICKLOCK_ORACLE_HISTORIES").ok();
+    let wanted = wanted.and_then(|it| it.parse().ok()).unwrap_or(HISTORIES);
+    let [mut violating, mut contradictory, mut inconclusive, mut unknown] = [0_u64; 4];
+    let (mut misses, mut alarms) = (Vec::new(), Vec::new());
+    for seed in 0..wanted {
+        let seen = carry_out(&mut Pcg64Mcg::seed_from_u64(seed));
+        let oracle = Oracle::judge(&seen);
+        let findings = checker::judge(&history(&seen), true);
+        let verdict = &findings.iter().find(|it| it.name == "ownership").unwrap().verdict;
+        // Nobody acquires anything in these histories, so what is held is called vacuous.
+        let undecided =
+            matches!(verdict, Verdict::Inconclusive(why) if !why.starts_with("vacuous"));
+        let expected = oracle.explained && !oracle.harmless;
+        unknown += u64::from(seen.iter().any(|it| it.done_ns == NEVER));
+        violating += u64::from(expected);
+        contradictory += u64::from(!oracle.explained);
+        inconclusive += u64::from(undecided);
+        match (expected, verdict.outcome() == Outcome::Violated) {
+            (true, false) if !undecided => misses.push((seed, seen)),
+            (false, true) => alarms.push((seed, seen)),
+            _ => {}
+        }
+    }
+    println!(
+        "{wanted} histories, {unknown} with unanswered commands: {violating} violating, {} missed, \
+         {} false alarms, {inconclusive} inconclusive, {contradictory} that no order explains",
+        misses.len(),
+        alarms.len()
+    );
+    let first = |all: &[(u64, Vec<Seen>)]| {
+        let (seed, seen) = all.first()?;
+        let lines: Vec<String> = seen.iter().map(|it| format!("{it:?}")).collect();
+        Some(format!("seed {seed}\n{}", lines.join("\n")))
+    };
+    assert_eq!(first(&alarms), None, "a false alarm");
+    assert_eq!(first(&misses), None, "a miss");
+    assert_eq!(contradictory, 0, "what happened explains the answers");
+    assert!(violating * 5 >= wanted, "at least a fifth is violating: {violating} of {wanted}");
+    assert!(inconclusive * 100 <= wanted, "at most one in a hundred is inconclusive");
+}
