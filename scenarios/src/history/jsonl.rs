@@ -84,7 +84,8 @@ pub fn write(history: &History, mut out: impl Write) -> io::Result<()> {
 
 /// Reads a line. Texts that it names are added to these.
 pub(super) fn event(text: &str, texts: &mut Texts) -> Result<Event, Flaw> {
-    let (line, seen) = flat::parse(text)?;
+    let mut line = Line::default();
+    let seen = flat::parse(text, &mut line)?;
     let what = what(&line, texts)?;
     if let Some(field) = seen.beyond(field::fields(what)) {
         let (field, kind, stage) = (field.name(), kind(what), stage_name(what));

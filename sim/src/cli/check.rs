@@ -4,6 +4,7 @@
 //! so its length is no limit; and a history with a flaw is not judged at all. Deliberately absent:
 //! repairs, and any knowledge of who wrote the file.
 
+mod ahead;
 mod source;
 
 use scenarios::checker::Checkers;
@@ -42,7 +43,7 @@ pub(super) fn main(args: &CheckArgs, terminal: &Terminal) -> Result<Exit, Failur
 
 /// What the checkers find, and how many lines the history has.
 fn judge(source: &mut Source, circumstances: Circumstances) -> Result<(RunResult, u64), ReadError> {
-    let mut reader = Reader::new(source.first())?;
+    let mut reader = Reader::new(source.first()?)?;
     let head = reader.head().clone();
     let (mut checkers, mut counts) = (Checkers::new(&head), Counts::default());
     while let Some(event) = reader.read_event()? {

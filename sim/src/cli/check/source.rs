@@ -5,13 +5,11 @@
 //! however short it is.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read, Seek, Write};
+use std::io::{self, Read, Seek, Write};
 use std::path::Path;
 
 use super::super::failure::Failure;
-
-/// How much is read at a time, in bytes.
-const AT_A_TIME: usize = 256 * 1024;
+use super::ahead::Ahead;
 
 /// Where a history comes from.
 pub(super) struct Source {
@@ -21,14 +19,14 @@ pub(super) struct Source {
 
 enum From {
     File(File),
-    Pipe { input: Box<dyn Read>, kept: File },
+    Pipe { input: Option<Box<dyn Read + Send>>, kept: File },
 }
 
 impl Source {
     /// The file of this path, or `-` for stdin.
     pub(super) fn open(path: &Path) -> Result<Self, Failure> {
         if path.as_os_str() == "-" {
-            let from = From::Pipe { input: Box::new(io::stdin().lock()), kept: spool()? };
+            let from = From::Pipe { input: Some(Box::new(io::stdin())), kept: spool()? };
             return Ok(Self { name: "stdin".to_owned(), from });
         }
         let name = path.display().to_string();
@@ -51,7 +49,7 @@ impl Source {
         let file = File::open(path).map_err(unopened)?;
         let from = match meta.is_file() {
             true => From::File(file),
-            false => From::Pipe { input: Box::new(file), kept: spool()? },
+            false => From::Pipe { input: Some(Box::new(file)), kept: spool()? },
         };
         Ok(Self { name, from })
     }
@@ -62,19 +60,27 @@ impl Source {
     }
 
     /// The bytes for the first time.
-    pub(super) fn first(&mut self) -> impl BufRead {
-        let reader: Box<dyn Read> = match &mut self.from {
-            From::File(file) => Box::new(file),
-            From::Pipe { input, kept } => Box::new(Keeping { input, kept }),
-        };
-        BufReader::with_capacity(AT_A_TIME, reader)
+    ///
+    /// # Errors
+    /// What the system says.
+    pub(super) fn first(&mut self) -> io::Result<Ahead> {
+        match &mut self.from {
+            From::File(file) => Ahead::of(file.try_clone()?),
+            From::Pipe { input, kept } => {
+                let input = input.take().expect("a pipe is read once");
+                Ahead::of(Keeping { input, kept: kept.try_clone()? })
+            }
+        }
     }
 
-    /// The same bytes again.
-    pub(super) fn again(&mut self) -> io::Result<impl BufRead> {
+    /// The same bytes again, all of which have been read before.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub(super) fn again(&mut self) -> io::Result<Ahead> {
         let (From::File(file) | From::Pipe { kept: file, .. }) = &mut self.from;
         file.rewind()?;
-        Ok(BufReader::with_capacity(AT_A_TIME, file))
+        Ahead::of(file.try_clone()?)
     }
 }
 
@@ -89,12 +95,12 @@ fn spool() -> Result<File, Failure> {
 }
 
 /// Reads, and keeps what was read.
-struct Keeping<'a> {
-    input: &'a mut dyn Read,
-    kept: &'a mut File,
+struct Keeping {
+    input: Box<dyn Read + Send>,
+    kept: File,
 }
 
-impl Read for Keeping<'_> {
+impl Read for Keeping {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let length = self.input.read(buffer)?;
         self.kept.write_all(&buffer[..length]).map_err(|error| {
@@ -108,9 +114,10 @@ impl Read for Keeping<'_> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::ahead::AT_A_TIME;
     use super::*;
 
-    fn read(mut from: impl BufRead) -> String {
+    fn read(mut from: Ahead) -> String {
         let mut text = String::new();
         from.read_to_string(&mut text).unwrap();
         text
@@ -122,13 +129,13 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(&file, &text).unwrap();
         let pipe = From::Pipe {
-            input: Box::new(io::Cursor::new(text.clone().into_bytes())),
+            input: Some(Box::new(io::Cursor::new(text.clone().into_bytes()))),
             kept: spool().unwrap(),
         };
         for mut source in
             [Source::open(file.path()).unwrap(), Source { name: "pipe".to_owned(), from: pipe }]
         {
-            assert_eq!(read(source.first()), text);
+            assert_eq!(read(source.first().unwrap()), text);
             assert_eq!(read(source.again().unwrap()), text);
             assert_eq!(read(source.again().unwrap()), text);
         }

@@ -14,9 +14,14 @@ fn oracle(text: &str) -> Option<Line<'_>> {
     fields.values().all(|value| !value.is_null()).then_some(line)
 }
 
+fn parse(text: &str) -> Result<Line<'_>, Flaw> {
+    let mut line = Line::default();
+    super::parse(text, &mut line).map(|_| line)
+}
+
 #[track_caller]
 fn agree(text: &str) -> bool {
-    let parsed = parse(text).map(|(line, _)| line);
+    let parsed = parse(text);
     assert_eq!(
         parsed.as_ref().ok(),
         oracle(text).as_ref(),
@@ -147,6 +152,23 @@ proptest! {
     fn both_do_so_with_whatever_is_cut_off(text in object(), at in any::<prop::sample::Index>()) {
         let ends: Vec<usize> = text.char_indices().map(|(end, _)| end).collect();
         agree(&text[..ends[at.index(ends.len())]]);
+    }
+}
+
+/// Strings of every length, so that what has a meaning stands at each place among eight bytes.
+#[test]
+fn strings_end_where_they_end() {
+    for length in 0..40 {
+        for place in 0..=length {
+            for odd in [
+                "", "\"", "\\n", "\\", "\u{1f}", "\u{0}", " ", "!", "#", "[", "]", "\u{7f}", "é",
+                "\u{80}",
+            ] {
+                let text = format!("{}{odd}{}", "x".repeat(place), "~".repeat(length - place));
+                agree(&format!(r#"{{"at_ns":5,"client":1,"stage":"ok","what":"{text}"}}"#));
+                agree(&format!(r#"{{"at_ns":5,"client":1,"stage":"ok","what":"{text}"#));
+            }
+        }
     }
 }
 
