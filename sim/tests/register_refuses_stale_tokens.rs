@@ -8,8 +8,7 @@ use std::time::Duration;
 
 use bare_world::BareEnv;
 use picklock::env::{Env, Node};
-use scenarios::history::{FORMAT, Head, History, Journal, UpdateEnd};
-use scenarios::history::{Timeline, Update};
+use scenarios::history::{FORMAT, Head, History, Journal, Timeline, Update, UpdateEnd};
 use scenarios::recipe::{BoxFuture, Held, NotHeld, Recipe, Release};
 use scenarios::record::{Recorded, Scripts};
 use scenarios::scenario::{Overrides, Scenario};
@@ -81,8 +80,11 @@ fn run(fenced: bool, parts: Vec<Part>) -> History {
     written.history()
 }
 
-/// How the updates ended, client by client: read and written, or why not.
-fn ends(history: &History) -> Vec<Result<(i64, i64, Option<u64>), String>> {
+/// Read, written and presented; or why not.
+type End = Result<(i64, i64, Option<u64>), String>;
+
+/// How the updates ended, client by client.
+fn ends(history: &History) -> Vec<End> {
     let timeline = Timeline::of(history);
     let mut all = timeline.acquisitions.iter().collect::<Vec<_>>();
     all.sort_by_key(|it| (it.client, it.number));

@@ -7,6 +7,8 @@ use scenarios::verdict::{Level, Outcome, worst};
 
 use super::*;
 
+mod register;
+
 fn scenario(lock: &str) -> Scenario {
     let text = scenarios::catalog::text("bonus-pool").unwrap();
     let overrides = Overrides { lock: Some(lock.to_owned()), ..Overrides::default() };
