@@ -11,12 +11,14 @@ mod jsonl;
 mod text;
 mod timeline;
 
-pub use event::{Answer, Event, Intent, Stage, Touch, What};
-pub use head::{FORMAT, Head};
+pub use event::{Answer, Event, Intent, Stage, Touch, Update, What};
+pub use head::{Declared, FORMAT, Head};
 pub use journal::Journal;
 pub use jsonl::{ReadError, read, write};
 pub use text::{Text, Texts};
-pub use timeline::{AcquireEnd, Acquisition, CommandOp, Loss, ReleaseEnd, TakeEnd, Timeline};
+pub use timeline::{
+    AcquireEnd, Acquisition, CommandOp, Loss, ReleaseEnd, TakeEnd, Timeline, UpdateEnd, UpdateOp,
+};
 
 /// A history: what kind of run it was, and its events.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -91,7 +91,9 @@ fn stats(history: &History) -> Stats {
         won += u32::from(matches!(it.taken, Some((_, TakeEnd::Ok { .. }))));
     }
     let mut commands = BTreeMap::new();
-    for command in &timeline.commands {
+    // What locking costs, and what the lock's own server counts.
+    let of_lock = timeline.commands.iter().filter(|it| !history.head.is_resource(it.node));
+    for command in of_lock {
         *commands.entry(history.text(command.name).to_owned()).or_default() += 1;
     }
     Stats {

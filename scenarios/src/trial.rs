@@ -12,11 +12,11 @@ use picklock::command::Command;
 use picklock::env::{CallError, Conn, Env, Node};
 
 use crate::call::answered;
-use crate::history::{FORMAT, Head, Journal, What};
+use crate::history::{Declared, FORMAT, Head, Journal, What};
 use crate::recipe::{self, About, BuildError, Params, Recipe, Validity};
 use crate::record::{Observed, Recorded, Scripts};
 use crate::scenario::{Scenario, WorkloadPart};
-use crate::workload::{self, Workload};
+use crate::workload::{self, INITIAL, Workload};
 
 /// The server a lock on one key is kept on.
 const NODE: Node = Node(0);
@@ -67,9 +67,11 @@ impl<W: Observed> Trial<W> {
             pause: scenario.lock.pause.0,
             jitter: scenario.lock.jitter.0,
         };
-        let prizes = match &scenario.workload {
-            WorkloadPart::BonusPool(pool) => Some(i64::from(pool.prizes)),
+        let (prizes, register, fenced) = match &scenario.workload {
+            WorkloadPart::BonusPool(pool) => (Some(i64::from(pool.prizes)), None, false),
+            WorkloadPart::Register(register) => (None, Some(INITIAL), register.fenced),
         };
+        let resource = scenario.resource();
         let head = Head {
             format: FORMAT.to_owned(),
             scenario: scenario.name.clone(),
@@ -83,11 +85,16 @@ impl<W: Observed> Trial<W> {
             ttl_ns: picklock::time::span_ns(ttl),
             margin_ns: picklock::time::span_ns(drift.over(ttl)),
             prizes,
+            register,
+            fenced,
+            resource: resource.map(|node| node.0),
+            acquisitions: Some(scenario.acquisitions()),
+            staged: scenario.faults.iter().map(Declared::from).collect(),
         };
         Ok(Self {
             about,
             recipe: recipe::list::build(about.name, params)?,
-            workload: workload::build(&scenario.workload, prefix),
+            workload: workload::build(&scenario.workload, prefix, resource.unwrap_or(NODE)),
             journal: Journal::new(head),
             scripts: (about.scripts)().into(),
             lock_key,

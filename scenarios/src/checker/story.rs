@@ -142,6 +142,16 @@ fn tell(head: &Head, texts: &Texts, event: &Event, invoked: Option<&Event>) -> O
             format!("does not know whether it won prize {prize}: {}", text(why))
         }
         What::NotTaken(why) => format!("takes no prize: {}", text(why)),
+        What::Updated(update) => {
+            format!("writes {} to the register, in which it read {}", update.written, update.read)
+        }
+        What::UpdateUnknown { update, why } => format!(
+            "does not know whether it wrote {} to the register, in which it read {}: {}",
+            update.written,
+            update.read,
+            text(why)
+        ),
+        What::NotUpdated(why) => format!("writes nothing to the register: {}", text(why)),
         What::ValidUntil(until_ns) => {
             format!("may rely on its lock for {}", span(until_ns.saturating_sub(event.at_ns)))
         }
@@ -179,7 +189,11 @@ fn answered(
                     Answer::List => "a list".to_owned(),
                 },
             };
-            let on = if on_lock { "the lock" } else { "the pool" };
+            let on = match () {
+                () if on_lock => "the lock",
+                () if history.head.register.is_some() => "the register",
+                () => "the pool",
+            };
             format!("{name} on {on} is answered: {did}")
         }
         What::Refused(why) => format!("{name} is refused: {}", texts.get(why)),

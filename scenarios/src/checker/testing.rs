@@ -105,7 +105,8 @@ impl Tape {
 
     /// A client dies.
     pub(super) fn crash(mut self, client: u32, at_ns: u64) -> Self {
-        let what = What::Fault { fault: Fault::Crash, node: None, for_ns: 0, in_hold: true };
+        let what =
+            What::Fault { fault: Fault::Crash, node: None, for_ns: 0, in_hold: true, staged: None };
         self.push(at_ns, client, 0, 0, what);
         self
     }
@@ -113,7 +114,7 @@ impl Tape {
     /// A server loses what it has, from the start of the span on, and is there again at its end.
     pub(super) fn server_lost(mut self, fault: Fault, node: u16, span: Range<u64>) -> Self {
         let for_ns = span.end - span.start;
-        let what = What::Fault { fault, node: Some(node), for_ns, in_hold: true };
+        let what = What::Fault { fault, node: Some(node), for_ns, in_hold: true, staged: None };
         self.push(span.start, 0, 0, 0, what);
         self
     }

@@ -10,7 +10,7 @@ use picklock::env::Phase;
 use serde::{Deserialize, Serialize};
 
 use super::History;
-use super::event::{Answer, Event, Intent, Touch, What};
+use super::event::{Answer, Event, Intent, Touch, Update, What};
 use super::head::{FORMAT, Head};
 use super::text::Texts;
 use crate::fault::Fault;
@@ -72,6 +72,10 @@ struct Line<'a> {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     left: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    written: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    token: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     until_ns: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     phase: Option<&'a str>,
@@ -81,6 +85,8 @@ struct Line<'a> {
     for_ns: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     in_hold: Option<bool>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    staged: Option<u16>,
 }
 
 fn is_zero(value: &u32) -> bool {
@@ -148,14 +154,17 @@ fn line<'a>(event: &Event, texts: &'a Texts) -> Line<'a> {
     let text = |text| Some(Cow::Borrowed(texts.get(text)));
     let base = Line { at_ns, client, acquisition, op, stage, what: kind(what), ..Line::default() };
     match what {
-        What::Acquire | What::Acquired | What::Release | What::Take | What::Lost => base,
+        What::Acquire | What::Acquired | What::Release | What::Take | What::Update | What::Lost => {
+            base
+        }
         What::NotAcquired(why)
         | What::AcquireUnknown(why)
         | What::Released(why)
         | What::ReleaseUnknown(why)
         | What::Refused(why)
         | What::Unanswered(why)
-        | What::NotTaken(why) => Line { text: text(why), ..base },
+        | What::NotTaken(why)
+        | What::NotUpdated(why) => Line { text: text(why), ..base },
         What::Command { node, name, key, intent } => {
             let (touch, ttl_ns) = touch_name(intent.touch);
             let (command, key) = (text(name), text(key));
@@ -175,14 +184,27 @@ fn line<'a>(event: &Event, texts: &'a Texts) -> Line<'a> {
         }
         What::Taken { prize, left } => Line { value: Some(prize), left: Some(left), ..base },
         What::TakeUnknown { prize, why } => Line { value: Some(prize), text: text(why), ..base },
-        What::PoolLeft(value) | What::Probe(value) => Line { value: Some(value), ..base },
+        What::Updated(update) => updating(update, base),
+        What::UpdateUnknown { update, why } => updating(update, Line { text: text(why), ..base }),
+        What::PoolLeft(value) | What::RegisterLeft(value) | What::Probe(value) => {
+            Line { value: Some(value), ..base }
+        }
         What::ValidUntil(until_ns) => Line { until_ns: Some(until_ns), ..base },
         What::Phase(phase) => Line { phase: Some(phase.name()), ..base },
-        What::Fault { fault, node, for_ns, in_hold } => {
+        What::Fault { fault, node, for_ns, in_hold, staged } => {
             let (fault, for_ns, in_hold) = (Some(fault.name()), Some(for_ns), Some(in_hold));
-            Line { fault, node, for_ns, in_hold, ..base }
+            Line { fault, node, for_ns, in_hold, staged, ..base }
         }
     }
+}
+
+fn updating(update: Update, line: Line<'_>) -> Line<'_> {
+    let Update { read, written, token } = update;
+    Line { value: Some(read), written: Some(written), token, ..line }
+}
+
+fn update(line: &Line<'_>) -> Option<Update> {
+    Some(Update { read: line.value?, written: line.written?, token: line.token })
 }
 
 /// The kind of thing, which with the stage says what happened.
@@ -197,6 +219,10 @@ fn kind(what: What) -> &'static str {
         }
         What::Take | What::Taken { .. } | What::NotTaken(_) | What::TakeUnknown { .. } => "take",
         What::PoolLeft(_) => "pool-left",
+        What::Update | What::Updated(_) | What::NotUpdated(_) | What::UpdateUnknown { .. } => {
+            "update"
+        }
+        What::RegisterLeft(_) => "register-left",
         What::Probe(_) => "probe",
         What::ValidUntil(_) => "valid-until",
         What::Lost => "lost",
@@ -239,6 +265,11 @@ fn what(line: &Line<'_>, texts: &mut Texts) -> Option<What> {
         ("take", "fail") => What::NotTaken(text(&line.text)?),
         ("take", "info") => What::TakeUnknown { prize: line.value?, why: text(&line.text)? },
         ("pool-left", _) => What::PoolLeft(line.value?),
+        ("update", "invoke") => What::Update,
+        ("update", "ok") => What::Updated(update(line)?),
+        ("update", "fail") => What::NotUpdated(text(&line.text)?),
+        ("update", "info") => What::UpdateUnknown { update: update(line)?, why: text(&line.text)? },
+        ("register-left", _) => What::RegisterLeft(line.value?),
         ("probe", _) => What::Probe(line.value?),
         ("valid-until", _) => What::ValidUntil(line.until_ns?),
         ("lost", _) => What::Lost,
@@ -247,6 +278,7 @@ fn what(line: &Line<'_>, texts: &mut Texts) -> Option<What> {
             node: line.node,
             for_ns: line.for_ns?,
             in_hold: line.in_hold?,
+            staged: line.staged,
         },
         ("phase", _) => What::Phase(Phase::from_name(line.phase?)?),
         _ => return None,

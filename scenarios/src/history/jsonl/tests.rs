@@ -39,14 +39,21 @@ fn every_event(texts: &mut Texts) -> Vec<What> {
         What::NotTaken(why),
         What::TakeUnknown { prize: 3, why },
         What::PoolLeft(-1),
+        What::Update,
+        What::NotUpdated(why),
+        What::RegisterLeft(-7),
         What::Probe(-2),
         What::ValidUntil(u64::MAX),
         What::Lost,
     ];
     all.extend(Phase::ALL.map(What::Phase));
-    for node in [None, Some(3)] {
-        let fault = |fault| What::Fault { fault, node, for_ns: 9, in_hold: true };
+    for (node, staged) in [(None, Some(0)), (Some(3), None)] {
+        let fault = |fault| What::Fault { fault, node, for_ns: 9, in_hold: true, staged };
         all.extend(Fault::ALL.map(fault));
+    }
+    for token in [None, Some(u64::MAX)] {
+        let update = Update { read: i64::MIN, written: -3, token };
+        all.extend([What::Updated(update), What::UpdateUnknown { update, why }]);
     }
     for touch in touches {
         for compares in [false, true] {
