@@ -13,6 +13,7 @@ mod mutual_exclusion;
 mod open;
 mod ownership;
 mod pool;
+mod register;
 pub mod story;
 
 use crate::fault::Fault;
@@ -25,6 +26,7 @@ use mutual_exclusion::MutualExclusion;
 use open::OpenCommands;
 use ownership::Ownership;
 use pool::Pool;
+use register::Register;
 use story::Teller;
 
 /// The checkers of one history, which is shown to them event by event.
@@ -34,6 +36,7 @@ pub struct Checkers<'a> {
     ownership: Ownership,
     exclusion: MutualExclusion,
     pool: Option<Pool>,
+    register: Option<Register>,
     deadlock_freedom: DeadlockFreedom,
     contention: Contention,
 }
@@ -47,6 +50,7 @@ impl<'a> Checkers<'a> {
             ownership: Ownership::new(head),
             exclusion: MutualExclusion::new(head),
             pool: head.prizes.map(Pool::new),
+            register: head.register.map(Register::new),
             deadlock_freedom: DeadlockFreedom::default(),
             contention: Contention::default(),
         }
@@ -110,6 +114,9 @@ impl<'a> Checkers<'a> {
                 if let Some(pool) = &mut self.pool {
                     pool.see(event);
                 }
+                if let Some(register) = &mut self.register {
+                    register.see(event);
+                }
             }
         }
     }
@@ -138,7 +145,8 @@ impl<'a> Checkers<'a> {
 
     /// What each of them has found by itself.
     fn verdicts(self, texts: &Texts) -> Vec<Finding> {
-        let Self { head, open, mut ownership, exclusion, pool, deadlock_freedom, .. } = self;
+        let Self { head, open, mut ownership, exclusion, pool, register, deadlock_freedom, .. } =
+            self;
         for (op, command) in open.into_rest() {
             ownership.ended(op, &command);
         }
@@ -149,6 +157,9 @@ impl<'a> Checkers<'a> {
         ];
         if let Some(pool) = pool {
             findings.extend(pool.finish(head));
+        }
+        if let Some(register) = register {
+            findings.extend(register.finish(head));
         }
         findings.push(found("deadlock-freedom", Level::Progress, deadlock_freedom.finish(head)));
         findings

@@ -158,13 +158,14 @@ fn tell(head: &Head, texts: &Texts, event: &Event, invoked: Option<&Event>) -> O
         What::Answered { .. } | What::Refused(_) | What::Unanswered(_) => {
             let What::Command { name, intent, key, .. } = invoked?.what else { return None };
             let on_lock = text(key) == head.lock_key;
-            answered(texts, event, text(name), intent, on_lock)?
+            answered(head, texts, event, text(name), intent, on_lock)?
         }
         _ => return None,
     })
 }
 
 fn answered(
+    head: &Head,
     texts: &Texts,
     event: &Event,
     name: &str,
@@ -191,7 +192,7 @@ fn answered(
             };
             let on = match () {
                 () if on_lock => "the lock",
-                () if history.head.register.is_some() => "the register",
+                () if head.register.is_some() => "the register",
                 () => "the pool",
             };
             format!("{name} on {on} is answered: {did}")

@@ -7,7 +7,7 @@ use std::ops::Range;
 use crate::checker::Checkers;
 use crate::checker::story::Teller;
 use crate::fault::Fault;
-use crate::history::{Answer, Event, FORMAT, Head, History, Intent, Touch, What};
+use crate::history::{Answer, Event, FORMAT, Head, History, Intent, Touch, Update, What};
 use crate::verdict::{Finding, Verdict};
 
 pub(super) const TTL_NS: u64 = 1_000;
@@ -34,6 +34,20 @@ impl Tape {
             ..Head::default()
         });
         Self { history, ops: 0 }
+    }
+
+    /// With a register instead of a pool.
+    pub(super) fn register() -> Self {
+        let mut tape = Self::new();
+        (tape.history.head.prizes, tape.history.head.register) = (None, Some(0));
+        tape
+    }
+
+    /// With a register that asks for fencing tokens.
+    pub(super) fn fenced() -> Self {
+        let mut tape = Self::register();
+        tape.history.head.fenced = true;
+        tape
     }
 
     /// Of a recipe that keeps a validity.
@@ -144,6 +158,33 @@ impl Tape {
         let mut tape = self.hold(client, client, span.clone());
         tape.op(client, client, span, What::Take, end);
         tape
+    }
+
+    /// The register is read at the start of the span or later, and the next value surely written at
+    /// its end or before. Client and acquisition are the same.
+    pub(super) fn update(
+        mut self,
+        client: u32,
+        span: Range<u64>,
+        read: i64,
+        token: Option<u64>,
+    ) -> Self {
+        let update = Update { read, written: read + 1, token };
+        self.op(client, client, span, What::Update, What::Updated(update));
+        self
+    }
+
+    /// The same, without an answer to the write.
+    pub(super) fn update_unknown(mut self, client: u32, span: Range<u64>, read: i64) -> Self {
+        let update = Update { read, written: read + 1, token: None };
+        let why = self.history.texts.intern("reset");
+        self.op(client, client, span, What::Update, What::UpdateUnknown { update, why });
+        self
+    }
+
+    pub(super) fn register_left(mut self, left: i64) -> Self {
+        self.push(1_000_000, 0, 0, 0, What::RegisterLeft(left));
+        self
     }
 
     /// A command on the lock's key that was answered as having done this.
