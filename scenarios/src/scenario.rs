@@ -39,6 +39,9 @@ pub struct Scenario {
     pub properties: Vec<String>,
     /// How many clients contend.
     pub clients: u32,
+    /// For how long nobody may get a lock that is wanted and that nobody has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub available_within: Option<Span>,
     /// The lock under test.
     pub lock: LockPart,
     /// What clients do under the lock.

@@ -45,6 +45,8 @@ pub struct Naming<'a> {
     pub seed: u64,
     /// What the names of all its keys begin with.
     pub prefix: &'a str,
+    /// Whether an event's time is the very moment it happened.
+    pub exact: bool,
 }
 
 impl<W: Observed> Trial<W> {
@@ -53,7 +55,7 @@ impl<W: Observed> Trial<W> {
     /// # Errors
     /// [`BuildError::Options`] where the recipe cannot work with these parameters.
     pub fn new(scenario: &Scenario, naming: Naming<'_>) -> Result<Self, BuildError> {
-        let Naming { world, seed, prefix } = naming;
+        let Naming { world, seed, prefix, exact } = naming;
         let about = recipe::list::about(&scenario.lock.recipe)?;
         let lock_key = format!("{prefix}lock");
         let drift = Drift::default();
@@ -84,6 +86,8 @@ impl<W: Observed> Trial<W> {
             lock_key: lock_key.clone(),
             ttl_ns: picklock::time::span_ns(ttl),
             margin_ns: picklock::time::span_ns(drift.over(ttl)),
+            exact,
+            available_within_ns: scenario.available_within.map(|it| picklock::time::span_ns(it.0)),
             prizes,
             register,
             fenced,

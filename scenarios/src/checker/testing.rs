@@ -117,6 +117,31 @@ impl Tape {
         self
     }
 
+    /// A scenario that allows stalls of so long.
+    pub(super) fn available_within(mut self, ns: u64) -> Self {
+        self.history.head.available_within_ns = Some(ns);
+        self
+    }
+
+    /// Of a world whose times are exact.
+    pub(super) fn exact(mut self) -> Self {
+        self.history.head.exact = true;
+        self
+    }
+
+    /// Acquired at the end of the span, and held.
+    pub(super) fn waited(mut self, acquisition: u32, client: u32, span: Range<u64>) -> Self {
+        self.op(acquisition, client, span, What::Acquire, What::Acquired);
+        self
+    }
+
+    /// A client begins to take a prize.
+    pub(super) fn begins(mut self, acquisition: u32, at_ns: u64) -> Self {
+        self.ops += 1;
+        self.push(at_ns, acquisition, acquisition, self.ops, What::Take);
+        self
+    }
+
     /// A client dies.
     pub(super) fn crash(mut self, client: u32, at_ns: u64) -> Self {
         let what =

@@ -37,6 +37,14 @@ pub struct Head {
     /// How far a server's clock may differ from the one events are stamped with over one TTL, in
     /// nanoseconds, the grain of its expiry included: a hold counts as certain only so much less.
     pub margin_ns: u64,
+    /// Whether an event's time is the very moment it happened, as in virtual time: nothing comes between a
+    /// client's decision and its stamp.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub exact: bool,
+    /// For how long nobody may get a lock that is wanted and that nobody has, in nanoseconds; none where
+    /// nothing is said of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub available_within_ns: Option<u64>,
     /// How many prizes the pool held in the beginning, where there is a pool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prizes: Option<i64>,

@@ -134,7 +134,7 @@ pub async fn run(
     interrupted: watch::Receiver<bool>,
 ) -> Result<Run, RunError> {
     let Order { scenario, seed, world } = order;
-    let naming = Naming { world, seed, prefix: target.keys().prefix() };
+    let naming = Naming { world, seed, prefix: target.keys().prefix(), exact: false };
     let trial = Arc::new(Trial::<LiveEnv>::new(scenario, naming)?);
     let nodes = 1 + u64::from(scenario.resource().is_some());
     ensure_open_files(files_needed(u64::from(scenario.clients), nodes))?;

@@ -54,7 +54,7 @@ impl Runner {
     /// # Errors
     /// [`BuildError`] where its recipe cannot work with its parameters.
     pub fn new(scenario: &Scenario) -> Result<Self, BuildError> {
-        let naming = Naming { world: WORLD, seed: 0, prefix: PREFIX };
+        let naming = Naming { world: WORLD, seed: 0, prefix: PREFIX, exact: true };
         let servers = servers(scenario);
         let trial = Arc::new(Trial::new(scenario, naming)?);
         let lag = scenario.topology.lag.clone().unwrap_or_default();
