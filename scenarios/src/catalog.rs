@@ -6,7 +6,7 @@ use crate::nearest::nearest;
 use crate::scenario::{Overrides, Scenario, ScenarioError};
 
 /// Name and text of every scenario, in the order in which they are shown.
-pub static ALL: [(&str, &str); 10] = [
+pub static ALL: [(&str, &str); 12] = [
     ("bonus-pool", include_str!("../catalog/bonus-pool.toml")),
     ("clock-step", include_str!("../catalog/clock-step.toml")),
     ("crash-holder", include_str!("../catalog/crash-holder.toml")),
@@ -15,6 +15,8 @@ pub static ALL: [(&str, &str); 10] = [
     ("gc-pause", include_str!("../catalog/gc-pause.toml")),
     ("holder-cut-off", include_str!("../catalog/holder-cut-off.toml")),
     ("long-job", include_str!("../catalog/long-job.toml")),
+    ("lost-reply", include_str!("../catalog/lost-reply.toml")),
+    ("node-down", include_str!("../catalog/node-down.toml")),
     ("power-loss", include_str!("../catalog/power-loss.toml")),
     ("slow-network", include_str!("../catalog/slow-network.toml")),
 ];

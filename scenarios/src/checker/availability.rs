@@ -1,7 +1,7 @@
 //! Availability: who wants a lock that nobody has gets it in time.
 //!
-//! Invariant: a stall is a time in which somebody wanted the lock all along, nobody had it (or believed
-//! so), and nobody got it. The longest is compared with what the scenario allows; where it allows
+//! Invariant: a stall is a time in which two or more wanted the lock all along, nobody had it (or
+//! believed so), and nobody got it: the trouble of one client may be its own connection's. The longest is compared with what the scenario allows; where it allows
 //! nothing, nothing is said. Deliberately absent: whose fault it was.
 
 use std::collections::BTreeMap;
@@ -9,6 +9,9 @@ use std::collections::BTreeMap;
 use super::story;
 use crate::history::{Event, Head, What};
 use crate::verdict::{Verdict, Witness, WitnessStep};
+
+/// So many must want the lock before it counts.
+const MANY: usize = 2;
 
 /// An acquisition that has the lock.
 #[derive(Clone, Copy, Debug)]
@@ -43,7 +46,7 @@ pub(super) struct Availability {
     holders: Vec<Holder>,
     /// Since when nobody has had it, where nobody has.
     free_ns: u64,
-    /// Since when somebody has wanted it, where somebody has.
+    /// Since when two or more have wanted it, where they have.
     wanted_ns: u64,
     longest: Stall,
     stalls: u64,
@@ -71,10 +74,11 @@ impl Availability {
         self.now_ns = at_ns;
         match event.what {
             What::Acquire => {
-                if self.wanting.is_empty() {
+                self.look(at_ns);
+                self.wanting.insert(acquisition, (client, at_ns));
+                if self.wanting.len() == MANY {
                     self.wanted_ns = at_ns;
                 }
-                self.wanting.insert(acquisition, (client, at_ns));
             }
             What::Acquired => {
                 self.look(at_ns);
@@ -135,7 +139,7 @@ impl Availability {
     /// Whether there has been a stall up to now.
     fn look(&mut self, now_ns: u64) {
         self.forget(now_ns);
-        if !self.holders.is_empty() {
+        if !self.holders.is_empty() || self.wanting.len() < MANY {
             return;
         }
         let Some((client, _)) = self.wanting.values().copied().min_by_key(|(_, since)| *since)
@@ -185,7 +189,9 @@ mod tests {
 
     const WITHIN_NS: u64 = 100;
 
+    /// Client 9 wants the lock all the time, and never gets it.
     fn outcome(tape: Tape) -> crate::verdict::Outcome {
+        let tape = tape.refused(9, 9, 40..5_000);
         tape.available_within(WITHIN_NS).finding("availability").outcome()
     }
 
@@ -199,6 +205,8 @@ mod tests {
         assert_eq!(outcome(wanted(351)), Violated);
         let never = Tape::new().hold(1, 1, 50..200).refused(2, 2, 150..301);
         assert_eq!(outcome(never), Violated, "who gives up has been stalled all the same");
+        let alone = Tape::new().hold(1, 1, 50..200);
+        assert_eq!(outcome(alone), Held, "the trouble of one may be its own");
         let held = Tape::new().hold(1, 1, 50..900).waited(2, 2, 60..950);
         assert_eq!(outcome(held), Held, "somebody had it");
         assert_eq!(outcome(Tape::lockless()), NotApplicable);
