@@ -115,6 +115,8 @@ pub enum Phase {
     Wait,
     /// Holding, about to work.
     Hold,
+    /// Holding, about to write to what the lock protects, after the last look at the validity.
+    HoldBeforeWrite,
     /// About to send a renewal.
     RenewBeforeSend,
     /// Between two commands of a renewal that takes several.
@@ -129,12 +131,13 @@ pub enum Phase {
 
 impl Phase {
     /// Every phase, in the order of a lock's life.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::AcquireBeforeSend,
         Self::AcquireBetween,
         Self::AcquireApplied,
         Self::Wait,
         Self::Hold,
+        Self::HoldBeforeWrite,
         Self::RenewBeforeSend,
         Self::RenewBetween,
         Self::ReleaseBeforeSend,
@@ -150,6 +153,7 @@ impl Phase {
             Self::AcquireApplied => "acquire.applied",
             Self::Wait => "wait",
             Self::Hold => "hold",
+            Self::HoldBeforeWrite => "hold.before-write",
             Self::RenewBeforeSend => "renew.before-send",
             Self::RenewBetween => "renew.between",
             Self::ReleaseBeforeSend => "release.before-send",

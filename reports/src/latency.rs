@@ -153,7 +153,7 @@ impl Latencies {
                 latencies.span(Operation::Release, begun_ns, end_ns);
             }
         }
-        for it in &timeline.commands {
+        for it in timeline.commands.iter().filter(|it| !history.head.is_resource(it.node)) {
             if let Some((end_ns, ..)) = it.answer {
                 let name = history.text(it.name).to_owned();
                 latencies.span(Operation::Command(name), it.invoke_ns, end_ns);

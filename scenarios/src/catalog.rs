@@ -6,10 +6,19 @@ use crate::nearest::nearest;
 use crate::scenario::{Overrides, Scenario, ScenarioError};
 
 /// Name and text of every scenario, in the order in which they are shown.
-pub static ALL: [(&str, &str); 3] = [
+pub static ALL: [(&str, &str); 12] = [
     ("bonus-pool", include_str!("../catalog/bonus-pool.toml")),
+    ("clock-step", include_str!("../catalog/clock-step.toml")),
+    ("crash-holder", include_str!("../catalog/crash-holder.toml")),
+    ("expiry-race", include_str!("../catalog/expiry-race.toml")),
     ("failover", include_str!("../catalog/failover.toml")),
     ("gc-pause", include_str!("../catalog/gc-pause.toml")),
+    ("holder-cut-off", include_str!("../catalog/holder-cut-off.toml")),
+    ("long-job", include_str!("../catalog/long-job.toml")),
+    ("lost-reply", include_str!("../catalog/lost-reply.toml")),
+    ("node-down", include_str!("../catalog/node-down.toml")),
+    ("power-loss", include_str!("../catalog/power-loss.toml")),
+    ("slow-network", include_str!("../catalog/slow-network.toml")),
 ];
 
 /// Why there is no such scenario.

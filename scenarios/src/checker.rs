@@ -7,25 +7,33 @@
 //! them; `docs/judging.md` says what each of them means. Deliberately absent: any knowledge of recipes
 //! and worlds.
 
+mod availability;
 mod contention;
 mod deadlock_freedom;
+mod lease_validity;
 mod mutual_exclusion;
 mod open;
 mod ownership;
 mod pool;
+mod register;
 pub mod story;
+mod vacuity;
 
 use crate::fault::Fault;
 use crate::history::{CommandOp, Event, Head, History, Texts, Touch, What};
 use crate::verdict::{Finding, Level, Verdict};
 
+use availability::Availability;
 use contention::Contention;
 use deadlock_freedom::DeadlockFreedom;
+use lease_validity::LeaseValidity;
 use mutual_exclusion::MutualExclusion;
 use open::OpenCommands;
 use ownership::Ownership;
 use pool::Pool;
+use register::Register;
 use story::Teller;
+use vacuity::Vacuity;
 
 /// The checkers of one history, which is shown to them event by event.
 pub struct Checkers<'a> {
@@ -34,8 +42,13 @@ pub struct Checkers<'a> {
     ownership: Ownership,
     exclusion: MutualExclusion,
     pool: Option<Pool>,
+    register: Option<Register>,
     deadlock_freedom: DeadlockFreedom,
+    availability: Option<Availability>,
+    /// None where nothing is kept, or nothing could be said of it.
+    lease_validity: Option<LeaseValidity>,
     contention: Contention,
+    vacuity: Vacuity,
 }
 
 impl<'a> Checkers<'a> {
@@ -47,8 +60,12 @@ impl<'a> Checkers<'a> {
             ownership: Ownership::new(head),
             exclusion: MutualExclusion::new(head),
             pool: head.prizes.map(Pool::new),
+            register: head.register.map(Register::new),
             deadlock_freedom: DeadlockFreedom::default(),
+            availability: head.available_within_ns.map(|ns| Availability::new(head, ns)),
+            lease_validity: (head.tracked && head.exact).then(LeaseValidity::default),
             contention: Contention::default(),
+            vacuity: Vacuity::default(),
         }
     }
 
@@ -88,7 +105,8 @@ impl<'a> Checkers<'a> {
                     self.ownership.ended(event.op, &command);
                 }
             }
-            What::Fault { fault, node, for_ns, .. } => {
+            What::Fault { fault, node, for_ns, staged, in_hold } => {
+                self.vacuity.struck(fault, staged, in_hold);
                 if let Some(node) = node.filter(|_| fault.loses_keys()) {
                     self.ownership.lost(node, event.at_ns, for_ns);
                 }
@@ -97,18 +115,37 @@ impl<'a> Checkers<'a> {
                 }
                 if fault == Fault::Crash {
                     self.exclusion.died(event.client, event.at_ns);
+                    if let Some(availability) = &mut self.availability {
+                        availability.died(event.client, event.at_ns);
+                    }
                 }
                 if let Some(pool) = &mut self.pool {
                     pool.struck();
                 }
             }
             What::Probe(pttl_ms) => self.deadlock_freedom.probed(event.at_ns, pttl_ms),
-            What::Phase(_) => {}
+            What::Phase(_) => {
+                if let Some(lease_validity) = &mut self.lease_validity {
+                    lease_validity.see(event);
+                }
+            }
             _ => {
+                if event.what == What::Acquire {
+                    self.vacuity.began();
+                }
+                if let Some(availability) = &mut self.availability {
+                    availability.see(event);
+                }
+                if let Some(lease_validity) = &mut self.lease_validity {
+                    lease_validity.see(event);
+                }
                 self.exclusion.see(event);
                 self.contention.see(event);
                 if let Some(pool) = &mut self.pool {
                     pool.see(event);
+                }
+                if let Some(register) = &mut self.register {
+                    register.see(event);
                 }
             }
         }
@@ -118,7 +155,7 @@ impl<'a> Checkers<'a> {
     /// (`complete` is false), nothing counts as held, and nothing that has not happened yet is missed.
     pub fn finish(self, texts: &Texts, complete: bool) -> Vec<Finding> {
         let doubt = if complete {
-            self.contention.missing()
+            self.contention.missing().or_else(|| self.vacuity.missing(self.head))
         } else {
             Some("the run did not come to its end".to_owned())
         };
@@ -138,7 +175,7 @@ impl<'a> Checkers<'a> {
 
     /// What each of them has found by itself.
     fn verdicts(self, texts: &Texts) -> Vec<Finding> {
-        let Self { head, open, mut ownership, exclusion, pool, deadlock_freedom, .. } = self;
+        let Self { head, open, mut ownership, exclusion, pool, register, .. } = self;
         for (op, command) in open.into_rest() {
             ownership.ended(op, &command);
         }
@@ -146,11 +183,23 @@ impl<'a> Checkers<'a> {
         let mut findings = vec![
             found("ownership", Level::Key, ownership.finish(head, texts)),
             found("mutual-exclusion", Level::Belief, exclusion.finish(head)),
+            found(
+                "lease-validity",
+                Level::Belief,
+                self.lease_validity.unwrap_or_default().finish(head),
+            ),
         ];
         if let Some(pool) = pool {
             findings.extend(pool.finish(head));
         }
-        findings.push(found("deadlock-freedom", Level::Progress, deadlock_freedom.finish(head)));
+        if let Some(register) = register {
+            findings.extend(register.finish(head));
+        }
+        let deadlock_freedom = self.deadlock_freedom.finish(head);
+        findings.push(found("deadlock-freedom", Level::Progress, deadlock_freedom));
+        if let Some(availability) = self.availability {
+            findings.push(found("availability", Level::Progress, availability.finish(head)));
+        }
         findings
     }
 }

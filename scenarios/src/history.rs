@@ -12,13 +12,15 @@ mod read;
 mod text;
 mod timeline;
 
-pub use event::{Answer, Event, Intent, Stage, Touch, What};
-pub use head::{FORMAT, Head};
+pub use event::{Answer, Event, Intent, Stage, Touch, Update, What};
+pub use head::{Declared, FORMAT, Head};
 pub use journal::Journal;
 pub use jsonl::write;
 pub use read::{Flaw, HeadFlaw, LINE_MOST, Quoted, ReadError, Reader, read};
 pub use text::{Text, Texts};
-pub use timeline::{AcquireEnd, Acquisition, CommandOp, Loss, ReleaseEnd, TakeEnd, Timeline};
+pub use timeline::{
+    AcquireEnd, Acquisition, CommandOp, Loss, ReleaseEnd, TakeEnd, Timeline, UpdateEnd, UpdateOp,
+};
 
 /// A history: what kind of run it was, and its events.
 #[derive(Clone, Debug, Default, PartialEq)]

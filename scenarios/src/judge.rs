@@ -35,7 +35,7 @@ pub struct Circumstances {
 /// Judges a history.
 pub fn judge(history: &History, circumstances: Circumstances) -> RunResult {
     let findings = checker::check(history, circumstances.complete);
-    let mut counts = Counts::default();
+    let mut counts = Counts::new(&history.head);
     history.events.iter().for_each(|event| counts.see(event, &history.texts));
     sum_up(&history.head, findings, counts, circumstances)
 }
@@ -44,14 +44,14 @@ pub fn judge(history: &History, circumstances: Circumstances) -> RunResult {
 pub fn sum_up(
     head: &Head,
     findings: Vec<Finding>,
-    counts: Counts,
+    counts: Counts<'_>,
     circumstances: Circumstances,
 ) -> RunResult {
     let invariants: Vec<Invariant> = findings.into_iter().map(Invariant::from).collect();
     let stats = Stats {
         server_commands: circumstances.server_commands,
         latencies: circumstances.latencies,
-        ..counts.stats(head)
+        ..counts.stats()
     };
     let mut remarks = circumstances.remarks;
     if circumstances.complete {

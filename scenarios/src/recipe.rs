@@ -39,6 +39,12 @@ pub trait Held: Send + Sync {
     /// otherwise.
     fn is_valid(&self) -> bool;
 
+    /// The fencing token of this hold: higher than that of every hold before it. A recipe that has
+    /// no such thing says nothing, and no resource can refuse it.
+    fn fence(&self) -> Option<u64> {
+        None
+    }
+
     /// Releases the lock.
     fn release(self: Box<Self>) -> BoxFuture<'static, Release>;
 }

@@ -85,7 +85,7 @@ pub struct Stats {
     /// Clients that got what they were after, where the workload has such a thing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub winners: Option<u32>,
-    /// Commands that clients sent, by name, as the history has them.
+    /// Commands that clients sent to the servers of the lock, by name, as the history has them.
     pub commands: BTreeMap<String, u64>,
     /// Commands that the server counted over the same time, where it is ours alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -8,6 +8,7 @@ mod faults;
 mod network;
 mod parse;
 
+use picklock::env::Node;
 use serde::{Deserialize, Serialize};
 
 use crate::fault::{Staged, Swarm};
@@ -38,6 +39,9 @@ pub struct Scenario {
     pub properties: Vec<String>,
     /// How many clients contend.
     pub clients: u32,
+    /// For how long nobody may get a lock that is wanted and that nobody has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub available_within: Option<Span>,
     /// The lock under test.
     pub lock: LockPart,
     /// What clients do under the lock.
@@ -85,6 +89,8 @@ pub struct LockPart {
 pub enum WorkloadPart {
     /// Each takes one prize off a pool.
     BonusPool(BonusPoolPart),
+    /// Each reads a number and writes it back one higher, on a server that no fault touches.
+    Register(RegisterPart),
 }
 
 /// The prize pool.
@@ -95,6 +101,61 @@ pub struct BonusPoolPart {
     pub prizes: u32,
     /// How long a client works between reading the pool and taking a prize.
     pub hold: Span,
+}
+
+/// The register.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a table")]
+pub struct RegisterPart {
+    /// How long a client works between reading the register and writing it.
+    pub hold: Span,
+    /// How many acquisitions each client makes, one after the other.
+    #[serde(default = "once")]
+    pub rounds: u32,
+    /// How long it pauses in between.
+    #[serde(default)]
+    pub think: Span,
+    /// Whether the register keeps the highest fencing token it has seen, and refuses lower ones.
+    #[serde(default)]
+    pub fenced: bool,
+}
+
+const fn once() -> u32 {
+    1
+}
+
+impl WorkloadPart {
+    /// How long a client works under the lock.
+    pub const fn hold(&self) -> Span {
+        match self {
+            Self::BonusPool(pool) => pool.hold,
+            Self::Register(register) => register.hold,
+        }
+    }
+
+    /// Has clients work so long under the lock.
+    pub(crate) fn set_hold(&mut self, hold: Span) {
+        match self {
+            Self::BonusPool(pool) => pool.hold = hold,
+            Self::Register(register) => register.hold = hold,
+        }
+    }
+
+    /// How many acquisitions each client makes.
+    pub const fn rounds(&self) -> u32 {
+        match self {
+            Self::BonusPool(_) => 1,
+            Self::Register(register) => register.rounds,
+        }
+    }
+
+    /// Whether what the lock protects has a server of its own.
+    pub const fn is_apart(&self) -> bool {
+        match self {
+            Self::BonusPool(_) => false,
+            Self::Register(_) => true,
+        }
+    }
 }
 
 /// What a run is expected to show for some locks.
@@ -132,6 +193,18 @@ impl Scenario {
         self.topology.topology()
     }
 
+    /// The node that leads to the protected resource, where it has a server of its own: behind those
+    /// of the lock.
+    pub fn resource(&self) -> Option<Node> {
+        let node = u16::try_from(self.topology().nodes()).unwrap_or(u16::MAX);
+        self.workload.is_apart().then_some(Node(node))
+    }
+
+    /// How many acquisitions its clients make, all together.
+    pub fn acquisitions(&self) -> u64 {
+        u64::from(self.clients) * u64::from(self.workload.rounds())
+    }
+
     /// What of it only the virtual world can stage so far.
     pub fn only_virtual(&self) -> Option<&'static str> {
         match () {
@@ -146,9 +219,7 @@ impl Scenario {
 
     /// How long a client works under the lock.
     pub fn hold(&self) -> Span {
-        match &self.workload {
-            WorkloadPart::BonusPool(pool) => pool.hold,
-        }
+        self.workload.hold()
     }
 
     /// What deserves a reader's attention before any run.

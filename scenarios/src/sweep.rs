@@ -240,7 +240,8 @@ mod tests {
     fn history(in_holds: &[bool]) -> History {
         let mut history = History::new(Head { locks: true, ..Head::default() });
         for &in_hold in in_holds {
-            let what = What::Fault { fault: Fault::Pause, node: None, for_ns: 1, in_hold };
+            let what =
+                What::Fault { fault: Fault::Pause, node: None, for_ns: 1, in_hold, staged: None };
             history.events.push(Event { at_ns: 0, client: 1, acquisition: 0, op: 0, what });
         }
         history

@@ -12,11 +12,11 @@ use picklock::command::Command;
 use picklock::env::{CallError, Conn, Env, Node};
 
 use crate::call::answered;
-use crate::history::{FORMAT, Head, Journal, What};
+use crate::history::{Declared, FORMAT, Head, Journal, What};
 use crate::recipe::{self, About, BuildError, Params, Recipe, Validity};
 use crate::record::{Observed, Recorded, Scripts};
 use crate::scenario::{Scenario, WorkloadPart};
-use crate::workload::{self, Workload};
+use crate::workload::{self, INITIAL, Workload};
 
 /// The server a lock on one key is kept on.
 const NODE: Node = Node(0);
@@ -45,6 +45,8 @@ pub struct Naming<'a> {
     pub seed: u64,
     /// What the names of all its keys begin with.
     pub prefix: &'a str,
+    /// Whether an event's time is the very moment it happened.
+    pub exact: bool,
 }
 
 impl<W: Observed> Trial<W> {
@@ -53,7 +55,7 @@ impl<W: Observed> Trial<W> {
     /// # Errors
     /// [`BuildError::Options`] where the recipe cannot work with these parameters.
     pub fn new(scenario: &Scenario, naming: Naming<'_>) -> Result<Self, BuildError> {
-        let Naming { world, seed, prefix } = naming;
+        let Naming { world, seed, prefix, exact } = naming;
         let about = recipe::list::about(&scenario.lock.recipe)?;
         let lock_key = format!("{prefix}lock");
         let drift = Drift::default();
@@ -67,9 +69,11 @@ impl<W: Observed> Trial<W> {
             pause: scenario.lock.pause.0,
             jitter: scenario.lock.jitter.0,
         };
-        let prizes = match &scenario.workload {
-            WorkloadPart::BonusPool(pool) => Some(i64::from(pool.prizes)),
+        let (prizes, register, fenced) = match &scenario.workload {
+            WorkloadPart::BonusPool(pool) => (Some(i64::from(pool.prizes)), None, false),
+            WorkloadPart::Register(register) => (None, Some(INITIAL), register.fenced),
         };
+        let resource = scenario.resource();
         let head = Head {
             format: FORMAT.to_owned(),
             scenario: scenario.name.clone(),
@@ -82,12 +86,19 @@ impl<W: Observed> Trial<W> {
             lock_key: lock_key.clone(),
             ttl_ns: picklock::time::span_ns(ttl),
             margin_ns: picklock::time::span_ns(drift.over(ttl)),
+            exact,
+            available_within_ns: scenario.available_within.map(|it| picklock::time::span_ns(it.0)),
             prizes,
+            register,
+            fenced,
+            resource: resource.map(|node| node.0),
+            acquisitions: Some(scenario.acquisitions()),
+            staged: scenario.faults.iter().map(Declared::from).collect(),
         };
         Ok(Self {
             about,
             recipe: recipe::list::build(about.name, params)?,
-            workload: workload::build(&scenario.workload, prefix),
+            workload: workload::build(&scenario.workload, prefix, resource.unwrap_or(NODE)),
             journal: Journal::new(head),
             scripts: (about.scripts)().into(),
             lock_key,

@@ -4,13 +4,16 @@
 //! history what it did to the protected resource. A file a workload.
 
 mod bonus_pool;
+mod register;
 
-use picklock::env::CallError;
+use picklock::env::{CallError, Node};
 
 use crate::history::What;
 use crate::recipe::{BoxFuture, Held, Recipe, Release};
 use crate::record::{Observed, Recorded};
 use crate::scenario::WorkloadPart;
+
+pub use register::{INITIAL, REFUSED};
 
 /// What clients do under the lock.
 pub trait Workload<W: Observed>: Send + Sync {
@@ -33,14 +36,20 @@ pub trait Workload<W: Observed>: Send + Sync {
     /// What the server says: then nothing is known of the end.
     fn look_back<'a>(&'a self, run: &'a Recorded<W>) -> BoxFuture<'a, Result<(), CallError>>;
 
-    /// The keys it uses.
+    /// The keys it uses on the servers of the lock.
     fn keys(&self) -> Vec<Vec<u8>>;
 }
 
-/// The workload of a scenario, with its keys under this prefix.
-pub fn build<W: Observed>(part: &WorkloadPart, prefix: &str) -> Box<dyn Workload<W>> {
+/// The workload of a scenario, with its keys under this prefix. A resource with a node of its own is
+/// reached as this one.
+pub fn build<W: Observed>(
+    part: &WorkloadPart,
+    prefix: &str,
+    resource: Node,
+) -> Box<dyn Workload<W>> {
     match part {
         WorkloadPart::BonusPool(part) => Box::new(bonus_pool::workload(part, prefix)),
+        WorkloadPart::Register(part) => Box::new(register::workload(part, prefix, resource)),
     }
 }
 

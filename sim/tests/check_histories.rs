@@ -26,7 +26,7 @@ fn whatever_the_virtual_world_writes_is_a_history() {
     for (name, _) in catalog::ALL {
         for lock in LOCKS {
             let mut runner = Runner::new(&scenario(name, lock)).unwrap();
-            for seed in 0..10 {
+            for seed in 0..5 {
                 runner.run(seed, Choices::seeded(seed));
                 let written = runner.journal().history();
                 let mut bytes = Vec::new();
@@ -50,8 +50,10 @@ fn check(room: &Room, history: &Path) -> (i32, RunResult) {
 #[test]
 fn check_finds_what_the_run_found() {
     let mut codes = Vec::new();
+    // Two locks each, in turn: a run with all its files takes a while in the development build.
+    let mut locks = LOCKS.into_iter().cycle().zip(["3", "4", "5"].into_iter().cycle());
     for (name, _) in catalog::ALL {
-        for (lock, seed) in LOCKS.into_iter().zip(["3", "4", "5", "6"]) {
+        for (lock, seed) in locks.by_ref().take(2) {
             let room = Room::new();
             let args = ["--scenario", name, "--lock", lock, "--world", "virtual", "--seed", seed];
             let run = room.run(&args);

@@ -136,6 +136,34 @@ fn a_ttl_shorter_than_the_work_is_run_and_remarked_on() {
     }
 }
 
+/// The register has a server of its own: what is asked of it is counted with nobody's locking.
+#[test]
+fn the_register_is_kept_apart_from_the_lock() {
+    for world in WORLDS {
+        let room = Room::new();
+        let register = ["--scenario", "long-job", "--clients", "3", "--ttl", "1s", "--hold", "5ms"];
+        let rounds = ["--set", "workload.register.rounds=2", "--world", world];
+        room.run(&[&register[..], &rounds].concat()).ended(0);
+        let (result, history) = (room.result(), history_of(&room));
+        let timeline = history::Timeline::of(&history);
+        assert_eq!(timeline.register_left.unwrap().1, 6, "{world}");
+        assert_eq!(result.stats.acquisitions.ok, 6, "{world}");
+        assert_eq!(history.head.acquisitions, Some(6));
+        let node = history.head.resource.unwrap();
+        let (apart, locking): (Vec<_>, Vec<_>) =
+            timeline.commands.iter().partition(|it| it.node == node);
+        let name = |it: &&history::CommandOp| history.text(it.name) == "SET";
+        // The one that sets it up, and one for each round.
+        assert_eq!(apart.iter().copied().filter(name).count(), 7, "{world}");
+        let sets = u64::try_from(locking.iter().copied().filter(name).count()).unwrap();
+        assert_eq!(result.stats.commands["SET"], sets, "{world}");
+        assert_eq!(result.stats.server_commands.unwrap()["SET"], sets, "{world}");
+        assert!(!result.stats.commands.contains_key("GET"), "{world}");
+        assert!(result.stats.latencies.iter().all(|it| it.operation != "GET"), "{world}");
+        room.is_left_clean();
+    }
+}
+
 #[test]
 fn one_client_alone_shows_nothing() {
     let room = Room::new();

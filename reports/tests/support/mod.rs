@@ -79,6 +79,7 @@ pub fn head() -> Head {
         ttl_ns: TTL_NS,
         margin_ns: 1_000_000,
         prizes: Some(10),
+        ..Head::default()
     }
 }
 

@@ -142,19 +142,30 @@ fn tell(head: &Head, texts: &Texts, event: &Event, invoked: Option<&Event>) -> O
             format!("does not know whether it won prize {prize}: {}", text(why))
         }
         What::NotTaken(why) => format!("takes no prize: {}", text(why)),
+        What::Updated(update) => {
+            format!("writes {} to the register, in which it read {}", update.written, update.read)
+        }
+        What::UpdateUnknown { update, why } => format!(
+            "does not know whether it wrote {} to the register, in which it read {}: {}",
+            update.written,
+            update.read,
+            text(why)
+        ),
+        What::NotUpdated(why) => format!("writes nothing to the register: {}", text(why)),
         What::ValidUntil(until_ns) => {
             format!("may rely on its lock for {}", span(until_ns.saturating_sub(event.at_ns)))
         }
         What::Answered { .. } | What::Refused(_) | What::Unanswered(_) => {
             let What::Command { name, intent, key, .. } = invoked?.what else { return None };
             let on_lock = text(key) == head.lock_key;
-            answered(texts, event, text(name), intent, on_lock)?
+            answered(head, texts, event, text(name), intent, on_lock)?
         }
         _ => return None,
     })
 }
 
 fn answered(
+    head: &Head,
     texts: &Texts,
     event: &Event,
     name: &str,
@@ -179,7 +190,11 @@ fn answered(
                     Answer::List => "a list".to_owned(),
                 },
             };
-            let on = if on_lock { "the lock" } else { "the pool" };
+            let on = match () {
+                () if on_lock => "the lock",
+                () if head.register.is_some() => "the register",
+                () => "the pool",
+            };
             format!("{name} on {on} is answered: {did}")
         }
         What::Refused(why) => format!("{name} is refused: {}", texts.get(why)),

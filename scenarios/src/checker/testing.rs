@@ -7,7 +7,7 @@ use std::ops::Range;
 use crate::checker::Checkers;
 use crate::checker::story::Teller;
 use crate::fault::Fault;
-use crate::history::{Answer, Event, FORMAT, Head, History, Intent, Touch, What};
+use crate::history::{Answer, Event, FORMAT, Head, History, Intent, Touch, Update, What};
 use crate::verdict::{Finding, Verdict};
 
 pub(super) const TTL_NS: u64 = 1_000;
@@ -34,6 +34,20 @@ impl Tape {
             ..Head::default()
         });
         Self { history, ops: 0 }
+    }
+
+    /// With a register instead of a pool.
+    pub(super) fn register() -> Self {
+        let mut tape = Self::new();
+        (tape.history.head.prizes, tape.history.head.register) = (None, Some(0));
+        tape
+    }
+
+    /// With a register that asks for fencing tokens.
+    pub(super) fn fenced() -> Self {
+        let mut tape = Self::register();
+        tape.history.head.fenced = true;
+        tape
     }
 
     /// Of a recipe that keeps a validity.
@@ -103,9 +117,35 @@ impl Tape {
         self
     }
 
+    /// A scenario that allows stalls of so long.
+    pub(super) fn available_within(mut self, ns: u64) -> Self {
+        self.history.head.available_within_ns = Some(ns);
+        self
+    }
+
+    /// Of a world whose times are exact.
+    pub(super) fn exact(mut self) -> Self {
+        self.history.head.exact = true;
+        self
+    }
+
+    /// Acquired at the end of the span, and held.
+    pub(super) fn waited(mut self, acquisition: u32, client: u32, span: Range<u64>) -> Self {
+        self.op(acquisition, client, span, What::Acquire, What::Acquired);
+        self
+    }
+
+    /// A client begins to take a prize.
+    pub(super) fn begins(mut self, acquisition: u32, at_ns: u64) -> Self {
+        self.ops += 1;
+        self.push(at_ns, acquisition, acquisition, self.ops, What::Take);
+        self
+    }
+
     /// A client dies.
     pub(super) fn crash(mut self, client: u32, at_ns: u64) -> Self {
-        let what = What::Fault { fault: Fault::Crash, node: None, for_ns: 0, in_hold: true };
+        let what =
+            What::Fault { fault: Fault::Crash, node: None, for_ns: 0, in_hold: true, staged: None };
         self.push(at_ns, client, 0, 0, what);
         self
     }
@@ -113,7 +153,7 @@ impl Tape {
     /// A server loses what it has, from the start of the span on, and is there again at its end.
     pub(super) fn server_lost(mut self, fault: Fault, node: u16, span: Range<u64>) -> Self {
         let for_ns = span.end - span.start;
-        let what = What::Fault { fault, node: Some(node), for_ns, in_hold: true };
+        let what = What::Fault { fault, node: Some(node), for_ns, in_hold: true, staged: None };
         self.push(span.start, 0, 0, 0, what);
         self
     }
@@ -143,6 +183,33 @@ impl Tape {
         let mut tape = self.hold(client, client, span.clone());
         tape.op(client, client, span, What::Take, end);
         tape
+    }
+
+    /// The register is read at the start of the span or later, and the next value surely written at
+    /// its end or before. Client and acquisition are the same.
+    pub(super) fn update(
+        mut self,
+        client: u32,
+        span: Range<u64>,
+        read: i64,
+        token: Option<u64>,
+    ) -> Self {
+        let update = Update { read, written: read + 1, token };
+        self.op(client, client, span, What::Update, What::Updated(update));
+        self
+    }
+
+    /// The same, without an answer to the write.
+    pub(super) fn update_unknown(mut self, client: u32, span: Range<u64>, read: i64) -> Self {
+        let update = Update { read, written: read + 1, token: None };
+        let why = self.history.texts.intern("reset");
+        self.op(client, client, span, What::Update, What::UpdateUnknown { update, why });
+        self
+    }
+
+    pub(super) fn register_left(mut self, left: i64) -> Self {
+        self.push(1_000_000, 0, 0, 0, What::RegisterLeft(left));
+        self
     }
 
     /// A command on the lock's key that was answered as having done this.

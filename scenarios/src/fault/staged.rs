@@ -121,6 +121,11 @@ impl Staged {
         self.on.unwrap_or(if of_server { Whom::Primary } else { Whom::Any })
     }
 
+    /// Whether it shows nothing unless it meets a hold, as what is staged on the holder.
+    pub fn is_of_hold(&self) -> bool {
+        self.whom() == Whom::Holder
+    }
+
     /// For how long, in nanoseconds; none: until something else ends it.
     pub fn lasts_ns(&self) -> Option<u64> {
         self.lasts.map(|span| span_ns(span.0))

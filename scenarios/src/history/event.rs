@@ -111,6 +111,21 @@ pub enum What {
     },
     /// The pool holds so much at the end, as the run itself read it.
     PoolLeft(i64),
+    /// A client begins to update the register: to read it, work, and write it.
+    Update,
+    /// It has read one value and written another.
+    Updated(Update),
+    /// It surely wrote nothing, for this reason.
+    NotUpdated(Text),
+    /// It has read a value, and does not know whether the one it sent was written.
+    UpdateUnknown {
+        /// What it read and sent.
+        update: Update,
+        /// Why it does not know.
+        why: Text,
+    },
+    /// The register holds this at the end, as the run itself read it.
+    RegisterLeft(i64),
     /// The run looked at the lock's key when every client had done: milliseconds until it expires,
     /// -1 for never, -2 for no key.
     Probe(i64),
@@ -130,6 +145,8 @@ pub enum What {
         for_ns: u64,
         /// Whether it met a client that held the lock.
         in_hold: bool,
+        /// Which of the faults that the scenario stages it is, from 0; none where it was drawn.
+        staged: Option<u16>,
     },
 }
 
@@ -137,16 +154,24 @@ impl What {
     /// Where its operation has come to.
     pub fn stage(self) -> Stage {
         match self {
-            Self::Acquire | Self::Release | Self::Command { .. } | Self::Take => Stage::Invoke,
-            Self::Acquired | Self::Released(_) | Self::Answered { .. } | Self::Taken { .. } => {
-                Stage::Ok
+            Self::Acquire | Self::Release | Self::Command { .. } | Self::Take | Self::Update => {
+                Stage::Invoke
             }
-            Self::NotAcquired(_) | Self::Refused(_) | Self::NotTaken(_) => Stage::Fail,
+            Self::Acquired
+            | Self::Released(_)
+            | Self::Answered { .. }
+            | Self::Taken { .. }
+            | Self::Updated(_) => Stage::Ok,
+            Self::NotAcquired(_) | Self::Refused(_) | Self::NotTaken(_) | Self::NotUpdated(_) => {
+                Stage::Fail
+            }
             Self::AcquireUnknown(_)
             | Self::ReleaseUnknown(_)
             | Self::Unanswered(_)
-            | Self::TakeUnknown { .. } => Stage::Info,
+            | Self::TakeUnknown { .. }
+            | Self::UpdateUnknown { .. } => Stage::Info,
             Self::PoolLeft(_)
+            | Self::RegisterLeft(_)
             | Self::Probe(_)
             | Self::ValidUntil(_)
             | Self::Lost
@@ -154,6 +179,17 @@ impl What {
             | Self::Fault { .. } => Stage::Note,
         }
     }
+}
+
+/// What an update of the register was about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Update {
+    /// The value it read.
+    pub read: i64,
+    /// The value it sent to be written.
+    pub written: i64,
+    /// The fencing token that it presented, if it had one and the register asks for it.
+    pub token: Option<u64>,
 }
 
 /// What a command would do to its key.

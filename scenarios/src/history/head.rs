@@ -5,6 +5,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::fault::{Fault, Staged, Whom};
+
 /// The version of the format.
 pub const FORMAT: &str = "picklock/history/1";
 
@@ -35,7 +37,57 @@ pub struct Head {
     /// How far a server's clock may differ from the one events are stamped with over one TTL, in
     /// nanoseconds, the grain of its expiry included: a hold counts as certain only so much less.
     pub margin_ns: u64,
+    /// Whether an event's time is the very moment it happened, as in virtual time: nothing comes between a
+    /// client's decision and its stamp.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub exact: bool,
+    /// For how long nobody may get a lock that is wanted and that nobody has, in nanoseconds; none where
+    /// nothing is said of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub available_within_ns: Option<u64>,
     /// How many prizes the pool held in the beginning, where there is a pool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prizes: Option<i64>,
+    /// What the register held in the beginning, where there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub register: Option<i64>,
+    /// Whether the register keeps the highest fencing token it has seen, and refuses lower ones.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub fenced: bool,
+    /// The node of the protected resource, where it has one of its own: a command to it is none of
+    /// the lock's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resource: Option<u16>,
+    /// How many acquisitions the clients were to make, all together; none where nobody says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub acquisitions: Option<u64>,
+    /// The faults that the scenario stages, in its order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub staged: Vec<Declared>,
+}
+
+impl Head {
+    /// Whether this node leads to the protected resource, and not to a server of the lock.
+    pub fn is_resource(&self, node: u16) -> bool {
+        self.resource == Some(node)
+    }
+}
+
+/// A fault that a scenario stages, as far as a checker asks whether it has struck.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Declared {
+    /// Which.
+    pub kind: Fault,
+    /// Whom it is to strike.
+    pub on: Whom,
+    /// Whether it shows nothing unless it meets a hold.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub in_hold: bool,
+}
+
+impl From<&Staged> for Declared {
+    fn from(staged: &Staged) -> Self {
+        Self { kind: staged.kind, on: staged.whom(), in_hold: staged.is_of_hold() }
+    }
 }

@@ -14,7 +14,7 @@ use picklock::env::Phase;
 use serde::Serialize;
 
 use super::History;
-use super::event::{Answer, Event, Intent, Stage, Touch, What};
+use super::event::{Answer, Event, Intent, Stage, Touch, Update, What};
 use super::read::{Flaw, Quoted};
 use super::text::Texts;
 use crate::fault::Fault;
@@ -53,6 +53,10 @@ struct Line<'a> {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     left: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    written: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    token: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     until_ns: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     phase: Option<Cow<'a, str>>,
@@ -62,6 +66,8 @@ struct Line<'a> {
     for_ns: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     in_hold: Option<bool>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    staged: Option<u16>,
 }
 
 fn is_zero(value: &u32) -> bool {
@@ -105,14 +111,17 @@ fn line<'a>(event: &Event, texts: &'a Texts) -> Line<'a> {
     let text = |text| Some(Cow::Borrowed(texts.get(text)));
     let base = Line { at_ns, client, acquisition, op, stage, what: kind, ..Line::default() };
     match what {
-        What::Acquire | What::Acquired | What::Release | What::Take | What::Lost => base,
+        What::Acquire | What::Acquired | What::Release | What::Take | What::Update | What::Lost => {
+            base
+        }
         What::NotAcquired(why)
         | What::AcquireUnknown(why)
         | What::Released(why)
         | What::ReleaseUnknown(why)
         | What::Refused(why)
         | What::Unanswered(why)
-        | What::NotTaken(why) => Line { text: text(why), ..base },
+        | What::NotTaken(why)
+        | What::NotUpdated(why) => Line { text: text(why), ..base },
         What::Command { node, name, key, intent } => {
             let (touch, ttl_ns) = touch_name(intent.touch);
             let (command, key) = (text(name), text(key));
@@ -134,14 +143,28 @@ fn line<'a>(event: &Event, texts: &'a Texts) -> Line<'a> {
         }
         What::Taken { prize, left } => Line { value: Some(prize), left: Some(left), ..base },
         What::TakeUnknown { prize, why } => Line { value: Some(prize), text: text(why), ..base },
-        What::PoolLeft(value) | What::Probe(value) => Line { value: Some(value), ..base },
+        What::Updated(update) => updating(update, base),
+        What::UpdateUnknown { update, why } => updating(update, Line { text: text(why), ..base }),
+        What::PoolLeft(value) | What::RegisterLeft(value) | What::Probe(value) => {
+            Line { value: Some(value), ..base }
+        }
         What::ValidUntil(until_ns) => Line { until_ns: Some(until_ns), ..base },
         What::Phase(phase) => Line { phase: Some(phase.name().into()), ..base },
-        What::Fault { fault, node, for_ns, in_hold } => {
+        What::Fault { fault, node, for_ns, in_hold, staged } => {
             let (fault, for_ns, in_hold) = (Some(fault.name().into()), Some(for_ns), Some(in_hold));
-            Line { fault, node, for_ns, in_hold, ..base }
+            Line { fault, node, for_ns, in_hold, staged, ..base }
         }
     }
+}
+
+fn updating(update: Update, line: Line<'_>) -> Line<'_> {
+    let Update { read, written, token } = update;
+    Line { value: Some(read), written: Some(written), token, ..line }
+}
+
+fn update(line: &Line<'_>) -> Result<Update, Flaw> {
+    let (read, written) = (need(line.value, "value")?, need(line.written, "written")?);
+    Ok(Update { read, written, token: line.token })
 }
 
 /// The kind of thing, which with the stage says what happened.
@@ -156,6 +179,10 @@ pub(super) fn kind(what: What) -> &'static str {
         }
         What::Take | What::Taken { .. } | What::NotTaken(_) | What::TakeUnknown { .. } => "take",
         What::PoolLeft(_) => "pool-left",
+        What::Update | What::Updated(_) | What::NotUpdated(_) | What::UpdateUnknown { .. } => {
+            "update"
+        }
+        What::RegisterLeft(_) => "register-left",
         What::Probe(_) => "probe",
         What::ValidUntil(_) => "valid-until",
         What::Lost => "lost",
@@ -165,12 +192,14 @@ pub(super) fn kind(what: What) -> &'static str {
 }
 
 /// Every kind of thing.
-const KINDS: [&str; 10] = [
+const KINDS: [&str; 12] = [
     "acquire",
     "release",
     "command",
     "take",
     "pool-left",
+    "update",
+    "register-left",
     "probe",
     "valid-until",
     "lost",
@@ -218,6 +247,13 @@ fn what(line: &Line<'_>, texts: &mut Texts) -> Result<What, Flaw> {
             What::TakeUnknown { prize: need(line.value, "value")?, why: text(&line.text, "text")? }
         }
         ("pool-left", "note") => What::PoolLeft(need(line.value, "value")?),
+        ("update", "invoke") => What::Update,
+        ("update", "ok") => What::Updated(update(line)?),
+        ("update", "fail") => What::NotUpdated(text(&line.text, "text")?),
+        ("update", "info") => {
+            What::UpdateUnknown { update: update(line)?, why: text(&line.text, "text")? }
+        }
+        ("register-left", "note") => What::RegisterLeft(need(line.value, "value")?),
         ("probe", "note") => What::Probe(need(line.value, "value")?),
         ("valid-until", "note") => What::ValidUntil(need(line.until_ns, "until_ns")?),
         ("lost", "note") => What::Lost,
@@ -229,6 +265,7 @@ fn what(line: &Line<'_>, texts: &mut Texts) -> Result<What, Flaw> {
                 node: line.node,
                 for_ns: need(line.for_ns, "for_ns")?,
                 in_hold: need(line.in_hold, "in_hold")?,
+                staged: line.staged,
             }
         }
         ("phase", "note") => {

@@ -67,7 +67,7 @@ impl<R: BufRead> Reader<R> {
             Taken::TooLong => return Err(ReadError::Head(Flaw::TooLong.into())),
             Taken::Line(line, ended) => head(line, ended)?,
         };
-        let (texts, order) = (texts(&head), Order::new(head.clients));
+        let (texts, order) = (texts(&head), Order::new(&head));
         Ok(Self { lines, head, texts, order })
     }
 

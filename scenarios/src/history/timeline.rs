@@ -6,7 +6,7 @@
 use rustc_hash::FxHashMap;
 
 use super::History;
-use super::event::{Answer, Event, Intent, Touch, What};
+use super::event::{Answer, Event, Intent, Touch, Update, What};
 use super::text::Text;
 use crate::fault::Fault;
 
@@ -19,6 +19,8 @@ pub struct Timeline {
     pub commands: Vec<CommandOp>,
     /// What the pool held at the end, and when that was read.
     pub pool_left: Option<(u64, i64)>,
+    /// What the register held at the end, and when that was read.
+    pub register_left: Option<(u64, i64)>,
     /// What the looks at the lock's key showed after the last client had done.
     pub probes: Vec<(u64, i64)>,
     /// Whether any fault struck.
@@ -56,6 +58,30 @@ pub struct Acquisition {
     pub take_ns: Option<u64>,
     /// When and how that ended.
     pub taken: Option<(u64, TakeEnd)>,
+    /// What it did to the register, in the order in which it began.
+    pub updates: Vec<UpdateOp>,
+}
+
+/// One update of the register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UpdateOp {
+    /// Which operation it is.
+    pub op: u32,
+    /// When it began.
+    pub invoke_ns: u64,
+    /// When and how it ended.
+    pub end: Option<(u64, UpdateEnd)>,
+}
+
+/// How an update of the register ended. Of one without an end nobody knows what it read or wrote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UpdateEnd {
+    /// It was carried out.
+    Ok(Update),
+    /// It surely wrote nothing, for this reason.
+    Fail(Text),
+    /// Nobody knows whether it wrote.
+    Info(Update),
 }
 
 /// A server has lost its memory, and perhaps what it had granted.
@@ -151,6 +177,12 @@ impl Acquisition {
             _ => None,
         }
     }
+
+    fn end_update(&mut self, op: u32, at_ns: u64, end: UpdateEnd) {
+        if let Some(update) = self.updates.iter_mut().rfind(|it| it.op == op) {
+            update.end = Some((at_ns, end));
+        }
+    }
 }
 
 /// Where the commands stand that have not ended. Operations are numbered one by one as a rule, and
@@ -229,6 +261,7 @@ impl Timeline {
                     }
                 }
                 What::PoolLeft(left) => timeline.pool_left = Some((event.at_ns, left)),
+                What::RegisterLeft(left) => timeline.register_left = Some((event.at_ns, left)),
                 What::Probe(pttl_ms) => timeline.probes.push((event.at_ns, pttl_ms)),
                 What::Fault { fault, node, for_ns, .. } => {
                     timeline.struck(event, fault, node, for_ns);
@@ -287,6 +320,17 @@ impl Timeline {
             What::NotTaken(why) => acquisition.taken = Some((at_ns, TakeEnd::Fail(why))),
             What::TakeUnknown { prize, .. } => {
                 acquisition.taken = Some((at_ns, TakeEnd::Info { prize }));
+            }
+            What::Update => {
+                let (op, invoke_ns) = (event.op, at_ns);
+                acquisition.updates.push(UpdateOp { op, invoke_ns, end: None });
+            }
+            What::Updated(update) => {
+                acquisition.end_update(event.op, at_ns, UpdateEnd::Ok(update));
+            }
+            What::NotUpdated(why) => acquisition.end_update(event.op, at_ns, UpdateEnd::Fail(why)),
+            What::UpdateUnknown { update, .. } => {
+                acquisition.end_update(event.op, at_ns, UpdateEnd::Info(update));
             }
             _ => {}
         }

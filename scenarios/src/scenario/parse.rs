@@ -67,9 +67,7 @@ impl Scenario {
             touched.push("lock.ttl");
         }
         if let Some(hold) = overrides.hold {
-            match &mut scenario.workload {
-                WorkloadPart::BonusPool(pool) => pool.hold = hold,
-            }
+            scenario.workload.set_hold(hold);
         }
         let is_touched = |path: &str| touched.iter().any(|it| overlap(it, path));
         let beside_file = Path::new(file).parent().unwrap_or(Path::new(""));
@@ -178,7 +176,11 @@ impl Scenario {
                 let why = "prizes is 0: there is nothing to fight over".to_owned();
                 wrong("workload.bonus_pool.prizes", why)
             }
-            WorkloadPart::BonusPool(_) => Ok(()),
+            WorkloadPart::Register(register) if register.rounds == 0 => {
+                let why = "rounds is 0: nobody would ever ask for the lock".to_owned();
+                wrong("workload.register.rounds", why)
+            }
+            WorkloadPart::BonusPool(_) | WorkloadPart::Register(_) => Ok(()),
         }
     }
 }

@@ -117,6 +117,30 @@ fn work_longer_than_the_ttl_is_remarked_on() {
 }
 
 #[test]
+fn the_registers_work_is_set_and_its_rounds_are_counted() {
+    let register = |more: &str, overrides: &Overrides| {
+        let before = pool().split("[workload.bonus_pool]").next().unwrap();
+        parse(&format!("{before}[workload.register]\nhold = \"5ms\"\n{more}"), overrides)
+    };
+    let plain = Overrides::default();
+    let scenario = register("", &plain).unwrap();
+    assert_eq!((scenario.hold().to_string().as_str(), scenario.acquisitions()), ("5ms", 100));
+    assert_eq!(scenario.resource(), Some(Node(1)), "behind the lock's own");
+    assert_eq!(parse(pool(), &plain).unwrap().resource(), None);
+    let hold = Some(Span(Duration::from_millis(9)));
+    let longer = register("rounds = 3", &Overrides { hold, ..Overrides::default() }).unwrap();
+    assert_eq!((longer.hold().to_string().as_str(), longer.acquisitions()), ("9ms", 300));
+    let replicated = register("[topology]\nkind = \"replicated\"\nreplicas = 4", &plain).unwrap();
+    assert_eq!(replicated.resource(), Some(Node(1)), "replicas are no nodes of clients");
+    let five = register("[topology]\nkind = \"independent\"", &plain).unwrap();
+    assert_eq!(five.resource(), Some(Node(5)));
+    let none = register("rounds = 0", &plain).unwrap_err();
+    assert!(none.to_string().contains("nobody would ever ask"), "{none}");
+    assert!(none.offset().is_some());
+    assert!(register("prizes = 3", &plain).unwrap_err().to_string().contains("prizes"));
+}
+
+#[test]
 fn what_is_missing_is_named() {
     let (message, help, _) = refusal("retries = 5", "");
     assert!(message.contains("missing field `retries`"), "{message}");

@@ -64,6 +64,7 @@ impl BonusPool {
         if !held.is_valid() {
             return not("lock lost");
         }
+        env.mark(Mark::Phase(Phase::HoldBeforeWrite));
         let answer = self.call(env, Command::new("DECR").arg(&self.key)).await;
         let unknown = |why: String| {
             env.end_with(op, |texts| What::TakeUnknown { prize, why: texts.intern(&why) });

@@ -45,7 +45,7 @@ pub(super) fn main(args: &CheckArgs, terminal: &Terminal) -> Result<Exit, Failur
 fn judge(source: &mut Source, circumstances: Circumstances) -> Result<(RunResult, u64), ReadError> {
     let mut reader = Reader::new(source.first()?)?;
     let head = reader.head().clone();
-    let (mut checkers, mut counts) = (Checkers::new(&head), Counts::default());
+    let (mut checkers, mut counts) = (Checkers::new(&head), Counts::new(&head));
     while let Some(event) = reader.read_event()? {
         checkers.see(&event, reader.texts());
         counts.see(&event, reader.texts());

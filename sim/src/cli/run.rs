@@ -52,7 +52,7 @@ pub(super) fn main(args: &RunArgs, terminal: &Terminal) -> Result<Exit, Failure>
     let seed = seed(args)?;
     let world = chosen.world.name();
     // Only to see whether it can be put together: nothing is started in vain.
-    let naming = Naming { world, seed, prefix: "" };
+    let naming = Naming { world, seed, prefix: "", exact: false };
     Trial::<LiveEnv>::new(&scenario, naming).map_err(|error| unbuildable(&error))?;
     let (started, directory) = directory(args, &scenario, seed)?;
     if !terminal.is_quiet() {

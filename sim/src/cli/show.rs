@@ -42,7 +42,11 @@ fn of_scenario(scenario: &Scenario) -> String {
     line("lock", format!("{}, TTL {}", lock.recipe, lock.ttl));
     let (retries, pause, jitter) = (lock.retries, lock.pause, lock.jitter);
     line("tries", format!("1 and {retries} more, {pause} and up to {jitter} apart"));
-    line("work", format!("{} under the lock", scenario.hold()));
+    let rounds = match scenario.workload.rounds() {
+        1 => String::new(),
+        rounds => format!(", {rounds} times for each client"),
+    };
+    line("work", format!("{} under the lock{rounds}", scenario.hold()));
     line("latency", format!("{} each way", scenario.network.latency));
     for link in &scenario.network.link {
         line("", format!("{} each way for {link}", link.latency));

@@ -23,10 +23,12 @@ use tokio::task::JoinError;
 
 use self::crew::Crew;
 use self::refused::Refused;
+use super::embedded::{self, EmbeddedServer, StartError};
 use super::env::LiveEnv;
 use super::limits::{LimitError, ensure_open_files, files_needed};
 use super::proxy::{Detail, Proxy, ProxyError};
 use super::target::{Target, TargetError};
+use crate::redis::options::Options;
 
 /// How much longer than the TTL background tasks may take to end.
 const IDLE_BEYOND_TTL: Duration = Duration::from_secs(5);
@@ -79,6 +81,9 @@ pub enum RunError {
     /// The machine does not allow so many connections.
     #[error(transparent)]
     Limit(#[from] LimitError),
+    /// There is no server for the protected resource.
+    #[error("the scenario's resource has no server: {0}")]
+    Resource(#[from] StartError),
     /// There is no proxy.
     #[error(transparent)]
     Proxy(#[from] ProxyError),
@@ -129,14 +134,20 @@ pub async fn run(
     interrupted: watch::Receiver<bool>,
 ) -> Result<Run, RunError> {
     let Order { scenario, seed, world } = order;
-    let naming = Naming { world, seed, prefix: target.keys().prefix() };
+    let naming = Naming { world, seed, prefix: target.keys().prefix(), exact: false };
     let trial = Arc::new(Trial::<LiveEnv>::new(scenario, naming)?);
-    ensure_open_files(files_needed(u64::from(scenario.clients), 1))?;
+    let nodes = 1 + u64::from(scenario.resource().is_some());
+    ensure_open_files(files_needed(u64::from(scenario.clients), nodes))?;
+    // The model stands in for whatever the resource would be: it is not what is put to the test.
+    let resource = scenario.resource().map(|_| embedded::start(Options::default())).transpose()?;
     let proxy = Proxy::start(Detail::Faults)?;
-    let crew = Crew::hire(target, &proxy, scenario, seed)?;
+    let apart = resource.as_ref().map(EmbeddedServer::addr);
+    let crew = Crew::hire(target, apart, &proxy, scenario, seed)?;
     let mut stage = Stage { target, trial: &trial, crew: &crew, interrupted, remarks: Vec::new() };
     let played = stage.play(gauge).await;
     stage.clear_away(played.as_ref().is_ok_and(|(cut_short, _)| cut_short.is_none())).await;
+    // It waits for a thread, which a runtime must not.
+    let _ = tokio::task::spawn_blocking(move || drop(resource)).await;
     let (mut cut_short, server_commands) = played?;
     let journal: &Journal = trial.journal();
     let history = journal.history();

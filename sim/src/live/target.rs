@@ -220,13 +220,7 @@ impl Target {
     /// switched off. A server that does not know user names (before Redis 6) is sent the whole
     /// handshake a second time, without the name.
     pub fn client(&self, link: SocketAddr) -> redis::Client {
-        let addr = ConnectionAddr::Tcp(link.ip().to_string(), link.port());
-        let info = addr.into_connection_info().map(|info| {
-            info.set_redis_settings(self.control.login().settings())
-                // Without it the kernel may hold back a request until the last one is acknowledged.
-                .set_tcp_settings(TcpSettings::default().set_nodelay(true))
-        });
-        info.and_then(redis::Client::open).expect("an address needs no reading")
+        client(link, self.control.login())
     }
 
     /// Sends a command on the control connection, on which there are no faults.
@@ -302,6 +296,22 @@ impl Target {
     fn call_error(&self, failure: Failure) -> CallError {
         failure.into_call_error(self.control.login())
     }
+}
+
+/// A client that connects to a link of the proxy at `link` that leads to a server of ours, without a
+/// login. Nothing is sent yet.
+pub fn plain_client(link: SocketAddr) -> redis::Client {
+    client(link, &Login::default())
+}
+
+fn client(link: SocketAddr, login: &Login) -> redis::Client {
+    let addr = ConnectionAddr::Tcp(link.ip().to_string(), link.port());
+    let info = addr.into_connection_info().map(|info| {
+        info.set_redis_settings(login.settings())
+            // Without it the kernel may hold back a request until the last one is acknowledged.
+            .set_tcp_settings(TcpSettings::default().set_nodelay(true))
+    });
+    info.and_then(redis::Client::open).expect("an address needs no reading")
 }
 
 fn report(told: info::Identity, how: String, addr: SocketAddr) -> ServerInfo {

@@ -96,7 +96,7 @@ impl World {
         if open {
             let Conn { process, server, .. } = self.conns[conn as usize];
             let mut travels_ns = self.travel(process, server);
-            if self.nemesis.stage.on {
+            if self.nemesis.stage.on && !self.fleet.is_resource(server) {
                 travels_ns += self.staged_request(place, conn);
             }
             let it = &mut self.conns[conn as usize];

@@ -90,6 +90,8 @@ pub(super) struct Fleet {
     pub(super) nodes: u32,
     /// The server that `Node(0)` leads to.
     pub(super) primary: u32,
+    /// The server of the protected resource, where it has one of its own: no fault touches it.
+    resource: Option<u32>,
     /// Something is to be done after each command.
     pub(super) busy: bool,
     replicated: bool,
@@ -140,13 +142,19 @@ impl Fleet {
     pub(super) fn server(&self, node: u32) -> Option<u32> {
         match node {
             0 => Some(self.primary),
+            _ if node == self.nodes => self.resource,
             _ => Some(node).filter(|node| *node < self.nodes),
         }
     }
 
     /// Whether any node leads to this server at this moment.
     pub(super) fn leads_to(&self, server: u32) -> bool {
-        !self.replicated || server == self.primary
+        !self.replicated || server == self.primary || self.is_resource(server)
+    }
+
+    /// Whether this server is the protected resource's own.
+    pub(super) fn is_resource(&self, server: u32) -> bool {
+        self.resource == Some(server)
     }
 
     /// The node by which clients come to a server at this moment.
@@ -158,10 +166,22 @@ impl Fleet {
 }
 
 impl World {
-    /// Says what the servers keep, before anything is asked of them.
+    /// Says what the servers keep, before anything is asked of them. One more than the topology has is
+    /// the protected resource's own.
     pub(super) fn equip(&mut self, topology: Topology, append_only: AppendOnly) {
         self.fleet.nodes = topology.nodes();
-        self.servers.iter_mut().for_each(|server| server.keep(append_only));
+        let of_lock = topology.servers();
+        self.fleet.resource = Some(of_lock).filter(|it| (*it as usize) < self.servers.len());
+        for (server, it) in (0..).zip(&mut self.servers) {
+            it.keep(if server < of_lock { append_only } else { AppendOnly::Off });
+        }
+    }
+
+    /// How many servers the lock has: those that a fault can strike. The resource's own is behind
+    /// them.
+    pub(super) fn lock_servers(&self) -> u32 {
+        let all = u32::try_from(self.servers.len()).unwrap_or(u32::MAX);
+        self.fleet.resource.unwrap_or(all)
     }
 
     /// Lets the fleet begin: replicas follow, and what is there so far is on the disks.

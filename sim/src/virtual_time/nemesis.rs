@@ -76,7 +76,7 @@ impl World {
 
     /// Mends a client's ways to all servers.
     fn mend(&mut self, process: u32) {
-        for server in 0..u32::try_from(self.servers.len()).unwrap_or(0) {
+        for server in 0..self.lock_servers() {
             self.link(process, server).cut = [false; 2];
             for way in [Way::There, Way::Back] {
                 self.release_withheld(process, server, way);
@@ -94,7 +94,8 @@ impl World {
 
     fn note(&mut self, client: u32, fault: Fault, for_ns: u64) {
         let in_hold = self.meets_hold(client);
-        self.write_down(client, What::Fault { fault, node: None, for_ns, in_hold });
+        let staged = self.nemesis.stage.striking;
+        self.write_down(client, What::Fault { fault, node: None, for_ns, in_hold, staged });
     }
 
     fn write_down(&mut self, client: u32, what: What) {

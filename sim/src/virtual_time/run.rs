@@ -54,8 +54,8 @@ impl Runner {
     /// # Errors
     /// [`BuildError`] where its recipe cannot work with its parameters.
     pub fn new(scenario: &Scenario) -> Result<Self, BuildError> {
-        let naming = Naming { world: WORLD, seed: 0, prefix: PREFIX };
-        let servers = scenario.topology().servers();
+        let naming = Naming { world: WORLD, seed: 0, prefix: PREFIX, exact: true };
+        let servers = servers(scenario);
         let trial = Arc::new(Trial::new(scenario, naming)?);
         let lag = scenario.topology.lag.clone().unwrap_or_default();
         let travel = Travel::new(&scenario.network, scenario.clients + 1, servers).lagging(&lag);
@@ -75,14 +75,15 @@ impl Runner {
         journal.reset(seed);
         with(|world| {
             let topology = self.scenario.topology();
-            world.reset(choices, seed, clients + 1, topology.servers());
+            world.reset(choices, seed, clients + 1, servers(&self.scenario));
             world.equip(topology, self.scenario.server.append_only);
             world.travel = Arc::clone(&self.travel);
             world.nemesis.write_to(journal);
             // As in the live worlds, nobody starts before everybody is connected.
             for process in 0..=clients {
-                for node in 0..topology.nodes() {
-                    world.open_conn(process, node);
+                let resource = (topology.servers()..servers(&self.scenario)).next();
+                for server in (0..topology.nodes()).chain(resource) {
+                    world.open_conn(process, server);
                 }
             }
         });
@@ -121,6 +122,11 @@ impl Runner {
             taken: world.choices().taken().to_vec(),
         })
     }
+}
+
+/// How many servers there are: those of the topology and, behind them, the protected resource's own.
+fn servers(scenario: &Scenario) -> u32 {
+    scenario.topology().servers() + u32::from(scenario.resource().is_some())
 }
 
 pub(super) fn spawn(process: u32, work: Work) {

@@ -125,7 +125,7 @@ impl World {
     pub(super) fn travel(&mut self, process: u32, server: u32) -> u64 {
         let choices = self.choices.as_mut().expect("a world that was reset has choices");
         let drawn_ns = self.travel.draw(process, server, choices);
-        drawn_ns + self.late_by()
+        if self.fleet.is_resource(server) { drawn_ns } else { drawn_ns + self.late_by() }
     }
 
     /// The place of the link from a process to a server.

@@ -24,16 +24,19 @@ pub(super) enum Field {
     Text,
     Value,
     Left,
+    Written,
+    Token,
     UntilNs,
     Phase,
     Fault,
     ForNs,
     InHold,
+    Staged,
 }
 
 impl Field {
     /// Every field.
-    pub(super) const ALL: [Self; 21] = [
+    pub(super) const ALL: [Self; 24] = [
         Self::AtNs,
         Self::Client,
         Self::Acquisition,
@@ -50,11 +53,14 @@ impl Field {
         Self::Text,
         Self::Value,
         Self::Left,
+        Self::Written,
+        Self::Token,
         Self::UntilNs,
         Self::Phase,
         Self::Fault,
         Self::ForNs,
         Self::InHold,
+        Self::Staged,
     ];
 
     /// Those that every event has.
@@ -79,11 +85,14 @@ impl Field {
             Self::Text => "text",
             Self::Value => "value",
             Self::Left => "left",
+            Self::Written => "written",
+            Self::Token => "token",
             Self::UntilNs => "until_ns",
             Self::Phase => "phase",
             Self::Fault => "fault",
             Self::ForNs => "for_ns",
             Self::InHold => "in_hold",
+            Self::Staged => "staged",
         }
     }
 }
@@ -108,11 +117,14 @@ impl Field {
             b"text" => Self::Text,
             b"value" => Self::Value,
             b"left" => Self::Left,
+            b"written" => Self::Written,
+            b"token" => Self::Token,
             b"until_ns" => Self::UntilNs,
             b"phase" => Self::Phase,
             b"fault" => Self::Fault,
             b"for_ns" => Self::ForNs,
             b"in_hold" => Self::InHold,
+            b"staged" => Self::Staged,
             _ => return None,
         })
     }
@@ -139,11 +151,14 @@ impl Field {
             Self::Text => with(b"\"text\":"),
             Self::Value => with(b"\"value\":"),
             Self::Left => with(b"\"left\":"),
+            Self::Written => with(b"\"written\":"),
+            Self::Token => with(b"\"token\":"),
             Self::UntilNs => with(b"\"until_ns\":"),
             Self::Phase => with(b"\"phase\":"),
             Self::Fault => with(b"\"fault\":"),
             Self::ForNs => with(b"\"for_ns\":"),
             Self::InHold => with(b"\"in_hold\":"),
+            Self::Staged => with(b"\"staged\":"),
         }
     }
 }
@@ -188,19 +203,22 @@ const ANY: Set = Set::of(&Field::ALWAYS).and(Set::of(&[Field::Acquisition, Field
 /// The fields that such an event may have.
 pub(super) fn fields(what: What) -> Set {
     use Field::{
-        Answer as Answered, Command, Compares, Fault, ForNs, InHold, Key, Left, Node, Phase, Text,
-        Touch as Touched, UntilNs, Value,
+        Answer as Answered, Command, Compares, Fault, ForNs, InHold, Key, Left, Node, Phase,
+        Staged, Text, Token, Touch as Touched, UntilNs, Value, Written,
     };
     const COMMAND: Set = Set::of(&[Node, Command, Key, Touched, Compares]);
     let own = match what {
-        What::Acquire | What::Acquired | What::Release | What::Take | What::Lost => Set::default(),
+        What::Acquire | What::Acquired | What::Release | What::Take | What::Update | What::Lost => {
+            Set::default()
+        }
         What::NotAcquired(_)
         | What::AcquireUnknown(_)
         | What::Released(_)
         | What::ReleaseUnknown(_)
         | What::Refused(_)
         | What::Unanswered(_)
-        | What::NotTaken(_) => const { Set::of(&[Text]) },
+        | What::NotTaken(_)
+        | What::NotUpdated(_) => const { Set::of(&[Text]) },
         What::Command { intent, .. } => COMMAND.and(lives(intent.touch)),
         What::Answered { touch, answer } => lives(touch).and(match answer {
             Answer::Nil | Answer::Ok | Answer::List => const { Set::of(&[Touched, Answered]) },
@@ -209,10 +227,12 @@ pub(super) fn fields(what: What) -> Set {
         }),
         What::Taken { .. } => const { Set::of(&[Value, Left]) },
         What::TakeUnknown { .. } => const { Set::of(&[Value, Text]) },
-        What::PoolLeft(_) | What::Probe(_) => const { Set::of(&[Value]) },
+        What::Updated(_) => const { Set::of(&[Value, Written, Token]) },
+        What::UpdateUnknown { .. } => const { Set::of(&[Value, Written, Token, Text]) },
+        What::PoolLeft(_) | What::RegisterLeft(_) | What::Probe(_) => const { Set::of(&[Value]) },
         What::ValidUntil(_) => const { Set::of(&[UntilNs]) },
         What::Phase(_) => const { Set::of(&[Phase]) },
-        What::Fault { .. } => const { Set::of(&[Fault, Node, ForNs, InHold]) },
+        What::Fault { .. } => const { Set::of(&[Fault, Node, ForNs, InHold, Staged]) },
     };
     ANY.and(own)
 }

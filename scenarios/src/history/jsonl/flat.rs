@@ -123,11 +123,14 @@ impl<'a> Cursor<'a> {
             Field::Text => line.text = Some(self.text(field)?),
             Field::Value => line.value = Some(self.number(field)?),
             Field::Left => line.left = Some(self.number(field)?),
+            Field::Written => line.written = Some(self.number(field)?),
+            Field::Token => line.token = Some(self.number(field)?),
             Field::UntilNs => line.until_ns = Some(self.number(field)?),
             Field::Phase => line.phase = Some(self.text(field)?),
             Field::Fault => line.fault = Some(self.text(field)?),
             Field::ForNs => line.for_ns = Some(self.number(field)?),
             Field::InHold => line.in_hold = Some(self.truth(field)?),
+            Field::Staged => line.staged = Some(self.number(field)?),
         }
         Ok(())
     }

@@ -44,14 +44,21 @@ pub(super) fn every_event(texts: &mut Texts) -> Vec<What> {
         What::NotTaken(why),
         What::TakeUnknown { prize: 3, why },
         What::PoolLeft(-1),
+        What::Update,
+        What::NotUpdated(why),
+        What::RegisterLeft(-7),
         What::Probe(-2),
         What::ValidUntil(u64::MAX),
         What::Lost,
     ];
     all.extend(Phase::ALL.map(What::Phase));
-    for node in [None, Some(3)] {
-        let fault = |fault| What::Fault { fault, node, for_ns: 9, in_hold: true };
+    for (node, staged) in [(None, Some(0)), (Some(3), None)] {
+        let fault = |fault| What::Fault { fault, node, for_ns: 9, in_hold: true, staged };
         all.extend(Fault::ALL.map(fault));
+    }
+    for token in [None, Some(u64::MAX)] {
+        let update = Update { read: i64::MIN, written: -3, token };
+        all.extend([What::Updated(update), What::UpdateUnknown { update, why }]);
     }
     for touch in touches {
         for compares in [false, true] {
@@ -94,7 +101,13 @@ fn every_event_takes_the_fields_it_is_written_with_and_no_others() {
                 let flaw = refused(&other, &mut texts);
                 let spared = matches!(
                     field,
-                    Field::Acquisition | Field::Op | Field::TtlNs | Field::Compares | Field::Node
+                    Field::Acquisition
+                        | Field::Op
+                        | Field::TtlNs
+                        | Field::Compares
+                        | Field::Node
+                        | Field::Token
+                        | Field::Staged
                 );
                 assert!(
                     flaw == Some(Flaw::MissingField(field.name())) || spared,
@@ -118,7 +131,8 @@ fn every_event_takes_the_fields_it_is_written_with_and_no_others() {
                     (what, field),
                     (What::Command { .. }, Field::Compares | Field::TtlNs)
                         | (What::Answered { .. }, Field::TtlNs)
-                        | (What::Fault { .. }, Field::Node)
+                        | (What::Fault { .. }, Field::Node | Field::Staged)
+                        | (What::Updated(_) | What::UpdateUnknown { .. }, Field::Token)
                 );
                 assert!(misplaced || may, "{text} with {}: {flaw:?}", field.name());
             }

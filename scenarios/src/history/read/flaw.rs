@@ -182,6 +182,24 @@ pub enum Flaw {
     /// The run itself does not lock.
     #[error("client 0 is the run itself and does not {0}: number clients from 1")]
     ClientZero(&'static str),
+    /// A staged fault that the head does not know.
+    #[error("it is the staged fault {staged}, and the head stages {known}, counted from 0")]
+    UnknownStaged {
+        /// Which.
+        staged: u16,
+        /// How many there are.
+        known: usize,
+    },
+    /// A staged fault of another kind.
+    #[error("the staged fault {staged} is `{known}` in the head, and `{fault}` here")]
+    OtherStaged {
+        /// Which.
+        staged: u16,
+        /// Its kind, by the head.
+        known: &'static str,
+        /// Its kind, by this line.
+        fault: &'static str,
+    },
     /// An operation without a number.
     #[error("an operation needs its number, from 1: the field `op` is missing or 0")]
     NoOp,

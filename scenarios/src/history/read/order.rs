@@ -7,22 +7,27 @@
 use rustc_hash::FxHashMap;
 
 use super::super::event::{Event, Stage, What};
+use super::super::head::Head;
 use super::super::jsonl;
 use super::flaw::Flaw;
+use crate::fault::Fault;
 
 /// What is known of the events so far.
 #[derive(Debug)]
 pub(super) struct Order {
     clients: u32,
+    staged: Vec<Fault>,
     at_ns: u64,
     begun: Begun,
     acquisitions: Acquisitions,
 }
 
 impl Order {
-    pub(super) fn new(clients: u32) -> Self {
+    /// No event yet, of a history that begins with this head.
+    pub(super) fn new(head: &Head) -> Self {
+        let staged = head.staged.iter().map(|declared| declared.kind).collect();
         let (begun, acquisitions) = (Begun::default(), Acquisitions::default());
-        Self { clients, at_ns: 0, begun, acquisitions }
+        Self { clients: head.clients, staged, at_ns: 0, begun, acquisitions }
     }
 
     /// Takes the next event, or says why it cannot be the next.
@@ -43,6 +48,9 @@ impl Order {
             Stage::Invoke => self.begun.begin(Operation::of(event))?,
             Stage::Ok | Stage::Fail | Stage::Info => return self.end(Operation::of(event)),
         }
+        if let What::Fault { fault, staged: Some(staged), .. } = what {
+            self.staged(fault, staged)?;
+        }
         let kind = jsonl::kind(what);
         if acquisition == 0 {
             return if needs_acquisition(what) { Err(Flaw::NoAcquisition(kind)) } else { Ok(()) };
@@ -51,6 +59,17 @@ impl Order {
             What::Acquire if client == 0 => Err(Flaw::ClientZero(kind)),
             What::Acquire => self.acquisitions.begin(acquisition, client),
             _ => self.acquisitions.use_by(acquisition, client, matches!(what, What::Release)),
+        }
+    }
+
+    /// A fault that says which of the head's it is.
+    fn staged(&self, fault: Fault, staged: u16) -> Result<(), Flaw> {
+        match self.staged.get(usize::from(staged)) {
+            None => Err(Flaw::UnknownStaged { staged, known: self.staged.len() }),
+            Some(known) if *known != fault => {
+                Err(Flaw::OtherStaged { staged, known: known.name(), fault: fault.name() })
+            }
+            Some(_) => Ok(()),
         }
     }
 
@@ -76,6 +95,7 @@ fn needs_acquisition(what: What) -> bool {
     match what {
         What::Command { .. }
         | What::PoolLeft(_)
+        | What::RegisterLeft(_)
         | What::Probe(_)
         | What::Phase(_)
         | What::Fault { .. } => false,

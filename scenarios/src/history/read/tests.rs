@@ -141,6 +141,22 @@ fn clients_are_those_of_the_head() {
 }
 
 #[test]
+fn staged_faults_are_those_of_the_head() {
+    let staged = r#","staged":[{"kind":"crash","on":"holder"},{"kind":"pause","on":"any"}]}"#;
+    let head = HEAD.replace('}', staged);
+    let struck = |number: u16| {
+        let rest = format!(r#","fault":"crash","for_ns":0,"in_hold":false,"staged":{number}"#);
+        let lines = [head.clone(), line(26, [3, 0, 0], "fault", "note", &rest)];
+        found(&bytes(&lines)).map_err(|error| error.to_string())
+    };
+    assert!(struck(0).is_ok());
+    assert!(
+        struck(1).unwrap_err().contains("line 2 of the history: the staged fault 1 is `pause`")
+    );
+    assert!(struck(2).unwrap_err().contains("the head stages 2, counted from 0"));
+}
+
+#[test]
 fn operations_have_numbers_and_notes_have_none() {
     assert_eq!(instead(2, invoke(10, [1, 1, 0], "acquire")), Flaw::NoOp);
     assert_eq!(instead(5, ok(15, [1, 1, 0], "command")), Flaw::NoOp);

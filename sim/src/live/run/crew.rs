@@ -5,6 +5,7 @@
 //! accepts a connection before it turns it away. A crew that is dropped stops its clients.
 //! Deliberately absent: what clients do.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -19,28 +20,34 @@ use tokio::time::Instant;
 
 use super::RunError;
 use crate::live::env::{LiveEnv, StillBusy};
-use crate::live::proxy::{ClientId, Latency, Plan, Proxy};
-use crate::live::target::Target;
+use crate::live::proxy::{ClientId, Latency, Plan, Proxy, Upstream};
+use crate::live::target::{Target, plain_client};
 
 /// How many clients connect at once: a server's queue of connections is short.
 const CONNECT_AT_ONCE: usize = 32;
 /// How long a client waits for its first answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
-/// The only server of the topologies there are.
+/// The only server of the lock in the topologies there are.
 const NODE: Node = Node(0);
+/// The server of the protected resource, where it has one of its own.
+const RESOURCE: Node = Node(1);
 
 /// The clients of a run, and the run itself as client 0.
 pub(super) struct Crew {
     run: LiveEnv,
     clients: Vec<LiveEnv>,
+    /// The servers there are.
+    nodes: Vec<Node>,
     /// The clients at work.
     playing: Mutex<JoinSet<()>>,
 }
 
 impl Crew {
-    /// Opens a link for every client. The run's own has no latency.
+    /// Opens a link for every client to each server: the target and, where there is one, that of the
+    /// protected resource. The run's own have no latency.
     pub(super) fn hire(
         target: &Target,
+        resource: Option<SocketAddr>,
         proxy: &Proxy,
         scenario: &Scenario,
         seed: u64,
@@ -49,26 +56,30 @@ impl Crew {
         // One table for each distribution, whoever draws from it.
         let usual = Latency::from(&network.latency);
         let special: Vec<_> = network.link.iter().map(|it| Latency::from(&it.latency)).collect();
-        let latency = |client: u32| match network.entry(client, u32::from(NODE.0)) {
+        let latency = |client: u32, node: Node| match network.entry(client, u32::from(node.0)) {
+            _ if client == 0 => Latency::None,
             Some(entry) => special[entry].clone(),
             None => usual.clone(),
         };
-        let env = |client: u32, latency: Latency| {
-            let (requests, replies) = (latency.clone(), latency);
+        let link = |client: u32, node: Node, upstream: Upstream| {
+            let (requests, replies) = (latency(client, node), latency(client, node));
             let plan = Plan { seed, requests, replies, ..Plan::default() };
-            let link = proxy.listen(ClientId(client), NODE, target.upstream(), plan)?;
-            Ok::<_, RunError>(LiveEnv::new(
-                ClientId(client),
-                seed,
-                vec![target.client(link.addr())],
-            ))
+            proxy.listen(ClientId(client), node, upstream, plan).map(|link| link.addr())
         };
-        let run = env(0, Latency::None)?;
+        let env = |client: u32| {
+            let mut ways = vec![target.client(link(client, NODE, target.upstream())?)];
+            if let Some(addr) = resource {
+                ways.push(plain_client(link(client, RESOURCE, Upstream::Tcp(addr))?));
+            }
+            Ok::<_, RunError>(LiveEnv::new(ClientId(client), seed, ways))
+        };
+        let run = env(0)?;
         let origin = run.now();
         let clients: Result<Vec<_>, _> = (1..=scenario.clients)
-            .map(|client| Ok::<_, RunError>(env(client, latency(client))?.since(origin)))
+            .map(|client| Ok::<_, RunError>(env(client)?.since(origin)))
             .collect();
-        Ok(Self { run: run.since(origin), clients: clients?, playing: Mutex::default() })
+        let nodes = std::iter::once(NODE).chain(resource.map(|_| RESOURCE)).collect();
+        Ok(Self { run: run.since(origin), clients: clients?, nodes, playing: Mutex::default() })
     }
 
     /// The run itself, as a client without latency.
@@ -81,12 +92,12 @@ impl Crew {
         let gate = Arc::new(Semaphore::new(CONNECT_AT_ONCE));
         let mut connecting = JoinSet::new();
         for env in std::iter::once(&self.run).chain(&self.clients) {
-            let (env, gate) = (env.clone(), Arc::clone(&gate));
+            let (env, gate, nodes) = (env.clone(), Arc::clone(&gate), self.nodes.clone());
             connecting.spawn(async move {
                 let _place = gate.acquire().await;
                 let client = env.client().0;
                 // The environment keeps the connection; the handle is not needed.
-                let greeted = tokio::time::timeout(ANSWER_WITHIN, greet(&env)).await;
+                let greeted = tokio::time::timeout(ANSWER_WITHIN, greet_all(&env, &nodes)).await;
                 greeted
                     .unwrap_or_else(|_| {
                         let why = format!("no answer within {ANSWER_WITHIN:?}");
@@ -137,7 +148,7 @@ impl Crew {
         let mut asking = JoinSet::new();
         for env in std::iter::once(&self.run).chain(&self.clients) {
             let env = env.clone();
-            asking.spawn(async move { greet(&env).await.is_ok() });
+            asking.spawn(async move { greet(&env, NODE).await.is_ok() });
         }
         // Where no answer comes, nothing that was sent can be waited for.
         let _ = tokio::time::timeout(within, asking.join_all()).await;
@@ -153,9 +164,17 @@ impl Crew {
     }
 }
 
+/// Has a client say something to every server.
+async fn greet_all(env: &LiveEnv, nodes: &[Node]) -> Result<(), CallError> {
+    for node in nodes {
+        greet(env, *node).await?;
+    }
+    Ok(())
+}
+
 /// Has a client say something and waits for the answer.
-async fn greet(env: &LiveEnv) -> Result<(), CallError> {
-    let answer = env.connect(NODE).await?.call(Command::new("PING")).await;
+async fn greet(env: &LiveEnv, node: Node) -> Result<(), CallError> {
+    let answer = env.connect(node).await?.call(Command::new("PING")).await;
     match answer {
         Ok(_) => Ok(()),
         // That is an answer too: the user may lock, and may not greet.

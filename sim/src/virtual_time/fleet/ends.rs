@@ -128,8 +128,7 @@ impl World {
     fn gather(&mut self) {
         self.fleet.feeds.clear();
         let primary = self.fleet.primary;
-        let servers = u32::try_from(self.servers.len()).unwrap_or(u32::MAX);
-        for server in (0..servers).filter(|server| *server != primary) {
+        for server in (0..self.lock_servers()).filter(|server| *server != primary) {
             if self.is_up(server) {
                 self.attach(server);
             }

@@ -7,7 +7,7 @@ use picklock::command::Command;
 use scenarios::fault::Fault;
 
 use super::super::choices::Draw;
-use super::super::network::Way;
+use super::super::network::{Conn, Way};
 use super::super::process::State;
 use super::super::world::World;
 use super::draw::Rates;
@@ -76,8 +76,8 @@ impl World {
             return true;
         }
         let Rates { active, lose_request, lose_reply, reset, .. } = self.nemesis.rates;
-        let process = self.conns[conn as usize].process;
-        if !active || process == 0 {
+        let Conn { process, server, .. } = self.conns[conn as usize];
+        if !active || process == 0 || self.fleet.is_resource(server) {
             return false;
         }
         let (rate, fault) = match way {

@@ -74,7 +74,7 @@ impl World {
             return;
         }
         let most = i64::from(swarm.drift_ppm);
-        for place in 0..self.processes.len() + self.servers.len() {
+        for place in 0..self.processes.len() + self.lock_servers() as usize {
             let width = u32::try_from(2 * most + 1).unwrap_or(u32::MAX);
             // 0 is no drift; the other ways alternate between slow and fast.
             let way = i64::from(self.choices().pick(Draw::Fault, width));
@@ -86,8 +86,8 @@ impl World {
             }
         }
         // It lasts as long as the schedule, so it meets every hold there is.
-        let (fault, node) = (Fault::Drift, None);
-        self.write_down(0, What::Fault { fault, node, for_ns: 0, in_hold: true });
+        let (fault, node, staged) = (Fault::Drift, None, None);
+        self.write_down(0, What::Fault { fault, node, for_ns: 0, in_hold: true, staged });
     }
 
     fn draw_partitions(&mut self, swarm: &Swarm, clients: u32) {
@@ -106,7 +106,7 @@ impl World {
     }
 
     fn draw_ends(&mut self, swarm: &Swarm) {
-        let servers = u32::try_from(self.servers.len()).unwrap_or(u32::MAX);
+        let servers = self.lock_servers();
         for (fault, most, most_ns) in swarm.ends() {
             let count = self.choices().pick(Draw::Swarm, most.saturating_add(1));
             for _ in 0..count {

@@ -21,6 +21,8 @@ pub(in super::super) struct Stage {
     /// Whether anything is staged.
     pub(in super::super) on: bool,
     cues: Arc<[Staged]>,
+    /// The cue whose fault is striking, for what is written down of it.
+    pub(super) striking: Option<u16>,
     /// How many times each cue's place has been reached.
     reached: Vec<u32>,
     /// Whether each process has the lock, its release included.
@@ -47,6 +49,7 @@ struct Lasting {
 impl Stage {
     pub(super) fn reset(&mut self) {
         self.on = false;
+        self.striking = None;
         self.reached.clear();
         self.holders.clear();
         self.armed.clear();
@@ -211,6 +214,17 @@ impl World {
 
     /// A staged fault strikes: this client, or the server it names.
     fn enter(&mut self, place: u32, process: u32) {
+        self.as_cue(place, |world| world.strike_cue(place, process));
+    }
+
+    /// Does something of which is written down that it is this cue's.
+    fn as_cue(&mut self, place: u32, act: impl FnOnce(&mut Self)) {
+        self.nemesis.stage.striking = u16::try_from(place).ok();
+        act(self);
+        self.nemesis.stage.striking = None;
+    }
+
+    fn strike_cue(&mut self, place: u32, process: u32) {
         let cues = Arc::clone(&self.nemesis.stage.cues);
         let cue = &cues[place as usize];
         let (kind, lasts_ns) = (cue.kind, cue.lasts_ns());
@@ -218,7 +232,7 @@ impl World {
         let server = match cue.whom() {
             Whom::Server(server) => Some(server),
             Whom::Any if kind.loses_keys() => {
-                let servers = u32::try_from(self.servers.len()).unwrap_or(u32::MAX);
+                let servers = self.lock_servers();
                 Some(self.choices().pick(Draw::Fault, servers))
             }
             _ => None,
@@ -307,7 +321,8 @@ impl World {
                     }
                 }
             }
-            self.note(process, Fault::Delay, cue.lasts_ns().unwrap_or(late));
+            let for_ns = cue.lasts_ns().unwrap_or(late);
+            self.as_cue(place, |world| world.note(process, Fault::Delay, for_ns));
         }
         late_ns
     }
@@ -323,14 +338,15 @@ impl World {
     /// Whether what was staged for this call takes this message.
     pub(super) fn staged_loss(&mut self, call: u32, conn: u32, way: Way) -> bool {
         let Some(cue) = self.staged(call) else { return false };
+        let place = self.staged_of(call) - 1;
         let (kind, ways) = (cue.kind, cue.ways.unwrap_or(Ways::There).there_and_back());
         match (kind, way) {
             (Fault::LoseRequest, Way::There) | (Fault::LoseReply, Way::Back) => {
-                self.lose_message(conn, way, kind);
+                self.as_cue(place, |world| world.lose_message(conn, way, kind));
                 true
             }
             (Fault::Reset, _) if ways[way as usize] => {
-                self.reset_conn(conn);
+                self.as_cue(place, |world| world.reset_conn(conn));
                 true
             }
             _ => false,

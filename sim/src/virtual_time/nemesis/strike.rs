@@ -87,7 +87,7 @@ impl World {
 
     /// Cuts a client off, those ways.
     pub(super) fn cut(&mut self, process: u32, ways: [bool; 2], for_ns: u64) {
-        for server in 0..u32::try_from(self.servers.len()).unwrap_or(0) {
+        for server in 0..self.lock_servers() {
             self.link(process, server).cut = ways;
         }
         self.note(process, Fault::Partition, for_ns);
@@ -142,8 +142,8 @@ impl World {
             }
         };
         // It lasts as long as the schedule, so it meets every hold that is still to come.
-        let (fault, node) = (Fault::Drift, None);
-        self.write_down(client, What::Fault { fault, node, for_ns: 0, in_hold: true });
+        let (fault, node, staged) = (Fault::Drift, None, self.nemesis.stage.striking);
+        self.write_down(client, What::Fault { fault, node, for_ns: 0, in_hold: true, staged });
     }
 
     pub(super) fn flush_scripts(&mut self, server: Option<u32>) {
@@ -166,7 +166,8 @@ impl World {
             return;
         }
         let (node, in_hold) = (self.node_of(server), self.meets_hold(0));
-        self.write_down(0, What::Fault { fault, node, for_ns, in_hold });
+        let staged = self.nemesis.stage.striking;
+        self.write_down(0, What::Fault { fault, node, for_ns, in_hold, staged });
         let (ending, then) = match fault {
             Fault::Failover => (Ending::Killed, Plan::Promote { to, for_ns }),
             Fault::PowerLoss => (Ending::PowerLoss, Plan::Return(server)),

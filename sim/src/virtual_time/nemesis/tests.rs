@@ -6,7 +6,7 @@ use picklock::env::Phase;
 use scenarios::checker;
 use scenarios::fault::Fault;
 use scenarios::history::{Event, History, What};
-use scenarios::scenario::{Overrides, Scenario};
+use scenarios::scenario::{Overrides, Scenario, WorkloadPart};
 use scenarios::verdict::{Level, Outcome, worst};
 
 use super::super::choices::Choices;
@@ -52,7 +52,13 @@ fn strikes(history: &History) -> Vec<Event> {
 fn strike(history: &History) -> Event {
     let strikes = strikes(history);
     assert_eq!(strikes.len(), 1, "{strikes:?}");
+    assert_eq!(staged(strikes[0]), Some(0), "it is the first that is staged");
     strikes[0]
+}
+
+fn staged(event: Event) -> Option<u16> {
+    let What::Fault { staged, .. } = event.what else { unreachable!() };
+    staged
 }
 
 fn phases(history: &History, phase: Phase) -> Vec<Event> {
@@ -277,7 +283,7 @@ fn a_failover_is_a_violation_of_belief_and_not_of_the_key() {
                 [[fault]]\nkind = \"failover\"\nat = { time = \"30ms\" }\nfor = \"30ms\"\n";
     let scenario = |lock, more: &str| {
         let mut scenario = scenario(lock, more);
-        let scenarios::scenario::WorkloadPart::BonusPool(pool) = &mut scenario.workload;
+        let WorkloadPart::BonusPool(pool) = &mut scenario.workload else { unreachable!() };
         pool.hold = "400ms".parse().unwrap();
         scenario
     };

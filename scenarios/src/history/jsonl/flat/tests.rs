@@ -87,7 +87,8 @@ fn blank() -> impl Strategy<Value = &'static str> {
 
 /// A value, the more often of the kind that the field takes.
 fn value(field: usize) -> impl Strategy<Value = &'static str> {
-    let numbers = ["at_ns", "client", "acquisition", "op", "node", "ttl_ns", "value", "left"];
+    let numbers =
+        ["client", "acquisition", "op", "node", "value", "left", "written", "token", "staged"];
     let name = Field::ALL.get(field).map_or("", |field| field.name());
     let (of_number, of_text, of_truth) = match name {
         "compares" | "in_hold" => (1, 1, 8),

@@ -1,0 +1,233 @@
+//! Availability: who wants a lock that nobody has gets it in time.
+//!
+//! Invariant: a stall is a time in which two or more wanted the lock all along, nobody had it (or
+//! believed so), and nobody got it: the trouble of one client may be its own connection's. The longest is compared with what the scenario allows; where it allows
+//! nothing, nothing is said. Deliberately absent: whose fault it was.
+
+use std::collections::BTreeMap;
+
+use super::story;
+use crate::history::{Event, Head, What};
+use crate::verdict::{Verdict, Witness, WitnessStep};
+
+/// So many must want the lock before it counts.
+const MANY: usize = 2;
+
+/// An acquisition that has the lock.
+#[derive(Clone, Copy, Debug)]
+struct Holder {
+    acquisition: u32,
+    client: u32,
+    until_ns: u64,
+}
+
+/// A time in which nobody got what somebody wanted.
+#[derive(Clone, Copy, Debug, Default)]
+struct Stall {
+    from_ns: u64,
+    until_ns: u64,
+    client: u32,
+}
+
+impl Stall {
+    fn span_ns(self) -> u64 {
+        self.until_ns.saturating_sub(self.from_ns)
+    }
+}
+
+/// Who wants the lock and who has it.
+pub(super) struct Availability {
+    within_ns: u64,
+    tracked: bool,
+    /// Acquisitions under way: whose, and since when.
+    wanting: BTreeMap<u32, (u32, u64)>,
+    /// Until when they may rely on their locks that have not been answered yet.
+    promised: BTreeMap<u32, u64>,
+    holders: Vec<Holder>,
+    /// Since when nobody has had it, where nobody has.
+    free_ns: u64,
+    /// Since when two or more have wanted it, where they have.
+    wanted_ns: u64,
+    longest: Stall,
+    stalls: u64,
+    now_ns: u64,
+}
+
+impl Availability {
+    pub(super) fn new(head: &Head, within_ns: u64) -> Self {
+        Self {
+            within_ns,
+            tracked: head.tracked,
+            wanting: BTreeMap::new(),
+            promised: BTreeMap::new(),
+            holders: Vec::new(),
+            free_ns: 0,
+            wanted_ns: 0,
+            longest: Stall::default(),
+            stalls: 0,
+            now_ns: 0,
+        }
+    }
+
+    pub(super) fn see(&mut self, event: &Event) {
+        let Event { at_ns, client, acquisition, .. } = *event;
+        self.now_ns = at_ns;
+        match event.what {
+            What::Acquire => {
+                self.look(at_ns);
+                self.wanting.insert(acquisition, (client, at_ns));
+                if self.wanting.len() == MANY {
+                    self.wanted_ns = at_ns;
+                }
+            }
+            What::Acquired => {
+                self.look(at_ns);
+                self.give_up(acquisition);
+                let promised = self.promised.remove(&acquisition);
+                let until_ns = if self.tracked { promised.unwrap_or(at_ns) } else { u64::MAX };
+                self.holders.push(Holder { acquisition, client, until_ns });
+            }
+            What::NotAcquired(_) | What::AcquireUnknown(_) => {
+                self.look(at_ns);
+                self.give_up(acquisition);
+                self.promised.remove(&acquisition);
+            }
+            What::ValidUntil(until_ns) if self.tracked => self.promise(acquisition, until_ns),
+            What::Release | What::Lost => self.ends(at_ns, |it| it.acquisition == acquisition),
+            _ => {}
+        }
+    }
+
+    /// A client is dead: it wants and has nothing any more.
+    pub(super) fn died(&mut self, client: u32, at_ns: u64) {
+        self.look(at_ns);
+        self.wanting.retain(|_, (wants, _)| *wants != client);
+        self.ends(at_ns, |it| it.client == client);
+    }
+
+    fn promise(&mut self, acquisition: u32, until_ns: u64) {
+        match self.holders.iter_mut().find(|it| it.acquisition == acquisition) {
+            Some(it) => it.until_ns = it.until_ns.max(until_ns),
+            None => {
+                let promised = self.promised.entry(acquisition).or_insert(until_ns);
+                *promised = (*promised).max(until_ns);
+            }
+        }
+    }
+
+    fn give_up(&mut self, acquisition: u32) {
+        self.wanting.remove(&acquisition);
+    }
+
+    fn ends(&mut self, at_ns: u64, whose: impl Fn(&Holder) -> bool) {
+        let ended = self.holders.iter_mut().filter(|it| whose(it));
+        ended.for_each(|it| it.until_ns = it.until_ns.min(at_ns));
+        self.forget(at_ns);
+    }
+
+    /// Those whose holds are over have them no more.
+    fn forget(&mut self, now_ns: u64) {
+        let free_ns = &mut self.free_ns;
+        self.holders.retain(|it| {
+            if it.until_ns <= now_ns {
+                *free_ns = (*free_ns).max(it.until_ns);
+            }
+            it.until_ns > now_ns
+        });
+    }
+
+    /// Whether there has been a stall up to now.
+    fn look(&mut self, now_ns: u64) {
+        self.forget(now_ns);
+        if !self.holders.is_empty() || self.wanting.len() < MANY {
+            return;
+        }
+        let Some((client, _)) = self.wanting.values().copied().min_by_key(|(_, since)| *since)
+        else {
+            return;
+        };
+        let from_ns = self.free_ns.max(self.wanted_ns);
+        let stall = Stall { from_ns, until_ns: now_ns, client };
+        if stall.span_ns() > self.within_ns && stall.from_ns != self.longest.from_ns {
+            self.stalls += 1;
+        }
+        if stall.span_ns() > self.longest.span_ns() {
+            self.longest = stall;
+        }
+    }
+
+    pub(super) fn finish(mut self, head: &Head) -> Verdict {
+        if !head.locks {
+            return Verdict::NotApplicable("this recipe keeps no key".to_owned());
+        }
+        self.look(self.now_ns);
+        let Stall { from_ns, until_ns, client } = self.longest;
+        if self.longest.span_ns() <= self.within_ns {
+            return Verdict::Held;
+        }
+        let summary = format!(
+            "client {client} wanted the lock, and for {} nobody had it and nobody got it: {} is what \
+             the scenario allows",
+            story::span(self.longest.span_ns()),
+            story::span(self.within_ns)
+        );
+        let step = |at_ns, text: &str| WitnessStep { at_ns, client, text: text.to_owned() };
+        let steps = vec![
+            step(from_ns, "wants the lock, and nobody has it from now on"),
+            step(until_ns, "the stall ends"),
+        ];
+        let occurrences = self.stalls.max(1);
+        let clients = vec![client];
+        Verdict::Violated(Witness { summary, clients, steps, occurrences, ..Witness::default() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::checker::testing::Tape;
+    use crate::verdict::Outcome::{Held, NotApplicable, Violated};
+
+    const WITHIN_NS: u64 = 100;
+
+    /// Client 9 wants the lock all the time, and never gets it.
+    fn outcome(tape: Tape) -> crate::verdict::Outcome {
+        let tape = tape.refused(9, 9, 40..5_000);
+        tape.available_within(WITHIN_NS).finding("availability").outcome()
+    }
+
+    #[test]
+    fn a_stall_is_measured_from_when_it_is_free_and_wanted() {
+        let free = |end| Tape::new().hold(1, 1, 50..200).waited(2, 2, 60..end);
+        assert_eq!(outcome(free(300)), Held);
+        assert_eq!(outcome(free(301)), Violated);
+        let wanted = |end| Tape::new().hold(1, 1, 50..200).waited(2, 2, 250..end);
+        assert_eq!(outcome(wanted(350)), Held);
+        assert_eq!(outcome(wanted(351)), Violated);
+        let never = Tape::new().hold(1, 1, 50..200).refused(2, 2, 150..301);
+        assert_eq!(outcome(never), Violated, "who gives up has been stalled all the same");
+        let alone = Tape::new().hold(1, 1, 50..200);
+        assert_eq!(outcome(alone), Held, "the trouble of one may be its own");
+        let held = Tape::new().hold(1, 1, 50..900).waited(2, 2, 60..950);
+        assert_eq!(outcome(held), Held, "somebody had it");
+        assert_eq!(outcome(Tape::lockless()), NotApplicable);
+    }
+
+    #[test]
+    fn the_dead_have_and_want_nothing() {
+        let holder = |end| Tape::new().hold(1, 1, 50..900).crash(1, 200).waited(2, 2, 60..end);
+        assert_eq!(outcome(holder(300)), Held);
+        assert_eq!(outcome(holder(301)), Violated);
+        let waiter = Tape::new().hold(1, 1, 50..60).refused(2, 2, 100..900).crash(2, 150);
+        assert_eq!(outcome(waiter), Held);
+    }
+
+    #[test]
+    fn a_validity_that_has_ended_holds_nobody_up() {
+        let tape = |end| {
+            let tape = Tape::tracked().hold(1, 1, 50..900).valid(1, 49, 200);
+            tape.waited(2, 2, 60..end).valid(2, end - 1, end + 50)
+        };
+        assert_eq!(outcome(tape(300)), Held);
+        assert_eq!(outcome(tape(301)), Violated);
+    }
+}

@@ -1,0 +1,136 @@
+//! Lease validity: no client acts on a lock that it knows to be over.
+//!
+//! Invariant: a client with a validity begins to use the resource, and decides to write, only before the
+//! validity's end as then known to it, and before it has learnt of the loss or begun the release. That
+//! can be said only where nothing comes between a decision and its stamp. Deliberately absent: what
+//! becomes of a write that was decided in time.
+
+use rustc_hash::FxHashMap;
+
+use picklock::env::Phase;
+
+use super::story;
+use crate::history::{Event, Head, What};
+use crate::verdict::{Verdict, Witness};
+
+/// Until when an acquisition may be relied on, and whether that is over.
+#[derive(Clone, Copy, Debug)]
+struct Lease {
+    until_ns: u64,
+    told: Option<&'static str>,
+}
+
+/// What clients may rely on.
+#[derive(Default)]
+pub(super) struct LeaseValidity {
+    leases: FxHashMap<u32, Lease>,
+    acted: bool,
+    first: Option<Witness>,
+}
+
+impl LeaseValidity {
+    pub(super) fn see(&mut self, event: &Event) {
+        let Event { at_ns, acquisition, .. } = *event;
+        match event.what {
+            What::ValidUntil(until_ns) => {
+                let none = Lease { until_ns, told: None };
+                let lease = self.leases.entry(acquisition).or_insert(none);
+                // What became known too late does not bring it back.
+                if at_ns < lease.until_ns {
+                    lease.until_ns = lease.until_ns.max(until_ns);
+                }
+            }
+            What::Lost => self.tell(acquisition, "it had learnt that the lock was lost"),
+            What::Release => self.tell(acquisition, "it had begun to release"),
+            What::NotAcquired(_) | What::AcquireUnknown(_) | What::Released(_) => {
+                self.leases.remove(&acquisition);
+            }
+            What::Acquired => self.acts(event, "took the lock for its own"),
+            What::Take | What::Update => self.acts(event, "began to use the resource"),
+            What::Phase(Phase::HoldBeforeWrite) => self.acts(event, "decided to write"),
+            _ => {}
+        }
+    }
+
+    fn tell(&mut self, acquisition: u32, what: &'static str) {
+        if let Some(lease) = self.leases.get_mut(&acquisition) {
+            lease.told.get_or_insert(what);
+        }
+    }
+
+    fn acts(&mut self, event: &Event, did: &str) {
+        self.acted = true;
+        let Event { at_ns, client, acquisition, .. } = *event;
+        let why = match self.leases.get(&acquisition) {
+            None => "it was never told until when it might".to_owned(),
+            Some(Lease { told: Some(told), .. }) => (*told).to_owned(),
+            Some(Lease { until_ns, .. }) if at_ns >= *until_ns => {
+                format!("its validity had ended {} ago", story::span(at_ns - until_ns))
+            }
+            Some(_) => return,
+        };
+        match &mut self.first {
+            Some(witness) => witness.occurrences += 1,
+            None => {
+                let summary = format!("client {client} {did}, though {why}");
+                self.first = Some(story::witness(summary, &[(acquisition, client)]));
+            }
+        }
+    }
+
+    pub(super) fn finish(self, head: &Head) -> Verdict {
+        match self.first {
+            _ if !head.locks => Verdict::NotApplicable("this recipe keeps no key".to_owned()),
+            _ if !head.tracked => {
+                Verdict::NotApplicable("this recipe keeps no validity".to_owned())
+            }
+            _ if !head.exact => Verdict::NotApplicable(
+                "in real time a client may be stopped between its decision and its stamp"
+                    .to_owned(),
+            ),
+            Some(witness) => Verdict::Violated(witness),
+            None if self.acted => Verdict::Held,
+            None => Verdict::Inconclusive("vacuous: nobody ever got the lock".to_owned()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::checker::testing::Tape;
+    use crate::verdict::Outcome::{self, Held, NotApplicable, Violated};
+
+    fn outcome(tape: Tape) -> Outcome {
+        tape.exact().finding("lease-validity").outcome()
+    }
+
+    /// Acquired at 100, valid until 200.
+    fn held() -> Tape {
+        Tape::tracked().hold(1, 1, 100..400).valid(1, 99, 200)
+    }
+
+    #[test]
+    fn to_act_in_time_is_fine_and_a_nanosecond_late_is_not() {
+        assert_eq!(outcome(held()), Held);
+        assert_eq!(outcome(held().begins(1, 199)), Held);
+        assert_eq!(outcome(held().begins(1, 200)), Violated);
+        assert_eq!(outcome(held().valid(1, 150, 300).begins(1, 299)), Held);
+        assert_eq!(outcome(held().valid(1, 200, 300).begins(1, 250)), Violated, "too late");
+        assert_eq!(outcome(Tape::tracked().hold(1, 1, 100..200).valid(1, 99, 100)), Violated);
+        assert_eq!(outcome(Tape::tracked().hold(1, 1, 100..200)), Violated, "never told");
+    }
+
+    #[test]
+    fn to_act_after_the_loss_or_the_release_is_not_fine() {
+        assert_eq!(outcome(held().lost(1, 150).begins(1, 149)), Held);
+        assert_eq!(outcome(held().lost(1, 150).begins(1, 151)), Violated);
+        let released = Tape::tracked().hold(1, 1, 100..150).valid(1, 99, 900);
+        assert_eq!(outcome(released.begins(1, 152)), Violated);
+    }
+
+    #[test]
+    fn without_a_validity_or_exact_times_nothing_is_said() {
+        assert_eq!(outcome(Tape::new().hold(1, 1, 100..400)), NotApplicable);
+        assert_eq!(held().finding("lease-validity").outcome(), NotApplicable);
+    }
+}

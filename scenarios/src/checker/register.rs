@@ -1,0 +1,182 @@
+//! The register: no update is lost, and none is written with a token grown old.
+//!
+//! Invariant: an update reads a value and writes the next one, so two that surely wrote after they had
+//! read the same have lost one, and a value read after a greater one was surely written shows that one
+//! was lost. An update of unknown outcome may have been written or not, also much later. Deliberately
+//! absent: which write it was that harmed; late ones of unknown outcome leave only their traces.
+
+use std::collections::BTreeMap;
+
+use rustc_hash::FxHashMap;
+
+use super::story;
+use crate::history::{Event, Head, Update, What};
+use crate::verdict::{Finding, Level, Verdict, Witness, WitnessStep};
+
+/// An update that surely was written.
+#[derive(Clone, Copy, Debug)]
+struct Write {
+    acquisition: u32,
+    client: u32,
+    token: Option<u64>,
+}
+
+/// What becomes of the register.
+pub(super) struct Register {
+    initial: i64,
+    /// The surely written, by the value they read.
+    writes: BTreeMap<i64, Write>,
+    done: i64,
+    /// Updates under way: the greatest value that had surely been written when each began, and by whom.
+    begun: FxHashMap<u32, Option<(i64, Write)>>,
+    greatest: Option<(i64, Write)>,
+    /// Updates that ended without an answer.
+    unknown: i64,
+    left: Option<(u64, i64)>,
+    lost: Option<Witness>,
+    stale: Option<Witness>,
+}
+
+impl Register {
+    /// A register that holds this in the beginning.
+    pub(super) fn new(initial: i64) -> Self {
+        Self {
+            initial,
+            writes: BTreeMap::new(),
+            done: 0,
+            begun: FxHashMap::default(),
+            greatest: None,
+            unknown: 0,
+            left: None,
+            lost: None,
+            stale: None,
+        }
+    }
+
+    pub(super) fn see(&mut self, event: &Event) {
+        match event.what {
+            What::Update => {
+                self.begun.insert(event.op, self.greatest);
+            }
+            What::NotUpdated(_) => {
+                self.begun.remove(&event.op);
+            }
+            What::Updated(update) => self.updated(event, update, true),
+            What::UpdateUnknown { update, .. } => self.updated(event, update, false),
+            What::RegisterLeft(left) => self.left = Some((event.at_ns, left)),
+            _ => {}
+        }
+    }
+
+    fn updated(&mut self, event: &Event, update: Update, surely: bool) {
+        let Update { read, written, token } = update;
+        let write = Write { acquisition: event.acquisition, client: event.client, token };
+        if let Some((greatest, other)) = self.begun.remove(&event.op).flatten()
+            && read < greatest
+        {
+            let summary = format!(
+                "client {} read {read} from the register after client {} had written {greatest}: an \
+                 update was lost",
+                write.client, other.client
+            );
+            lose(&mut self.lost, summary, other, write);
+        }
+        if !surely {
+            self.unknown += 1;
+            return;
+        }
+        self.done += 1;
+        self.stale_write(read, write);
+        match self.writes.get(&read) {
+            Some(&other) => {
+                let summary = format!(
+                    "client {} and client {} both read {read} from the register and wrote {written}: one \
+                     update was lost",
+                    other.client, write.client
+                );
+                lose(&mut self.lost, summary, other, write);
+            }
+            None => {
+                self.writes.insert(read, write);
+            }
+        }
+        if self.greatest.is_none_or(|(greatest, _)| greatest < written) {
+            self.greatest = Some((written, write));
+        }
+    }
+
+    /// Whether a write was accepted behind one with a greater token. Values say what came behind what.
+    fn stale_write(&mut self, read: i64, write: Write) {
+        let before = self.writes.range(..read).next_back().map(|(_, it)| *it);
+        let after = self.writes.range(read + 1..).next().map(|(_, it)| *it);
+        let falls = |one: Write, other: Write| {
+            one.token.zip(other.token).is_some_and(|(one, other)| one > other)
+        };
+        let pair = before.filter(|it| falls(*it, write)).map(|it| (it, write));
+        let pair = pair.or(after.filter(|it| falls(write, *it)).map(|it| (write, it)));
+        if let Some((one, other)) = pair
+            && let (Some(greater), Some(token)) = (one.token, other.token)
+        {
+            let summary = format!(
+                "the register accepted client {}'s write with token {token} after client {}'s with \
+                 token {greater}",
+                other.client, one.client
+            );
+            lose(&mut self.stale, summary, one, other);
+        }
+    }
+
+    pub(super) fn finish(self, head: &Head) -> Vec<Finding> {
+        let effect = |name, verdict| Finding { name, level: Level::Effect, verdict };
+        let accounted_for = self.accounted_for();
+        let lost = self.lost.map_or(Verdict::Held, Verdict::Violated);
+        let mut findings =
+            vec![effect("no-lost-update", lost), effect("updates-accounted-for", accounted_for)];
+        if head.fenced {
+            let any = self.writes.values().any(|it| it.token.is_some());
+            let stale = match self.stale {
+                Some(witness) => Verdict::Violated(witness),
+                None if any => Verdict::Held,
+                None => Verdict::NotApplicable("no client presented a fencing token".to_owned()),
+            };
+            findings.push(effect("no-stale-write", stale));
+        }
+        findings
+    }
+
+    /// What the register holds in the end is what was written, one step an update.
+    fn accounted_for(&self) -> Verdict {
+        let Some((at_ns, left)) = self.left else {
+            return Verdict::Inconclusive("the register was not read in the end".to_owned());
+        };
+        let steps = left - self.initial;
+        let summary = if steps < self.done {
+            format!("{} updates were written, and the register went up by {steps}", self.done)
+        } else if steps > self.done + self.unknown {
+            format!(
+                "the register went up by {steps}, though {} updates were written and {} more may have \
+                 been",
+                self.done, self.unknown
+            )
+        } else {
+            return Verdict::Held;
+        };
+        let text = "the run reads the register, after the last client".to_owned();
+        let steps = vec![WitnessStep { at_ns, client: 0, text }];
+        Verdict::Violated(Witness { summary, steps, occurrences: 1, ..Witness::default() })
+    }
+}
+
+/// Notes a violation: the first is told, all are counted.
+fn lose(known: &mut Option<Witness>, summary: String, one: Write, other: Write) {
+    match known {
+        Some(witness) => witness.occurrences += 1,
+        None => {
+            let of = [(one.acquisition, one.client), (other.acquisition, other.client)];
+            *known = Some(story::witness(summary, &of));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

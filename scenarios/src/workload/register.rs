@@ -1,0 +1,167 @@
+//! The register: read a number, work for a moment, write it back one higher.
+//!
+//! Invariant: what an update read is the value that the register answered, and it sends that value
+//! and one; a write without an answer is neither done nor not done. A client whose lock keeps a
+//! validity looks at it last before it writes. The register lives on a node of its own, which no
+//! fault touches, so that what harms it is the lock's doing. Deliberately absent: INCR, which would
+//! make the lock superfluous.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use picklock::command::Command;
+use picklock::env::{CallError, Conn, Env, Mark, Node, Phase};
+use picklock::reply::Reply;
+
+use super::{Workload, acquire, release};
+use crate::call::answered;
+use crate::history::{Update, What};
+use crate::recipe::{BoxFuture, Held, Recipe};
+use crate::record::{Observed, Recorded};
+use crate::scenario::RegisterPart;
+
+/// What the register holds in the beginning.
+pub const INITIAL: i64 = 0;
+/// What an update says that the register has refused.
+pub const REFUSED: &str = "refused: stale token";
+/// The code of that refusal.
+const STALE: &str = "STALE";
+/// A register that asks for fencing tokens: it keeps the highest it has seen, whether it came with a
+/// read or with a write, and refuses lower ones. Who has no token is served like anybody. Tokens are
+/// compared as Lua's numbers, which are exact up to 2^53.
+const FENCED: &str = "\
+local token = tonumber(ARGV[1])
+if token then
+  local seen = tonumber(redis.call('HGET', KEYS[1], 'token') or '0')
+  if token < seen then
+    return redis.error_reply('STALE token ' .. ARGV[1] .. ' is lower than one seen before')
+  end
+  redis.call('HSET', KEYS[1], 'token', ARGV[1])
+end
+if ARGV[2] then redis.call('HSET', KEYS[1], 'value', ARGV[2]) end
+return redis.call('HGET', KEYS[1], 'value')
+";
+
+pub(super) fn workload(part: &RegisterPart, prefix: &str, node: Node) -> Register {
+    let RegisterPart { hold, rounds, think, fenced } = *part;
+    let key = format!("{prefix}register");
+    Register { key, node, hold: hold.0, rounds, think: think.0, fenced }
+}
+
+pub(super) struct Register {
+    key: String,
+    node: Node,
+    hold: Duration,
+    rounds: u32,
+    think: Duration,
+    fenced: bool,
+}
+
+impl Register {
+    async fn call<W: Observed>(
+        &self,
+        env: &Recorded<W>,
+        command: Command,
+    ) -> Result<Reply, CallError> {
+        let conn = env.connect(self.node).await?;
+        answered(env, pin!(conn.call(command))).await
+    }
+
+    async fn read<W: Observed>(
+        &self,
+        env: &Recorded<W>,
+        token: Option<u64>,
+    ) -> Result<i64, CallError> {
+        let command = match self.fenced {
+            true => self.present(token),
+            false => Command::new("GET").arg(&self.key),
+        };
+        let reply = self.call(env, command).await?;
+        reply.as_int().ok_or_else(|| {
+            CallError::Indeterminate(format!("the register holds no number: {reply:?}").into())
+        })
+    }
+
+    async fn write<W: Observed>(
+        &self,
+        env: &Recorded<W>,
+        token: Option<u64>,
+        value: i64,
+    ) -> Result<(), CallError> {
+        let value = value.to_string();
+        let command = match self.fenced {
+            true => self.present(token).arg(&value),
+            false => Command::new("SET").arg(&self.key).arg(&value),
+        };
+        self.call(env, command).await.map(drop)
+    }
+
+    /// Asks a register that is fenced, with this token.
+    fn present(&self, token: Option<u64>) -> Command {
+        let token = token.map_or(String::new(), |token| token.to_string());
+        Command::new("EVAL").arg(FENCED).int(1).arg(&self.key).arg(&token)
+    }
+
+    async fn update<W: Observed>(&self, env: &Recorded<W>, held: &dyn Held) {
+        let op = env.invoke(What::Update);
+        let not = |why: &str| env.end_with(op, |texts| What::NotUpdated(texts.intern(why)));
+        let token = held.fence().filter(|_| self.fenced);
+        let read = match self.read(env, token).await {
+            Ok(read) => read,
+            Err(error) if error.has_code(STALE) => return not(REFUSED),
+            Err(error) => return not(&format!("register not read: {error}")),
+        };
+        env.sleep(self.hold).await;
+        if !held.is_valid() {
+            return not("lock lost");
+        }
+        env.mark(Mark::Phase(Phase::HoldBeforeWrite));
+        let update = Update { read, written: read.saturating_add(1), token };
+        match self.write(env, token, update.written).await {
+            Ok(()) => env.end(op, What::Updated(update)),
+            Err(error) if error.is_indeterminate() => env.end_with(op, |texts| {
+                What::UpdateUnknown { update, why: texts.intern(&error.to_string()) }
+            }),
+            Err(error) if error.has_code(STALE) => not(REFUSED),
+            Err(error) => not(&error.to_string()),
+        }
+    }
+}
+
+impl<W: Observed> Workload<W> for Register {
+    fn set_up<'a>(&'a self, run: &'a Recorded<W>) -> BoxFuture<'a, Result<(), CallError>> {
+        Box::pin(async move { self.write(run, None, INITIAL).await })
+    }
+
+    fn client<'a>(
+        &'a self,
+        client: &'a Recorded<W>,
+        recipe: &'a dyn Recipe<Recorded<W>>,
+    ) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            for round in 0..self.rounds {
+                if round > 0 && !self.think.is_zero() {
+                    client.sleep(self.think).await;
+                }
+                let env = client.begin_acquisition();
+                if let Some(held) = acquire(&env, recipe).await {
+                    env.mark(Mark::Phase(Phase::Hold));
+                    self.update(&env, &*held).await;
+                    release(&env, held).await;
+                }
+            }
+        })
+    }
+
+    fn look_back<'a>(&'a self, run: &'a Recorded<W>) -> BoxFuture<'a, Result<(), CallError>> {
+        Box::pin(async move {
+            run.note(What::RegisterLeft(self.read(run, None).await?));
+            Ok(())
+        })
+    }
+
+    /// None: its server goes with the run.
+    fn keys(&self) -> Vec<Vec<u8>> {
+        Vec::new()
+    }
+}
