@@ -98,7 +98,7 @@ impl<'a> Teller<'a> {
     }
 }
 
-/// A fault in words, where it belongs into a story; client 0 is the server.
+/// A fault in words, where it belongs into a story; what strikes no client is the run's doing.
 fn strike(client: u32, fault: Fault, for_ns: u64) -> Option<String> {
     let lasts = || if for_ns == 0 { String::new() } else { format!(" for {}", span(for_ns)) };
     Some(match fault {
@@ -112,12 +112,12 @@ fn strike(client: u32, fault: Fault, for_ns: u64) -> Option<String> {
         Fault::LoseReply => "is sent a reply that is lost".to_owned(),
         Fault::Reset => "has its connection broken".to_owned(),
         Fault::Partition => format!("is cut off{}", lasts()),
-        Fault::ClockStep if client == 0 => format!("the server's clock jumps{}", by(for_ns)),
+        Fault::ClockStep if client == 0 => format!("lets the server's clock jump{}", by(for_ns)),
         Fault::ClockStep => format!("has its clock jump{}", by(for_ns)),
-        Fault::ScriptFlush => "the server forgets its scripts".to_owned(),
-        Fault::Failover => "the primary dies, and a replica takes over".to_owned(),
-        Fault::PowerLoss => format!("the server is without power{}", lasts()),
-        Fault::ServerCrash => format!("the server is down{}", lasts()),
+        Fault::ScriptFlush => "makes the server forget its scripts".to_owned(),
+        Fault::Failover => "kills the primary, and a replica takes over".to_owned(),
+        Fault::PowerLoss => format!("cuts the server's power{}", lasts()),
+        Fault::ServerCrash => format!("kills the server{}", lasts()),
     })
 }
 
@@ -250,6 +250,7 @@ fn answered(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::checker::testing::Tape;
 
     #[test]
     fn spans_are_told_with_three_digits() {
@@ -265,6 +266,18 @@ mod tests {
         ] {
             assert_eq!(span(ns), text);
         }
+    }
+
+    #[test]
+    fn faults_of_those_concerned_and_of_servers_stand_in_the_story() {
+        let tape = Tape::new().hold(1, 1, 100..400).hold(2, 2, 200..300).hold(3, 3, 500..600);
+        let tape = tape.crash(3, 220).crash(1, 250).server_lost(Fault::PowerLoss, 0, 260..270);
+        let tape = tape.server_lost(Fault::Failover, 0, 900..910);
+        let Verdict::Violated(witness) = tape.finding("mutual-exclusion") else { panic!() };
+        let told = |text: &str| witness.steps.iter().any(|step| step.text == text);
+        assert_eq!(witness.steps.iter().filter(|step| step.text == "dies").count(), 1);
+        assert!(told("cuts the server's power for 10 ns"));
+        assert!(!witness.steps.iter().any(|step| step.text.contains("primary")), "after the end");
     }
 
     #[test]
