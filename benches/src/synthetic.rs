@@ -1,7 +1,13 @@
-//! Histories of any length, as a sound lock would leave them.
+//! Histories of any length, as a sound lock would leave them, or one that is not.
 //!
-//! Invariant: every checker calls such a history *held*. One client after the other holds the lock
-//! and takes a prize while others are told to wait, so that all checkers have something to look at.
+//! Invariant: no checker calls a history *violated* that is not meant to be, and where nothing is
+//! unknown every one calls it *held*. One client after the other holds the lock and takes a prize while
+//! others are told to wait, so that all checkers have something to look at. Some outcomes are unknown,
+//! if asked for: of requests to get the lock, of decrements, of releases.
+
+mod bad;
+
+pub use bad::bad;
 
 use scenarios::history::{Answer, Event, FORMAT, Head, History, Intent, Text, Touch, What};
 
@@ -15,10 +21,22 @@ const STEP_NS: u64 = 10_000;
 
 const CREATE: Touch = Touch::Create(Some(TTL_NS));
 
+/// What a hold has besides commands: its acquisition, those of the others, taking and releasing.
+const OTHERS_OF_HOLD: u32 = 1 + REFUSED + 2;
+
 /// A history of at least so many commands.
 pub fn history(commands: u32) -> History {
-    let holds = commands.div_ceil(COMMANDS_OF_HOLD);
-    let mut tape = Tape::new(holds);
+    holds(commands.div_ceil(COMMANDS_OF_HOLD), 0)
+}
+
+/// A history of at least so many operations, commands among them; of this share of all operations
+/// nobody knows the outcome.
+pub fn operations(operations: u32, unknown_percent: u32) -> History {
+    holds(operations.div_ceil(COMMANDS_OF_HOLD + OTHERS_OF_HOLD), unknown_percent)
+}
+
+fn holds(holds: u32, unknown_percent: u32) -> History {
+    let mut tape = Tape::new(CLIENTS, Some(holds), unknown_percent);
     for turn in 0..holds {
         tape.hold(turn, i64::from(holds - turn));
     }
@@ -34,10 +52,13 @@ struct Tape {
     acquisitions: u32,
     ops: u32,
     at_ns: u64,
+    /// Of every hundred operations, and how many of them there have been.
+    unknown_percent: u64,
+    unknown: u64,
 }
 
 impl Tape {
-    fn new(prizes: u32) -> Self {
+    fn new(clients: u32, prizes: Option<u32>, unknown_percent: u32) -> Self {
         let mut history = History::new(Head {
             format: FORMAT.to_owned(),
             scenario: "synthetic".to_owned(),
@@ -45,15 +66,29 @@ impl Tape {
             tracked: true,
             locks: true,
             world: "none".to_owned(),
-            clients: CLIENTS,
+            clients,
             lock_key: "lock".to_owned(),
             ttl_ns: TTL_NS,
             margin_ns: TTL_NS / 100,
-            prizes: Some(i64::from(prizes)),
+            prizes: prizes.map(i64::from),
             ..Head::default()
         });
         let (lock, pool) = (history.texts.intern("lock"), history.texts.intern("pool"));
-        Self { history, lock, pool, acquisitions: 0, ops: 0, at_ns: 0 }
+        let unknown_percent = u64::from(unknown_percent);
+        let (acquisitions, ops, at_ns, unknown) = (0, 0, 0, 0);
+        Self { history, lock, pool, acquisitions, ops, at_ns, unknown_percent, unknown }
+    }
+
+    /// Whether it is time for an operation of unknown outcome.
+    fn is_lost(&self) -> bool {
+        self.unknown * 100 < u64::from(self.ops) * self.unknown_percent
+    }
+
+    /// Nobody knows what came of this operation, of which what is said.
+    fn lose(&mut self, (client, acquisition): (u32, u32), op: u32, says: impl Fn(Text) -> What) {
+        self.unknown += 1;
+        let why = self.history.texts.intern("no reply within 50ms");
+        self.write(client, acquisition, op, says(why));
     }
 
     fn write(&mut self, client: u32, acquisition: u32, op: u32, what: What) {
@@ -74,12 +109,32 @@ impl Tape {
         (number, self.begin(client, number, What::Acquire))
     }
 
-    fn command(&mut self, (client, acquisition): (u32, u32), name: &str, does: Does) {
+    fn command(&mut self, who: (u32, u32), name: &str, does: Does) {
+        let op = self.send(who, name, does);
+        self.answer(who, op, does);
+    }
+
+    fn send(&mut self, (client, acquisition): (u32, u32), name: &str, does: Does) -> u32 {
         let name = self.history.texts.intern(name);
-        let Does { key, would, compares, did, answer } = does;
-        let intent = Intent { touch: would, compares };
-        let op = self.begin(client, acquisition, What::Command { node: 0, name, key, intent });
-        self.write(client, acquisition, op, What::Answered { touch: did, answer });
+        let intent = Intent { touch: does.would, compares: does.compares };
+        self.begin(client, acquisition, What::Command { node: 0, name, key: does.key, intent })
+    }
+
+    fn answer(&mut self, (client, acquisition): (u32, u32), op: u32, does: Does) {
+        let Does { did: touch, answer, .. } = does;
+        self.write(client, acquisition, op, What::Answered { touch, answer });
+    }
+
+    /// The same, whose answer is lost if it is time for that, and whether it was.
+    fn command_may_be_lost(&mut self, who: (u32, u32), name: &str, does: Does) -> bool {
+        let op = self.send(who, name, does);
+        let is_lost = self.is_lost();
+        if is_lost {
+            self.lose(who, op, What::Unanswered)
+        } else {
+            self.answer(who, op, does)
+        }
+        is_lost
     }
 
     /// One client holds the lock and wins this prize; others ask meanwhile.
@@ -98,21 +153,34 @@ impl Tape {
         let take = self.begin(client, held, What::Take);
         let (read, left) = (self.history.texts.intern(&prize.to_string()), prize - 1);
         self.command(who, "GET", Does::on(pool, Touch::None, Answer::Text(read)));
-        self.command(who, "DECR", Does::on(pool, Touch::None, Answer::Int(left)));
-        self.write(client, held, take, What::Taken { prize, left });
+        if self.command_may_be_lost(who, "DECR", Does::on(pool, Touch::None, Answer::Int(left))) {
+            self.lose(who, take, |why| What::TakeUnknown { prize, why });
+        } else {
+            self.write(client, held, take, What::Taken { prize, left });
+        }
         let release = self.begin(client, held, What::Release);
         let delete = Does::on(lock, Touch::Delete, Answer::Int(1));
-        self.command(who, "EVALSHA", Does { compares: true, ..delete });
-        let told = self.history.texts.intern("released");
-        self.write(client, held, release, What::Released(told));
+        if self.command_may_be_lost(who, "EVALSHA", Does { compares: true, ..delete }) {
+            self.lose(who, release, What::ReleaseUnknown);
+        } else {
+            let told = self.history.texts.intern("released");
+            self.write(client, held, release, What::Released(told));
+        }
     }
 
     fn refused(&mut self, client: u32) {
         let (number, acquire) = self.acquire(client);
+        let who = (client, number);
         let nothing = Does { did: Touch::None, ..Does::on(self.lock, CREATE, Answer::Nil) };
-        self.command((client, number), "SET", nothing);
-        let why = self.history.texts.intern("held by another");
-        self.write(client, number, acquire, What::NotAcquired(why));
+        if self.command_may_be_lost(who, "SET", nothing) {
+            // It makes sure that no key of its own stays.
+            let delete = Does::on(self.lock, Touch::Delete, Answer::Int(0));
+            self.command(who, "EVALSHA", Does { compares: true, did: Touch::None, ..delete });
+            self.lose(who, acquire, What::AcquireUnknown);
+        } else {
+            let why = self.history.texts.intern("held by another");
+            self.write(client, number, acquire, What::NotAcquired(why));
+        }
     }
 }
 
@@ -135,15 +203,58 @@ impl Does {
 #[cfg(test)]
 mod tests {
     use scenarios::checker::check;
-    use scenarios::history::Timeline;
-    use scenarios::verdict::Verdict;
+    use scenarios::history::{History, Stage, Timeline, read, write};
+    use scenarios::verdict::{Outcome, Verdict};
+
+    use super::*;
 
     #[test]
     fn every_checker_finds_it_held() {
-        let history = super::history(1_000);
+        let history = history(1_000);
         assert_eq!(Timeline::of(&history).commands.len(), 1_000);
         for finding in check(&history, true) {
             assert_eq!(finding.verdict, Verdict::Held, "{}", finding.name);
+        }
+    }
+
+    fn share(history: &History, stage: Stage) -> f64 {
+        let of_stage = history.events.iter().filter(|event| event.what.stage() == stage);
+        of_stage.count() as f64 / history.operations() as f64
+    }
+
+    #[test]
+    fn as_much_is_unknown_as_was_asked_for_and_nobody_is_blamed_for_it() {
+        for percent in [1, 10] {
+            let history = operations(10_000, percent);
+            assert!(history.operations() >= 10_000);
+            let unknown = share(&history, Stage::Info) * 100.0;
+            assert!((unknown - f64::from(percent)).abs() < 0.2, "{unknown} of {percent} %");
+            for finding in check(&history, true) {
+                assert_ne!(finding.verdict.outcome(), Outcome::Violated, "{finding:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_bad_one_is_found_bad_at_two_levels() {
+        let history = bad(200, 10_000, 2);
+        assert!(history.operations() >= 10_000);
+        let unknown = share(&history, Stage::Info) * 100.0;
+        assert!((unknown - 2.0).abs() < 0.2, "{unknown} %");
+        let findings = check(&history, true);
+        for name in ["ownership", "mutual-exclusion"] {
+            let finding = findings.iter().find(|it| it.name == name).unwrap();
+            let Verdict::Violated(witness) = &finding.verdict else { panic!("{finding:?}") };
+            assert_eq!(witness.occurrences, 1, "{name}");
+        }
+    }
+
+    #[test]
+    fn all_of_them_are_histories() {
+        for history in [history(1_000), operations(1_000, 10), bad(200, 10_000, 2)] {
+            let mut bytes = Vec::new();
+            write(&history, &mut bytes).unwrap();
+            assert_eq!(read(&bytes[..]).unwrap().events.len(), history.events.len());
         }
     }
 }

@@ -8,13 +8,15 @@ mod event;
 mod head;
 mod journal;
 mod jsonl;
+mod read;
 mod text;
 mod timeline;
 
 pub use event::{Answer, Event, Intent, Stage, Touch, Update, What};
 pub use head::{Declared, FORMAT, Head};
 pub use journal::Journal;
-pub use jsonl::{ReadError, read, write};
+pub use jsonl::write;
+pub use read::{Flaw, HeadFlaw, LINE_MOST, Quoted, ReadError, Reader, read};
 pub use text::{Text, Texts};
 pub use timeline::{
     AcquireEnd, Acquisition, CommandOp, Loss, ReleaseEnd, TakeEnd, Timeline, UpdateEnd, UpdateOp,

@@ -1,15 +1,19 @@
 //! From a history to a result: verdicts, figures and what a reader must know.
 //!
 //! Invariant: everything but the circumstances follows from the history, so that judging a stored
-//! history again gives the same result.
+//! history again gives the same result, whether it is read as a whole or event by event.
+
+mod counts;
 
 use std::collections::BTreeMap;
 
 use crate::checker;
-use crate::history::{AcquireEnd, History, TakeEnd, Timeline};
+use crate::history::{Head, History};
 use crate::recipe::Validity;
-use crate::result::{Invariant, LatencyFigures, RunResult, SCHEMA, ServerFacts, Stats, Tally};
-use crate::verdict::worst;
+use crate::result::{Invariant, LatencyFigures, RunResult, SCHEMA, ServerFacts, Stats};
+use crate::verdict::{Finding, worst};
+
+pub use counts::Counts;
 
 /// What a history does not say.
 #[derive(Clone, Debug, Default)]
@@ -30,13 +34,24 @@ pub struct Circumstances {
 
 /// Judges a history.
 pub fn judge(history: &History, circumstances: Circumstances) -> RunResult {
-    let head = &history.head;
     let findings = checker::check(history, circumstances.complete);
+    let mut counts = Counts::new(&history.head);
+    history.events.iter().for_each(|event| counts.see(event, &history.texts));
+    sum_up(&history.head, findings, counts, circumstances)
+}
+
+/// The result of a history with this head, of which this was found and counted.
+pub fn sum_up(
+    head: &Head,
+    findings: Vec<Finding>,
+    counts: Counts<'_>,
+    circumstances: Circumstances,
+) -> RunResult {
     let invariants: Vec<Invariant> = findings.into_iter().map(Invariant::from).collect();
     let stats = Stats {
         server_commands: circumstances.server_commands,
         latencies: circumstances.latencies,
-        ..stats(history)
+        ..counts.stats()
     };
     let mut remarks = circumstances.remarks;
     if circumstances.complete {
@@ -75,35 +90,6 @@ fn miscounted(stats: &Stats) -> Option<String> {
         "clients sent {sent} {name} and the server carried out {carried_out}: requests were lost or \
          refused, or somebody else used the server"
     ))
-}
-
-fn stats(history: &History) -> Stats {
-    let timeline = Timeline::of(history);
-    let mut acquisitions = Tally::default();
-    let mut won = 0;
-    for it in &timeline.acquisitions {
-        acquisitions.invoked += 1;
-        match it.end {
-            Some((_, AcquireEnd::Ok)) => acquisitions.ok += 1,
-            Some((_, AcquireEnd::Fail(_))) => acquisitions.failed += 1,
-            Some((_, AcquireEnd::Info(_))) | None => acquisitions.unknown += 1,
-        }
-        won += u32::from(matches!(it.taken, Some((_, TakeEnd::Ok { .. }))));
-    }
-    let mut commands = BTreeMap::new();
-    // What locking costs, and what the lock's own server counts.
-    let of_lock = timeline.commands.iter().filter(|it| !history.head.is_resource(it.node));
-    for command in of_lock {
-        *commands.entry(history.text(command.name).to_owned()).or_default() += 1;
-    }
-    Stats {
-        clients: history.head.clients,
-        duration_ns: history.duration_ns(),
-        acquisitions,
-        winners: history.head.prizes.map(|_| won),
-        commands,
-        ..Stats::default()
-    }
 }
 
 #[cfg(test)]

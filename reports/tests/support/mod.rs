@@ -120,6 +120,12 @@ pub fn bonus_pool() -> History {
         free_ns = now_ns;
     }
     pen.history.events.sort_by_key(|event| event.at_ns);
+    // Operations are numbered in the order in which they begin.
+    let mut numbers = BTreeMap::new();
+    for event in &mut pen.history.events {
+        let next = u32::try_from(numbers.len() + 1).expect("a run of some thousand operations");
+        event.op = *numbers.entry(event.op).or_insert(next);
+    }
     pen.history
 }
 

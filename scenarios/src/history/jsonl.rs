@@ -1,47 +1,28 @@
 //! `history.jsonl`: a history as lines of JSON, the head first, then an event a line.
 //!
 //! Invariant: what is written reads back as the same history. The fields are described in
-//! `docs/history.md`. Deliberately absent: compression, and any field a reader would have to guess.
+//! `docs/history.md`. Deliberately absent: compression, any field a reader would have to guess, and
+//! what lines have to do with each other, which is the reader's business.
+
+mod field;
+mod flat;
 
 use std::borrow::Cow;
-use std::io::{self, BufRead, Write};
+use std::io::{self, Write};
 
 use picklock::env::Phase;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::History;
-use super::event::{Answer, Event, Intent, Touch, Update, What};
-use super::head::{FORMAT, Head};
+use super::event::{Answer, Event, Intent, Stage, Touch, Update, What};
+use super::read::{Flaw, Quoted};
 use super::text::Texts;
 use crate::fault::Fault;
-
-/// Why a history cannot be read.
-#[derive(Debug, thiserror::Error)]
-pub enum ReadError {
-    /// The file cannot be read.
-    #[error("cannot read the history: {0}")]
-    Io(#[from] io::Error),
-    /// A line is not what it should be.
-    #[error("line {line} of the history is no {what}: {why}")]
-    Line {
-        /// Which, from 1.
-        line: usize,
-        /// What it should be.
-        what: &'static str,
-        /// What is wrong.
-        why: String,
-    },
-    /// The file is of another version.
-    #[error("the history is in the format {found:?}, and this picklock reads {FORMAT:?}")]
-    Format {
-        /// What the file says.
-        found: String,
-    },
-}
+use crate::nearest::nearest;
 
 /// An event as a line: a flat object whose fields depend on `what`.
-#[derive(Debug, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(test, derive(serde::Deserialize), serde(deny_unknown_fields))]
 struct Line<'a> {
     at_ns: u64,
     client: u32,
@@ -49,8 +30,8 @@ struct Line<'a> {
     acquisition: u32,
     #[serde(default, skip_serializing_if = "is_zero")]
     op: u32,
-    stage: &'a str,
-    what: &'a str,
+    stage: Cow<'a, str>,
+    what: Cow<'a, str>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     node: Option<u16>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -58,13 +39,13 @@ struct Line<'a> {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     key: Option<Cow<'a, str>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    touch: Option<&'a str>,
+    touch: Option<Cow<'a, str>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     ttl_ns: Option<u64>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     compares: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    answer: Option<&'a str>,
+    answer: Option<Cow<'a, str>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     text: Option<Cow<'a, str>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -78,9 +59,9 @@ struct Line<'a> {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     until_ns: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    phase: Option<&'a str>,
+    phase: Option<Cow<'a, str>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    fault: Option<&'a str>,
+    fault: Option<Cow<'a, str>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     for_ns: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -107,41 +88,17 @@ pub fn write(history: &History, mut out: impl Write) -> io::Result<()> {
     out.flush()
 }
 
-/// Reads a history.
-///
-/// # Errors
-/// See [`ReadError`].
-pub fn read(input: impl BufRead) -> Result<History, ReadError> {
-    let mut lines = input.lines().enumerate();
-    let bad = |line, what, why: String| ReadError::Line { line: line + 1, what, why };
-    let Some((_, first)) = lines.next() else {
-        return Err(bad(0, "head", "the file is empty".to_owned()));
-    };
-    let first = first?;
-    let head: Head =
-        serde_json::from_str(&first).map_err(|error| bad(0, "head", error.to_string()))?;
-    if head.format != FORMAT {
-        return Err(ReadError::Format { found: head.format });
+/// Reads a line. Texts that it names are added to these.
+pub(super) fn event(text: &str, texts: &mut Texts) -> Result<Event, Flaw> {
+    let mut line = Line::default();
+    let seen = flat::parse(text, &mut line)?;
+    let what = what(&line, texts)?;
+    if let Some(field) = seen.beyond(field::fields(what)) {
+        let (field, kind, stage) = (field.name(), kind(what), stage_name(what));
+        return Err(Flaw::MisplacedField { field, kind, stage });
     }
-    let mut history = History::new(head);
-    for (number, text) in lines {
-        let text = text?;
-        let line: Line<'_> =
-            serde_json::from_str(&text).map_err(|error| bad(number, "event", error.to_string()))?;
-        let what = what(&line, &mut history.texts)
-            .ok_or_else(|| bad(number, "event", format!("unknown or incomplete: {text}")))?;
-        if line.stage != stage_name(what) {
-            return Err(bad(number, "event", format!("{} has no stage {}", line.what, line.stage)));
-        }
-        history.events.push(Event {
-            at_ns: line.at_ns,
-            client: line.client,
-            acquisition: line.acquisition,
-            op: line.op,
-            what,
-        });
-    }
-    Ok(history)
+    let Line { at_ns, client, acquisition, op, .. } = line;
+    Ok(Event { at_ns, client, acquisition, op, what })
 }
 
 fn stage_name(what: What) -> &'static str {
@@ -150,9 +107,9 @@ fn stage_name(what: What) -> &'static str {
 
 fn line<'a>(event: &Event, texts: &'a Texts) -> Line<'a> {
     let Event { at_ns, client, acquisition, op, what } = *event;
-    let stage = stage_name(what);
+    let (stage, kind) = (stage_name(what).into(), kind(what).into());
     let text = |text| Some(Cow::Borrowed(texts.get(text)));
-    let base = Line { at_ns, client, acquisition, op, stage, what: kind(what), ..Line::default() };
+    let base = Line { at_ns, client, acquisition, op, stage, what: kind, ..Line::default() };
     match what {
         What::Acquire | What::Acquired | What::Release | What::Take | What::Update | What::Lost => {
             base
@@ -168,18 +125,20 @@ fn line<'a>(event: &Event, texts: &'a Texts) -> Line<'a> {
         What::Command { node, name, key, intent } => {
             let (touch, ttl_ns) = touch_name(intent.touch);
             let (command, key) = (text(name), text(key));
-            let (node, touch, compares) = (Some(node), Some(touch), intent.compares);
+            let (node, touch, compares) = (Some(node), Some(touch.into()), intent.compares);
             Line { node, command, key, touch, ttl_ns, compares, ..base }
         }
         What::Answered { touch, answer } => {
             let (touch, ttl_ns) = touch_name(touch);
-            let line = Line { touch: Some(touch), ttl_ns, ..base };
+            let line = Line { touch: Some(touch.into()), ttl_ns, ..base };
             match answer {
-                Answer::Nil => Line { answer: Some("nil"), ..line },
-                Answer::Ok => Line { answer: Some("ok"), ..line },
-                Answer::List => Line { answer: Some("list"), ..line },
-                Answer::Int(value) => Line { answer: Some("int"), value: Some(value), ..line },
-                Answer::Text(it) => Line { answer: Some("text"), text: text(it), ..line },
+                Answer::Nil => Line { answer: Some("nil".into()), ..line },
+                Answer::Ok => Line { answer: Some("ok".into()), ..line },
+                Answer::List => Line { answer: Some("list".into()), ..line },
+                Answer::Int(value) => {
+                    Line { answer: Some("int".into()), value: Some(value), ..line }
+                }
+                Answer::Text(it) => Line { answer: Some("text".into()), text: text(it), ..line },
             }
         }
         What::Taken { prize, left } => Line { value: Some(prize), left: Some(left), ..base },
@@ -190,9 +149,9 @@ fn line<'a>(event: &Event, texts: &'a Texts) -> Line<'a> {
             Line { value: Some(value), ..base }
         }
         What::ValidUntil(until_ns) => Line { until_ns: Some(until_ns), ..base },
-        What::Phase(phase) => Line { phase: Some(phase.name()), ..base },
+        What::Phase(phase) => Line { phase: Some(phase.name().into()), ..base },
         What::Fault { fault, node, for_ns, in_hold, staged } => {
-            let (fault, for_ns, in_hold) = (Some(fault.name()), Some(for_ns), Some(in_hold));
+            let (fault, for_ns, in_hold) = (Some(fault.name().into()), Some(for_ns), Some(in_hold));
             Line { fault, node, for_ns, in_hold, staged, ..base }
         }
     }
@@ -203,12 +162,13 @@ fn updating(update: Update, line: Line<'_>) -> Line<'_> {
     Line { value: Some(read), written: Some(written), token, ..line }
 }
 
-fn update(line: &Line<'_>) -> Option<Update> {
-    Some(Update { read: line.value?, written: line.written?, token: line.token })
+fn update(line: &Line<'_>) -> Result<Update, Flaw> {
+    let (read, written) = (need(line.value, "value")?, need(line.written, "written")?);
+    Ok(Update { read, written, token: line.token })
 }
 
 /// The kind of thing, which with the stage says what happened.
-fn kind(what: What) -> &'static str {
+pub(super) fn kind(what: What) -> &'static str {
     match what {
         What::Acquire | What::Acquired | What::NotAcquired(_) | What::AcquireUnknown(_) => {
             "acquire"
@@ -231,59 +191,114 @@ fn kind(what: What) -> &'static str {
     }
 }
 
-fn what(line: &Line<'_>, texts: &mut Texts) -> Option<What> {
-    let mut text = |it: &Option<Cow<'_, str>>| it.as_ref().map(|it| texts.intern(it));
-    Some(match (line.what, line.stage) {
+/// Every kind of thing.
+const KINDS: [&str; 12] = [
+    "acquire",
+    "release",
+    "command",
+    "take",
+    "pool-left",
+    "update",
+    "register-left",
+    "probe",
+    "valid-until",
+    "lost",
+    "phase",
+    "fault",
+];
+
+const STAGES: [Stage; 5] = [Stage::Invoke, Stage::Ok, Stage::Fail, Stage::Info, Stage::Note];
+
+fn what(line: &Line<'_>, texts: &mut Texts) -> Result<What, Flaw> {
+    let mut text = |it: &Option<Cow<'_, str>>, field| Ok(texts.intern(need(it.as_ref(), field)?));
+    Ok(match (&*line.what, &*line.stage) {
         ("acquire", "invoke") => What::Acquire,
         ("acquire", "ok") => What::Acquired,
-        ("acquire", "fail") => What::NotAcquired(text(&line.text)?),
-        ("acquire", "info") => What::AcquireUnknown(text(&line.text)?),
+        ("acquire", "fail") => What::NotAcquired(text(&line.text, "text")?),
+        ("acquire", "info") => What::AcquireUnknown(text(&line.text, "text")?),
         ("release", "invoke") => What::Release,
-        ("release", "ok") => What::Released(text(&line.text)?),
-        ("release", "info") => What::ReleaseUnknown(text(&line.text)?),
+        ("release", "ok") => What::Released(text(&line.text, "text")?),
+        ("release", "info") => What::ReleaseUnknown(text(&line.text, "text")?),
         ("command", "invoke") => {
             // In the order in which they were first used, so that numbers come out the same.
-            let (name, key) = (text(&line.command)?, text(&line.key)?);
+            let (name, key) = (text(&line.command, "command")?, text(&line.key, "key")?);
             let intent = Intent { touch: touch(line)?, compares: line.compares };
-            What::Command { node: line.node?, name, key, intent }
+            What::Command { node: need(line.node, "node")?, name, key, intent }
         }
         ("command", "ok") => {
-            let answer = match line.answer? {
+            let answer = match &**need(line.answer.as_ref(), "answer")? {
                 "nil" => Answer::Nil,
                 "ok" => Answer::Ok,
                 "list" => Answer::List,
-                "int" => Answer::Int(line.value?),
-                "text" => Answer::Text(text(&line.text)?),
-                _ => return None,
+                "int" => Answer::Int(need(line.value, "value")?),
+                "text" => Answer::Text(text(&line.text, "text")?),
+                other => return Err(unknown("answer", other, ANSWERS)),
             };
             What::Answered { touch: touch(line)?, answer }
         }
-        ("command", "fail") => What::Refused(text(&line.text)?),
-        ("command", "info") => What::Unanswered(text(&line.text)?),
+        ("command", "fail") => What::Refused(text(&line.text, "text")?),
+        ("command", "info") => What::Unanswered(text(&line.text, "text")?),
         ("take", "invoke") => What::Take,
-        ("take", "ok") => What::Taken { prize: line.value?, left: line.left? },
-        ("take", "fail") => What::NotTaken(text(&line.text)?),
-        ("take", "info") => What::TakeUnknown { prize: line.value?, why: text(&line.text)? },
-        ("pool-left", _) => What::PoolLeft(line.value?),
+        ("take", "ok") => {
+            What::Taken { prize: need(line.value, "value")?, left: need(line.left, "left")? }
+        }
+        ("take", "fail") => What::NotTaken(text(&line.text, "text")?),
+        ("take", "info") => {
+            What::TakeUnknown { prize: need(line.value, "value")?, why: text(&line.text, "text")? }
+        }
+        ("pool-left", "note") => What::PoolLeft(need(line.value, "value")?),
         ("update", "invoke") => What::Update,
         ("update", "ok") => What::Updated(update(line)?),
-        ("update", "fail") => What::NotUpdated(text(&line.text)?),
-        ("update", "info") => What::UpdateUnknown { update: update(line)?, why: text(&line.text)? },
-        ("register-left", _) => What::RegisterLeft(line.value?),
-        ("probe", _) => What::Probe(line.value?),
-        ("valid-until", _) => What::ValidUntil(line.until_ns?),
-        ("lost", _) => What::Lost,
-        ("fault", _) => What::Fault {
-            fault: Fault::from_name(line.fault?)?,
-            node: line.node,
-            for_ns: line.for_ns?,
-            in_hold: line.in_hold?,
-            staged: line.staged,
-        },
-        ("phase", _) => What::Phase(Phase::from_name(line.phase?)?),
-        _ => return None,
+        ("update", "fail") => What::NotUpdated(text(&line.text, "text")?),
+        ("update", "info") => {
+            What::UpdateUnknown { update: update(line)?, why: text(&line.text, "text")? }
+        }
+        ("register-left", "note") => What::RegisterLeft(need(line.value, "value")?),
+        ("probe", "note") => What::Probe(need(line.value, "value")?),
+        ("valid-until", "note") => What::ValidUntil(need(line.until_ns, "until_ns")?),
+        ("lost", "note") => What::Lost,
+        ("fault", "note") => {
+            let name = need(line.fault.as_ref(), "fault")?;
+            let fault = Fault::from_name(name);
+            What::Fault {
+                fault: fault.ok_or_else(|| unknown("fault", name, Fault::ALL.map(Fault::name)))?,
+                node: line.node,
+                for_ns: need(line.for_ns, "for_ns")?,
+                in_hold: need(line.in_hold, "in_hold")?,
+                staged: line.staged,
+            }
+        }
+        ("phase", "note") => {
+            let name = need(line.phase.as_ref(), "phase")?;
+            let phase = Phase::from_name(name);
+            What::Phase(phase.ok_or_else(|| unknown("phase", name, Phase::ALL.map(Phase::name)))?)
+        }
+        (kind, stage) => return Err(unlike_any(kind, stage)),
     })
 }
+
+/// What a field says that has to be there.
+fn need<T>(value: Option<T>, field: &'static str) -> Result<T, Flaw> {
+    value.ok_or(Flaw::MissingField(field))
+}
+
+fn unknown<const N: usize>(field: &'static str, found: &str, names: [&'static str; N]) -> Flaw {
+    Flaw::UnknownName { field, found: Quoted::new(found), nearest: nearest(found, names) }
+}
+
+/// What is wrong with a kind and a stage that do not go together.
+fn unlike_any(kind: &str, stage: &str) -> Flaw {
+    let stages = STAGES.map(Stage::name);
+    let known = |name, names: &[&'static str]| names.iter().copied().find(|it| *it == name);
+    match (known(kind, &KINDS), known(stage, &stages)) {
+        (None, _) => unknown("what", kind, KINDS),
+        (_, None) => unknown("stage", stage, stages),
+        (Some(kind), Some(stage)) => Flaw::WrongStage { kind, stage },
+    }
+}
+
+const ANSWERS: [&str; 5] = ["nil", "ok", "list", "int", "text"];
+const TOUCHES: [&str; 6] = ["nothing", "create", "overwrite", "delete", "extend", "unknown"];
 
 fn touch_name(touch: Touch) -> (&'static str, Option<u64>) {
     match touch {
@@ -296,15 +311,15 @@ fn touch_name(touch: Touch) -> (&'static str, Option<u64>) {
     }
 }
 
-fn touch(line: &Line<'_>) -> Option<Touch> {
-    Some(match line.touch? {
+fn touch(line: &Line<'_>) -> Result<Touch, Flaw> {
+    Ok(match &**need(line.touch.as_ref(), "touch")? {
         "nothing" => Touch::None,
         "create" => Touch::Create(line.ttl_ns),
         "overwrite" => Touch::Overwrite(line.ttl_ns),
         "delete" => Touch::Delete,
-        "extend" => Touch::Extend(line.ttl_ns?),
+        "extend" => Touch::Extend(need(line.ttl_ns, "ttl_ns")?),
         "unknown" => Touch::Unknown,
-        _ => return None,
+        other => return Err(unknown("touch", other, TOUCHES)),
     })
 }
 

@@ -1,7 +1,9 @@
 //! Texts by number: an event stays small and is copied without allocation.
 //!
 //! Invariant: the same text has the same number within a history. Numbers are given in the order of
-//! first use, so the same run gives the same numbers.
+//! first use, so the same run gives the same numbers. Only where the room for texts is bounded, as in
+//! a reader of files of any length, what comes after it is full passes: such a text has another number
+//! each time and is soon forgotten. One text never passes, and is compared by its number for ever.
 
 use rustc_hash::FxHashMap;
 
@@ -9,8 +11,17 @@ use rustc_hash::FxHashMap;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Text(u32);
 
+impl Text {
+    /// Set in the number of a text that passes.
+    const PASSING: u32 = 1 << 31;
+}
+
 /// How many texts are remembered by their looks.
 const RECENT: usize = 16;
+/// How many texts that pass are known at a time: many more than an event has.
+const PASSING: usize = 64;
+/// What a text takes besides its letters, in bytes, about.
+const OVERHEAD: usize = 64;
 
 /// The texts of a history.
 #[derive(Clone, Debug, Default)]
@@ -19,15 +30,52 @@ pub struct Texts {
     numbers: FxHashMap<Box<str>, Text>,
     /// Texts seen lately, by their looks: most commands say what others have just said.
     recent: [Text; RECENT],
+    /// Where room is bounded.
+    bound: Option<Bound>,
+}
+
+/// What to do when there are too many texts.
+#[derive(Clone, Debug)]
+struct Bound {
+    /// Room for texts that stay, in bytes.
+    left: usize,
+    /// The text that stays although there is no room left.
+    always: Box<str>,
+    /// How many have passed.
+    passed: u32,
+    /// The last of them, each at its number's place.
+    passing: Vec<(Text, String)>,
 }
 
 impl Texts {
+    /// Texts that take about so many bytes and no more, with the one that stays whatever else comes.
+    pub fn bounded(bytes: usize, always: &str) -> Self {
+        let passing = vec![(Text::default(), String::new()); PASSING];
+        let bound = Bound { left: bytes, always: always.into(), passed: 0, passing };
+        Self { bound: Some(bound), ..Self::default() }
+    }
+
     /// The number of this text, a new one where it has none yet.
     pub fn intern(&mut self, text: &str) -> Text {
-        if let Some(number) = self.numbers.get(text) {
-            return *number;
+        let place = looks(text.as_bytes());
+        let recent = self.recent[place];
+        if self.all.get(recent.0 as usize).is_some_and(|known| **known == *text) {
+            return recent;
         }
-        let number = Text(u32::try_from(self.all.len()).expect("fewer texts than 4 billion"));
+        let number = match self.numbers.get(text) {
+            Some(number) => *number,
+            None => match self.bound.as_mut().and_then(|bound| bound.pass(text)) {
+                Some(passing) => return passing,
+                None => self.keep(text),
+            },
+        };
+        self.recent[place] = number;
+        number
+    }
+
+    fn keep(&mut self, text: &str) -> Text {
+        let number = u32::try_from(self.all.len()).ok().filter(|it| it & Text::PASSING == 0);
+        let number = Text(number.expect("fewer texts than 2 billion"));
         self.all.push(text.into());
         self.numbers.insert(text.into(), number);
         number
@@ -40,9 +88,7 @@ impl Texts {
         if self.all.get(recent.0 as usize).is_some_and(|known| known.as_bytes() == text) {
             return recent;
         }
-        let number = self.intern(&String::from_utf8_lossy(text));
-        self.recent[place] = number;
-        number
+        self.intern(&String::from_utf8_lossy(text))
     }
 
     /// The number of this text, if it has one.
@@ -50,15 +96,45 @@ impl Texts {
         self.numbers.get(text).copied()
     }
 
-    /// The text of this number; empty where there is none.
+    /// The text of this number; empty where there is none, or where it has passed.
     pub fn get(&self, text: Text) -> &str {
-        self.all.get(text.0 as usize).map_or("", |text| text)
+        match self.all.get(text.0 as usize) {
+            Some(text) => text,
+            None => self.bound.as_ref().map_or("", |bound| bound.get(text)),
+        }
     }
 
     /// Forgets all texts, keeping the memory.
     pub fn clear(&mut self) {
         self.all.clear();
         self.numbers.clear();
+    }
+}
+
+impl Bound {
+    /// The number of a text for which there is no room; none where there is.
+    fn pass(&mut self, text: &str) -> Option<Text> {
+        // A text is kept twice: by its number, and to be found.
+        let takes = 2 * text.len() + OVERHEAD;
+        if takes <= self.left || *self.always == *text {
+            self.left = self.left.saturating_sub(takes);
+            return None;
+        }
+        let place = self.passed as usize % PASSING;
+        let number = Text(self.passed | Text::PASSING);
+        self.passed = (self.passed + 1) % Text::PASSING;
+        let (at, known) = &mut self.passing[place];
+        *at = number;
+        known.clear();
+        known.push_str(text);
+        // A single text as long as a line may be does not stay for ever after.
+        known.shrink_to(4 * OVERHEAD);
+        Some(number)
+    }
+
+    fn get(&self, text: Text) -> &str {
+        let found = self.passing.iter().find(|(number, _)| *number == text);
+        found.filter(|_| text.0 & Text::PASSING != 0).map_or("", |(_, known)| known)
     }
 }
 
@@ -93,5 +169,34 @@ mod tests {
         texts.clear();
         assert_eq!(texts.intern_bytes(b"SET"), Text(0), "nothing of it is left");
         assert_eq!(texts.get(Text(0)), "SET");
+    }
+
+    #[test]
+    fn where_room_is_bounded_what_comes_late_passes() {
+        let mut texts = Texts::bounded(2 * OVERHEAD + 8, "the lock");
+        let (get, set) = (texts.intern("GET"), texts.intern("S"));
+        assert_eq!(texts.all.len(), 2, "there was room for these");
+        let late: Vec<Text> = (0..PASSING + 1).map(|it| texts.intern(&it.to_string())).collect();
+        assert_eq!(texts.get(late[0]), "", "forgotten");
+        for (place, text) in late.iter().enumerate().skip(1) {
+            assert_eq!(texts.get(*text), place.to_string());
+        }
+        assert_ne!(texts.intern("64"), late[64], "what passes has another number each time");
+        let lock = texts.intern("the lock");
+        assert_eq!((texts.intern("GET"), texts.intern("S")), (get, set));
+        assert_eq!(texts.intern_bytes(b"the lock"), lock, "and is never forgotten");
+        assert_eq!(texts.all.len(), 3);
+    }
+
+    #[test]
+    fn a_long_text_that_passes_leaves_no_room_taken() {
+        let mut texts = Texts::bounded(0, "");
+        let long = texts.intern(&"x".repeat(1 << 20));
+        assert_eq!(texts.get(long).len(), 1 << 20);
+        for _ in 0..PASSING {
+            texts.intern("short");
+        }
+        let bound = texts.bound.unwrap();
+        assert!(bound.passing.iter().all(|(_, text)| text.capacity() <= 4 * OVERHEAD));
     }
 }

@@ -60,6 +60,8 @@ pub enum Command {
         /// The directory of the run
         run: PathBuf,
     },
+    /// Judge a history: the checkers alone, on a file of a run or from elsewhere
+    Check(CheckArgs),
     /// Print completions for a shell
     Completions {
         /// Which shell
@@ -112,6 +114,20 @@ pub struct RunArgs {
     /// Where the report goes
     #[arg(long, value_name = "DIR", default_value = "picklock-out", env = "PICKLOCK_OUT")]
     pub out: PathBuf,
+    /// What is printed on stdout
+    #[arg(long, value_enum, default_value_t, env = "PICKLOCK_FORMAT")]
+    pub format: Format,
+}
+
+/// What `check` takes.
+#[derive(Clone, Debug, Args)]
+pub struct CheckArgs {
+    /// The history, as docs/history.md describes it; - for stdin
+    #[arg(value_name = "HISTORY.jsonl")]
+    pub history: PathBuf,
+    /// The run was cut short: nothing counts as held, and what did not happen is not missed
+    #[arg(long)]
+    pub incomplete: bool,
     /// What is printed on stdout
     #[arg(long, value_enum, default_value_t, env = "PICKLOCK_FORMAT")]
     pub format: Format,

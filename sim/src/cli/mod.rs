@@ -1,6 +1,7 @@
 //! The command line.
 
 pub mod args;
+mod check;
 mod dispatch;
 mod doctor;
 mod exit;

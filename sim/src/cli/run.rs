@@ -5,7 +5,7 @@
 //! judgement and drawing.
 
 mod replay;
-mod report;
+pub(super) mod report;
 mod schedules;
 
 use std::io::ErrorKind;

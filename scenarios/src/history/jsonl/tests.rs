@@ -1,10 +1,15 @@
-//! What is written reads back, what is not a history is refused by its line, and the document of the
+//! What is written reads back, what is no event is refused in its own words, and the document of the
 //! format says all of it.
 
-use super::*;
-use crate::history::Text;
+use std::collections::BTreeSet;
 
-fn every_event(texts: &mut Texts) -> Vec<What> {
+use serde_json::{Map, Value};
+
+use super::field::Field;
+use super::*;
+use crate::history::{FORMAT, Head, Text, read};
+
+pub(super) fn every_event(texts: &mut Texts) -> Vec<What> {
     let mut text = |it: &str| -> Text { texts.intern(it) };
     let touches = [
         Touch::None,
@@ -65,42 +70,134 @@ fn every_event(texts: &mut Texts) -> Vec<What> {
     all
 }
 
-#[test]
-fn every_event_reads_back_as_it_was_written() {
-    let head = Head { format: FORMAT.to_owned(), prizes: Some(10), ..Head::default() };
-    let mut history = History::new(head);
-    let events = every_event(&mut history.texts);
-    for (place, what) in (0_u32..).zip(events) {
-        let (acquisition, op) = (place % 3, place % 5);
-        let at_ns = u64::from(place);
-        history.events.push(Event { at_ns, client: 1, acquisition, op, what });
-    }
-    let mut bytes = Vec::new();
-    write(&history, &mut bytes).unwrap();
-    let back = read(&bytes[..]).unwrap();
-    let mut again = Vec::new();
-    write(&back, &mut again).unwrap();
-    assert_eq!(String::from_utf8(bytes).unwrap(), String::from_utf8(again).unwrap());
-    assert_eq!(back.events.len(), history.events.len());
+fn written(what: What, texts: &Texts) -> String {
+    let event = Event { at_ns: 1, client: 2, acquisition: 3, op: 4, what };
+    serde_json::to_string(&line(&event, texts)).unwrap()
 }
 
 #[test]
-fn what_is_no_history_is_refused_by_its_line() {
-    let head = serde_json::to_string(&Head { format: FORMAT.to_owned(), ..Head::default() });
-    let head = head.unwrap();
-    let refusal = |text: String| read(text.as_bytes()).unwrap_err().to_string();
-    assert!(refusal(String::new()).contains("line 1"));
-    assert!(refusal(head.replace(FORMAT, "picklock/history/2")).contains("picklock/history/2"));
-    let event = r#"{"at_ns":1,"client":1,"stage":"invoke","what":"acquire"}"#;
-    assert!(read(format!("{head}\n{event}\n").as_bytes()).is_ok());
-    for bad in [
-        "{}",
-        r#"{"at_ns":1,"client":1,"stage":"ok","what":"dance"}"#,
-        r#"{"at_ns":1,"client":1,"stage":"ok","what":"lost"}"#,
-        r#"{"at_ns":1,"client":1,"stage":"ok","what":"take","value":1}"#,
-        r#"{"at_ns":1,"client":1,"stage":"invoke","what":"acquire","colour":"red"}"#,
+fn every_event_reads_back_as_it_was_written() {
+    let mut texts = Texts::default();
+    for what in every_event(&mut texts) {
+        let text = written(what, &texts);
+        let back = event(&text, &mut texts).unwrap_or_else(|flaw| panic!("{text}: {flaw}"));
+        assert_eq!(back, Event { at_ns: 1, client: 2, acquisition: 3, op: 4, what }, "{text}");
+    }
+}
+
+#[test]
+fn every_event_takes_the_fields_it_is_written_with_and_no_others() {
+    let mut texts = Texts::default();
+    for what in every_event(&mut texts) {
+        let text = written(what, &texts);
+        let fields: Map<String, Value> = serde_json::from_str(&text).unwrap();
+        for field in Field::ALL {
+            let mut other = fields.clone();
+            let refused = |fields: &Map<String, Value>, texts: &mut Texts| {
+                event(&serde_json::to_string(fields).unwrap(), texts).err()
+            };
+            if other.remove(field.name()).is_some() {
+                // Whether anything else would do: a key may live for ever, a fault strike no server.
+                let flaw = refused(&other, &mut texts);
+                let spared = matches!(
+                    field,
+                    Field::Acquisition
+                        | Field::Op
+                        | Field::TtlNs
+                        | Field::Compares
+                        | Field::Node
+                        | Field::Token
+                        | Field::Staged
+                );
+                assert!(
+                    flaw == Some(Flaw::MissingField(field.name())) || spared,
+                    "{text} {flaw:?}"
+                );
+            } else {
+                let value = match field {
+                    Field::Compares | Field::InHold => Value::from(true),
+                    Field::Command | Field::Key | Field::Text => Value::from("x"),
+                    Field::Touch => Value::from("nothing"),
+                    Field::Answer => Value::from("nil"),
+                    Field::Phase => Value::from("hold"),
+                    Field::Fault => Value::from("crash"),
+                    _ => Value::from(1),
+                };
+                other.insert(field.name().to_owned(), value);
+                let flaw = refused(&other, &mut texts);
+                let misplaced = matches!(flaw, Some(Flaw::MisplacedField { field: it, .. }) if it == field.name());
+                // What a key is left out of is what it could have had, too.
+                let may = matches!(
+                    (what, field),
+                    (What::Command { .. }, Field::Compares | Field::TtlNs)
+                        | (What::Answered { .. }, Field::TtlNs)
+                        | (What::Fault { .. }, Field::Node | Field::Staged)
+                        | (What::Updated(_) | What::UpdateUnknown { .. }, Field::Token)
+                );
+                assert!(misplaced || may, "{text} with {}: {flaw:?}", field.name());
+            }
+        }
+    }
+}
+
+#[test]
+fn how_long_a_key_lives_is_said_where_it_lives() {
+    let mut texts = Texts::default();
+    let mut read = |touch: &str, ttl: &str| {
+        let text = format!(
+            r#"{{"at_ns":1,"client":1,"op":1,"stage":"invoke","what":"command","node":0,"command":"C",
+                "key":"k","touch":"{touch}"{ttl}}}"#
+        );
+        event(&text, &mut texts).map(|event| match event.what {
+            What::Command { intent, .. } => intent.touch,
+            other => panic!("{other:?}"),
+        })
+    };
+    let ttl = r#","ttl_ns":7"#;
+    assert_eq!(read("create", ttl), Ok(Touch::Create(Some(7))));
+    assert_eq!(read("create", ""), Ok(Touch::Create(None)));
+    assert_eq!(read("overwrite", ""), Ok(Touch::Overwrite(None)));
+    assert_eq!(read("extend", ttl), Ok(Touch::Extend(7)));
+    assert_eq!(read("extend", ""), Err(Flaw::MissingField("ttl_ns")));
+    for touch in ["nothing", "delete", "unknown"] {
+        assert!(read(touch, "").is_ok());
+        assert!(matches!(read(touch, ttl), Err(Flaw::MisplacedField { field: "ttl_ns", .. })));
+    }
+}
+
+#[test]
+fn names_that_histories_have_not_are_refused_with_the_nearest() {
+    let mut texts = Texts::default();
+    let mut flaw = |rest: &str| {
+        let text = format!(r#"{{"at_ns":1,"client":1,{rest}}}"#);
+        event(&text, &mut texts).unwrap_err().to_string()
+    };
+    for (rest, says) in [
+        (r#""stage":"ok","what":"dance""#, r#""dance" is no `what`"#),
+        (r#""stage":"ok","what":"aquire""#, r#""aquire" is no `what`; did you mean `acquire`?"#),
+        (r#""stage":"fine","what":"take""#, r#""fine" is no `stage`"#),
+        (r#""stage":"ok","what":"lost""#, "`lost` has no stage `ok`"),
+        (r#""stage":"fail","what":"release","text":"""#, "`release` has no stage `fail`"),
+        (r#""stage":"note","what":"phase","phase":"holdd""#, r#"no `phase`; did you mean `hold`?"#),
+        (
+            r#""stage":"note","what":"fault","fault":"pauze""#,
+            r#"no `fault`; did you mean `pause`?"#,
+        ),
+        (r#""stage":"ok","what":"command","answer":"nill""#, r#"no `answer`; did you mean `nil`?"#),
+        (r#""stage":"ok","what":"command","answer":"ok","touch":"create!""#, "mean `create`?"),
+        (r#""stage":"ok","what":"take","colour":"red""#, r#"there is no field "colour""#),
+        (r#""stage":"ok","what":"take","valeu":"red""#, "did you mean `value`?"),
+        (r#""stage":"ok","what":"take","value":1,"left":2,"value":1"#, "`value` is there twice"),
+        (r#""stage":"ok","what":"take","value":1"#, "the field `left` is missing"),
+        (r#""what":"take""#, "the field `stage` is missing"),
+        (r#""stage":"ok","what":"take","value":1.5"#, "`value` must be a whole number"),
+        (r#""stage":"ok","what":"take","value":null"#, "`value` must be a whole number"),
+        (r#""stage":"ok","what":["take"]"#, "`what` must be a string"),
+        (r#""stage":"ok","what":"take","value":1,"left":9223372036854775808"#, "to 92233720"),
+        (r#""stage":"ok","what":"command","node":65536"#, "from 0 to 65535"),
     ] {
-        assert!(refusal(format!("{head}\n{event}\n{bad}\n")).contains("line 3"), "{bad}");
+        let said = flaw(rest);
+        assert!(said.contains(says), "{rest}: {said}");
     }
 }
 
@@ -116,7 +213,7 @@ fn the_example_of_the_document_is_a_history() {
     write(&history, &mut again).unwrap();
     assert_eq!(example, String::from_utf8(again).unwrap(), "as it would be written");
     let kinds = history.events.iter().map(|event| kind(event.what));
-    assert!(kinds.collect::<std::collections::BTreeSet<_>>().len() > 5, "it shows most kinds");
+    assert!(kinds.collect::<BTreeSet<_>>().len() > 5, "it shows most kinds");
 }
 
 #[test]
@@ -132,16 +229,18 @@ fn the_document_names_whatever_can_be_written() {
     let of_head = fields(serde_json::from_str::<Head>(unknown).unwrap_err());
     let of_line = fields(serde_json::from_str::<Line<'_>>(unknown).unwrap_err());
     assert!(of_head.len() > 9 && of_line.len() > 9, "{of_head:?} {of_line:?}");
+    assert_eq!(of_line, Field::ALL.map(Field::name), "the two readers know the same fields");
     for field in of_head.iter().chain(&of_line) {
         assert!(named(field), "docs/history.md does not name the field `{field}`");
     }
     let mut texts = Texts::default();
     for what in every_event(&mut texts) {
         let line = line(&Event { at_ns: 1, client: 1, acquisition: 1, op: 1, what }, &texts);
+        assert!(KINDS.contains(&&*line.what), "{} is not in the list of kinds", line.what);
         let words =
             [Some(line.what), Some(line.stage), line.touch, line.answer, line.phase, line.fault];
         for word in words.into_iter().flatten() {
-            assert!(named(word), "docs/history.md does not name `{word}`");
+            assert!(named(&word), "docs/history.md does not name `{word}`");
         }
     }
     assert!(named(FORMAT));

@@ -135,16 +135,23 @@ pub(super) fn print(
     path: Option<&std::path::Path>,
     terminal: &Terminal,
 ) -> Result<(), Failure> {
+    let footer = path.map(|path| reports::terminal::footer(result, path, style(terminal)));
+    print_with(format, result, &footer.unwrap_or_default(), terminal)
+}
+
+/// Prints the result; for people, with these lines below.
+pub(in crate::cli) fn print_with(
+    format: Format,
+    result: &RunResult,
+    footer: &str,
+    terminal: &Terminal,
+) -> Result<(), Failure> {
     let text = match format {
         Format::Json => {
             let json = serde_json::to_string_pretty(result);
             json.map_err(|error| Failure::internal(error.to_string()))? + "\n"
         }
-        Format::Human => {
-            let style = style(terminal);
-            let footer = path.map(|path| reports::terminal::footer(result, path, style));
-            reports::terminal::summary(result, style) + &footer.unwrap_or_default()
-        }
+        Format::Human => reports::terminal::summary(result, style(terminal)) + footer,
     };
     print::results(&text)
 }
@@ -225,7 +232,7 @@ pub(super) fn replay(
 }
 
 /// A word as a shell takes it.
-fn quoted(word: &str) -> String {
+pub(in crate::cli) fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@".contains(c);
     match word {
         // A variable, to be filled in by the shell.

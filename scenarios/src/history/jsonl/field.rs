@@ -1,0 +1,269 @@
+//! The fields of a line.
+//!
+//! Invariant: which fields an event has follows from what happened, and from nothing else; a test
+//! compares this with what is written. Deliberately absent: their values.
+
+use super::super::event::{Answer, Touch, What};
+
+/// A field of an event's line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Field {
+    AtNs,
+    Client,
+    Acquisition,
+    Op,
+    Stage,
+    What,
+    Node,
+    Command,
+    Key,
+    Touch,
+    TtlNs,
+    Compares,
+    Answer,
+    Text,
+    Value,
+    Left,
+    Written,
+    Token,
+    UntilNs,
+    Phase,
+    Fault,
+    ForNs,
+    InHold,
+    Staged,
+}
+
+impl Field {
+    /// Every field.
+    pub(super) const ALL: [Self; 24] = [
+        Self::AtNs,
+        Self::Client,
+        Self::Acquisition,
+        Self::Op,
+        Self::Stage,
+        Self::What,
+        Self::Node,
+        Self::Command,
+        Self::Key,
+        Self::Touch,
+        Self::TtlNs,
+        Self::Compares,
+        Self::Answer,
+        Self::Text,
+        Self::Value,
+        Self::Left,
+        Self::Written,
+        Self::Token,
+        Self::UntilNs,
+        Self::Phase,
+        Self::Fault,
+        Self::ForNs,
+        Self::InHold,
+        Self::Staged,
+    ];
+
+    /// Those that every event has.
+    pub(super) const ALWAYS: [Self; 4] = [Self::AtNs, Self::Client, Self::Stage, Self::What];
+
+    /// Its name.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::AtNs => "at_ns",
+            Self::Client => "client",
+            Self::Acquisition => "acquisition",
+            Self::Op => "op",
+            Self::Stage => "stage",
+            Self::What => "what",
+            Self::Node => "node",
+            Self::Command => "command",
+            Self::Key => "key",
+            Self::Touch => "touch",
+            Self::TtlNs => "ttl_ns",
+            Self::Compares => "compares",
+            Self::Answer => "answer",
+            Self::Text => "text",
+            Self::Value => "value",
+            Self::Left => "left",
+            Self::Written => "written",
+            Self::Token => "token",
+            Self::UntilNs => "until_ns",
+            Self::Phase => "phase",
+            Self::Fault => "fault",
+            Self::ForNs => "for_ns",
+            Self::InHold => "in_hold",
+            Self::Staged => "staged",
+        }
+    }
+}
+
+impl Field {
+    /// The field of this name. Compared byte by byte, which is faster than text by text.
+    pub(super) fn from_name(name: &[u8]) -> Option<Self> {
+        Some(match name {
+            b"at_ns" => Self::AtNs,
+            b"client" => Self::Client,
+            b"acquisition" => Self::Acquisition,
+            b"op" => Self::Op,
+            b"stage" => Self::Stage,
+            b"what" => Self::What,
+            b"node" => Self::Node,
+            b"command" => Self::Command,
+            b"key" => Self::Key,
+            b"touch" => Self::Touch,
+            b"ttl_ns" => Self::TtlNs,
+            b"compares" => Self::Compares,
+            b"answer" => Self::Answer,
+            b"text" => Self::Text,
+            b"value" => Self::Value,
+            b"left" => Self::Left,
+            b"written" => Self::Written,
+            b"token" => Self::Token,
+            b"until_ns" => Self::UntilNs,
+            b"phase" => Self::Phase,
+            b"fault" => Self::Fault,
+            b"for_ns" => Self::ForNs,
+            b"in_hold" => Self::InHold,
+            b"staged" => Self::Staged,
+            _ => return None,
+        })
+    }
+
+    /// How far a text begins with this field's name as it is written, quotes and colon included; 0
+    /// where it does not.
+    pub(super) fn begins(self, text: &[u8]) -> usize {
+        // Each with a length that is known when this is compiled, which is faster than a table.
+        let with = |begin: &[u8]| if text.starts_with(begin) { begin.len() } else { 0 };
+        match self {
+            Self::AtNs => with(b"\"at_ns\":"),
+            Self::Client => with(b"\"client\":"),
+            Self::Acquisition => with(b"\"acquisition\":"),
+            Self::Op => with(b"\"op\":"),
+            Self::Stage => with(b"\"stage\":"),
+            Self::What => with(b"\"what\":"),
+            Self::Node => with(b"\"node\":"),
+            Self::Command => with(b"\"command\":"),
+            Self::Key => with(b"\"key\":"),
+            Self::Touch => with(b"\"touch\":"),
+            Self::TtlNs => with(b"\"ttl_ns\":"),
+            Self::Compares => with(b"\"compares\":"),
+            Self::Answer => with(b"\"answer\":"),
+            Self::Text => with(b"\"text\":"),
+            Self::Value => with(b"\"value\":"),
+            Self::Left => with(b"\"left\":"),
+            Self::Written => with(b"\"written\":"),
+            Self::Token => with(b"\"token\":"),
+            Self::UntilNs => with(b"\"until_ns\":"),
+            Self::Phase => with(b"\"phase\":"),
+            Self::Fault => with(b"\"fault\":"),
+            Self::ForNs => with(b"\"for_ns\":"),
+            Self::InHold => with(b"\"in_hold\":"),
+            Self::Staged => with(b"\"staged\":"),
+        }
+    }
+}
+
+/// Some fields.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Set(u32);
+
+impl Set {
+    const fn of(fields: &[Field]) -> Self {
+        let mut bits = 0;
+        let mut place = 0;
+        while place < fields.len() {
+            bits |= 1 << fields[place] as u32;
+            place += 1;
+        }
+        Self(bits)
+    }
+
+    const fn and(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    pub(super) fn add(&mut self, field: Field) {
+        self.0 |= 1 << field as u32;
+    }
+
+    pub(super) fn has(self, field: Field) -> bool {
+        self.0 & 1 << field as u32 != 0
+    }
+
+    /// A field of these that is none of the others.
+    pub(super) fn beyond(self, others: Self) -> Option<Field> {
+        let beyond = Self(self.0 & !others.0);
+        if beyond.0 == 0 { None } else { Field::ALL.into_iter().find(|field| beyond.has(*field)) }
+    }
+}
+
+/// The fields that any event may have. What is 0 or false may be said, though it is not written.
+const ANY: Set = Set::of(&Field::ALWAYS).and(Set::of(&[Field::Acquisition, Field::Op]));
+
+/// The fields that such an event may have.
+pub(super) fn fields(what: What) -> Set {
+    use Field::{
+        Answer as Answered, Command, Compares, Fault, ForNs, InHold, Key, Left, Node, Phase,
+        Staged, Text, Token, Touch as Touched, UntilNs, Value, Written,
+    };
+    const COMMAND: Set = Set::of(&[Node, Command, Key, Touched, Compares]);
+    let own = match what {
+        What::Acquire | What::Acquired | What::Release | What::Take | What::Update | What::Lost => {
+            Set::default()
+        }
+        What::NotAcquired(_)
+        | What::AcquireUnknown(_)
+        | What::Released(_)
+        | What::ReleaseUnknown(_)
+        | What::Refused(_)
+        | What::Unanswered(_)
+        | What::NotTaken(_)
+        | What::NotUpdated(_) => const { Set::of(&[Text]) },
+        What::Command { intent, .. } => COMMAND.and(lives(intent.touch)),
+        What::Answered { touch, answer } => lives(touch).and(match answer {
+            Answer::Nil | Answer::Ok | Answer::List => const { Set::of(&[Touched, Answered]) },
+            Answer::Int(_) => const { Set::of(&[Touched, Answered, Value]) },
+            Answer::Text(_) => const { Set::of(&[Touched, Answered, Text]) },
+        }),
+        What::Taken { .. } => const { Set::of(&[Value, Left]) },
+        What::TakeUnknown { .. } => const { Set::of(&[Value, Text]) },
+        What::Updated(_) => const { Set::of(&[Value, Written, Token]) },
+        What::UpdateUnknown { .. } => const { Set::of(&[Value, Written, Token, Text]) },
+        What::PoolLeft(_) | What::RegisterLeft(_) | What::Probe(_) => const { Set::of(&[Value]) },
+        What::ValidUntil(_) => const { Set::of(&[UntilNs]) },
+        What::Phase(_) => const { Set::of(&[Phase]) },
+        What::Fault { .. } => const { Set::of(&[Fault, Node, ForNs, InHold, Staged]) },
+    };
+    ANY.and(own)
+}
+
+/// What says how long a key lives.
+fn lives(touch: Touch) -> Set {
+    match touch {
+        Touch::Create(_) | Touch::Overwrite(_) | Touch::Extend(_) => {
+            const { Set::of(&[Field::TtlNs]) }
+        }
+        Touch::None | Touch::Delete | Touch::Unknown => Set::default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_field_has_a_place_of_its_own_in_a_set() {
+        let mut set = Set::default();
+        for (place, field) in Field::ALL.into_iter().enumerate() {
+            assert_eq!(field as usize, place);
+            assert_eq!(Field::from_name(field.name().as_bytes()), Some(field));
+            let written = format!("\"{}\":", field.name());
+            assert_eq!(field.begins(format!("{written} 1").as_bytes()), written.len());
+            assert_eq!(field.begins(&written.as_bytes()[1..]), 0);
+            assert!(!set.has(field), "{field:?}");
+            assert_eq!(Set::of(&[field]).beyond(set), Some(field));
+            set.add(field);
+            assert_eq!(Set::of(&[field]).beyond(set), None);
+        }
+    }
+}

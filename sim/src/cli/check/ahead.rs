@@ -1,0 +1,152 @@
+//! Reading ahead: while one thread looks at what was read, another reads on.
+//!
+//! Invariant: the bytes come in order and an error comes where it happened; no more than a few
+//! buffers are on their way, however slow the one is and however fast the other. Deliberately absent:
+//! an end to a read that is under way. Where nobody wants any more, the reading thread ends with it,
+//! or with the process.
+
+use std::io::{self, BufRead, ErrorKind, Read};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread;
+
+/// How much is read at a time, in bytes.
+pub(super) const AT_A_TIME: usize = 256 * 1024;
+/// How many buffers there are.
+const BUFFERS: usize = 4;
+
+/// What another thread reads.
+pub(super) struct Ahead {
+    full: Receiver<io::Result<Vec<u8>>>,
+    empty: SyncSender<Vec<u8>>,
+    /// What has come, of which so much has been taken.
+    buffer: Vec<u8>,
+    taken: usize,
+}
+
+impl Ahead {
+    /// Begins to read.
+    ///
+    /// # Errors
+    /// What the system says where it has no thread to give.
+    pub(super) fn of(mut input: impl Read + Send + 'static) -> io::Result<Self> {
+        let (give, full) = sync_channel(BUFFERS);
+        let (empty, take) = sync_channel(BUFFERS);
+        for _ in 1..BUFFERS {
+            // There is room for all of them.
+            let _ = empty.send(Vec::new());
+        }
+        let read_on = move || {
+            while let Ok(mut buffer) = take.recv() {
+                let read = fill(&mut input, &mut buffer);
+                let is_last = !matches!(read, Ok(1..));
+                if give.send(read.map(|_| buffer)).is_err() || is_last {
+                    break;
+                }
+            }
+        };
+        thread::Builder::new().name("read-ahead".to_owned()).spawn(read_on)?;
+        Ok(Self { full, empty, buffer: Vec::new(), taken: 0 })
+    }
+}
+
+/// Reads once, and says how much.
+fn fill(input: &mut impl Read, buffer: &mut Vec<u8>) -> io::Result<usize> {
+    buffer.resize(AT_A_TIME, 0);
+    loop {
+        match input.read(buffer) {
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            read => {
+                buffer.truncate(*read.as_ref().unwrap_or(&0));
+                return read;
+            }
+        }
+    }
+}
+
+impl Read for Ahead {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let length = self.fill_buf()?.read(buffer)?;
+        self.consume(length);
+        Ok(length)
+    }
+}
+
+impl BufRead for Ahead {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        if self.taken == self.buffer.len()
+            // After the last buffer nobody is there who could send another.
+            && let Ok(next) = self.full.recv()
+        {
+            let used = std::mem::replace(&mut self.buffer, next?);
+            self.taken = 0;
+            // Nobody takes it where all has been read.
+            let _ = self.empty.send(used);
+        }
+        Ok(&self.buffer[self.taken..])
+    }
+
+    fn consume(&mut self, amount: usize) {
+        self.taken = (self.taken + amount).min(self.buffer.len());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Gives as many bytes at a time as it was told, then fails or ends.
+    struct Steps(Vec<usize>, bool);
+
+    impl Read for Steps {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            let Some(step) = self.0.pop() else {
+                return if self.1 { Err(io::Error::other("broken")) } else { Ok(0) };
+            };
+            if step == 0 {
+                return Err(ErrorKind::Interrupted.into());
+            }
+            buffer[..step].fill(u8::try_from(step % 251).unwrap());
+            Ok(step)
+        }
+    }
+
+    #[test]
+    fn everything_comes_in_order() {
+        let steps = vec![AT_A_TIME, 1, 7, 0, 3, AT_A_TIME, AT_A_TIME - 1, 0, 0, 5, 6, 2];
+        let mut expected = Vec::new();
+        for step in steps.iter().rev() {
+            expected.extend(vec![u8::try_from(step % 251).unwrap(); *step]);
+        }
+        let mut ahead = Ahead::of(Steps(steps.clone(), false)).unwrap();
+        let mut found = Vec::new();
+        ahead.read_to_end(&mut found).unwrap();
+        assert!(found == expected);
+        assert!(ahead.fill_buf().unwrap().is_empty(), "and again it is the end");
+
+        let mut broken = Ahead::of(Steps(steps, true)).unwrap();
+        found.clear();
+        assert_eq!(broken.read_to_end(&mut found).unwrap_err().to_string(), "broken");
+        assert!(found == expected, "what came before the failure came");
+    }
+
+    #[test]
+    fn no_more_than_a_few_buffers_are_read_ahead() {
+        use std::sync::Arc;
+        use std::sync::atomic::{AtomicUsize, Ordering};
+        struct Endless(Arc<AtomicUsize>);
+        impl Read for Endless {
+            fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+                self.0.fetch_add(1, Ordering::SeqCst);
+                Ok(buffer.len())
+            }
+        }
+        let reads = Arc::new(AtomicUsize::new(0));
+        let mut ahead = Ahead::of(Endless(reads.clone())).unwrap();
+        for _ in 0..10 {
+            let length = ahead.fill_buf().unwrap().len();
+            ahead.consume(length);
+        }
+        drop(ahead);
+        assert!(reads.load(Ordering::SeqCst) <= 10 + BUFFERS);
+    }
+}
