@@ -31,6 +31,8 @@ pub struct Sweep {
     pub invariants: Vec<Counts>,
     /// How often each fault struck.
     pub coverage: BTreeMap<Fault, Coverage>,
+    /// In how many schedules some fault struck while a client held the lock.
+    pub met_hold: u64,
     /// How many schedules violated something.
     pub violations: u64,
     /// The lowest of their seeds, and what each violated.
@@ -159,7 +161,9 @@ impl Sweep {
         self.events += facts.events;
         self.operations += history.operations();
         Digest::join(&mut self.digest, facts.digest);
-        for (fault, it) in strikes(history) {
+        let struck = strikes(history);
+        self.met_hold += u64::from(struck.values().any(|it| it.in_hold > 0));
+        for (fault, it) in struck {
             self.coverage.entry(fault).or_default().add(it);
         }
         let findings = checker::judge(history, true);
@@ -186,6 +190,7 @@ impl Sweep {
         self.events += other.events;
         self.operations += other.operations;
         self.violations += other.violations;
+        self.met_hold += other.met_hold;
         Digest::join(&mut self.digest, other.digest);
         for theirs in other.invariants {
             let mine = self.counts(&theirs.name, theirs.level);
@@ -273,6 +278,7 @@ mod tests {
         let pause = sweep.coverage[&Fault::Pause];
         assert_eq!((pause.strikes, pause.in_hold), (4, 2));
         assert_eq!((pause.schedules, pause.schedules_in_hold), (3, 2));
+        assert_eq!(sweep.met_hold, 2);
         assert_eq!(sweep.level(Level::Progress), Outcome::Violated);
         assert_eq!(sweep.level(Level::Belief), Outcome::Inconclusive, "nobody held anything");
     }

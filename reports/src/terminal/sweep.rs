@@ -89,7 +89,9 @@ fn coverage(found: &Sweep) -> String {
         row.extend([it.strikes, it.in_hold, it.schedules, it.schedules_in_hold].map(count));
         table.add_row(row);
     }
-    lines(table, 1)
+    let share = found.met_hold * 100 / found.schedules.max(1);
+    let met = count(found.met_hold);
+    format!("{}\na fault met a hold in {met} schedules ({share} %)\n", lines(table, 1).trim_end())
 }
 
 fn pace(swept: &Swept, found: &Sweep) -> String {
@@ -162,6 +164,7 @@ mod tests {
                 counts("mutual-exclusion", Level::Belief, 1_998, 2),
             ],
             coverage: BTreeMap::from([(Fault::Pause, pause)]),
+            met_hold: 1_500,
             violations: 2,
             failing: BTreeMap::from([(17, vec!["mutual-exclusion".to_owned()])]),
             digest: Some(Digest([1, 2])),
@@ -181,6 +184,7 @@ mod tests {
             "  seed 17: mutual-exclusion\n    run --seed 17\n",
             "2 of 2,000 schedules violated something",
             "note: mind the gap\n",
+            "a fault met a hold in 1,500 schedules (75 %)\n",
             "digest of all histories: 00000000000000010000000000000002\n",
         ] {
             assert!(text.contains(line), "{line:?} in\n{text}");

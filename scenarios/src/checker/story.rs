@@ -4,6 +4,7 @@
 
 use rustc_hash::FxHashMap;
 
+use crate::fault::Fault;
 use crate::history::{Answer, Event, Head, Intent, Texts, Touch, What};
 use crate::verdict::{Finding, Verdict, Witness, WitnessStep};
 
@@ -28,6 +29,8 @@ pub struct Teller<'a> {
     head: &'a Head,
     /// What each acquisition did, as far as it concerns a witness.
     steps: FxHashMap<u32, Vec<(u64, WitnessStep)>>,
+    /// The faults that struck.
+    faults: Vec<(u64, WitnessStep)>,
     sent: FxHashMap<u32, Event>,
     seen: u64,
 }
@@ -38,7 +41,7 @@ impl<'a> Teller<'a> {
         let violations = findings.iter().filter_map(|it| violation(&it.verdict));
         let acquisitions = violations.flat_map(|witness| &witness.acquisitions);
         let steps = acquisitions.map(|acquisition| (*acquisition, Vec::new())).collect();
-        Self { head, steps, sent: FxHashMap::default(), seen: 0 }
+        Self { head, steps, faults: Vec::new(), sent: FxHashMap::default(), seen: 0 }
     }
 
     /// Whether there is nothing to tell.
@@ -49,6 +52,13 @@ impl<'a> Teller<'a> {
     /// Shows it the next event.
     pub fn see(&mut self, event: &Event, texts: &Texts) {
         self.seen += 1;
+        if let What::Fault { fault, for_ns, .. } = event.what {
+            if let Some(text) = strike(event.client, fault, for_ns) {
+                let step = WitnessStep { at_ns: event.at_ns, client: event.client, text };
+                self.faults.push((self.seen, step));
+            }
+            return;
+        }
         let Some(steps) = self.steps.get_mut(&event.acquisition) else { return };
         let invoked = match event.what {
             What::Command { .. } => {
@@ -76,9 +86,43 @@ impl<'a> Teller<'a> {
             let of = witness.acquisitions.iter().filter_map(|it| self.steps.get(it));
             let mut steps: Vec<_> = of.flatten().collect();
             steps.sort_by_key(|(nth, _)| *nth);
+            let (first, last) = (steps.first().map(|it| it.0), steps.last().map(|it| it.0));
+            let concerns = |(nth, step): &&(u64, WitnessStep)| {
+                (first..=last).contains(&Some(*nth))
+                    && (step.client == 0 || witness.clients.contains(&step.client))
+            };
+            steps.extend(self.faults.iter().filter(concerns));
+            steps.sort_by_key(|(nth, _)| *nth);
             witness.steps = steps.into_iter().map(|(_, step)| step.clone()).collect();
         }
     }
+}
+
+/// A fault in words, where it belongs into a story; what strikes no client is the run's doing.
+fn strike(client: u32, fault: Fault, for_ns: u64) -> Option<String> {
+    let lasts = || if for_ns == 0 { String::new() } else { format!(" for {}", span(for_ns)) };
+    Some(match fault {
+        Fault::Pause => format!("stands still{}", lasts()),
+        Fault::Crash => "dies".to_owned(),
+        // A late message that is nobody's in particular, and clocks that drift, are in every story.
+        Fault::Delay if client == 0 => return None,
+        Fault::Drift => return None,
+        Fault::Delay => format!("waits: a message of its is late{}", by(for_ns)),
+        Fault::LoseRequest => "sends a request that is lost".to_owned(),
+        Fault::LoseReply => "is sent a reply that is lost".to_owned(),
+        Fault::Reset => "has its connection broken".to_owned(),
+        Fault::Partition => format!("is cut off{}", lasts()),
+        Fault::ClockStep if client == 0 => format!("lets the server's clock jump{}", by(for_ns)),
+        Fault::ClockStep => format!("has its clock jump{}", by(for_ns)),
+        Fault::ScriptFlush => "makes the server forget its scripts".to_owned(),
+        Fault::Failover => "kills the primary, and a replica takes over".to_owned(),
+        Fault::PowerLoss => format!("cuts the server's power{}", lasts()),
+        Fault::ServerCrash => format!("kills the server{}", lasts()),
+    })
+}
+
+fn by(ns: u64) -> String {
+    if ns == 0 { String::new() } else { format!(" by {}", span(ns)) }
 }
 
 fn violation(verdict: &Verdict) -> Option<&Witness> {
@@ -206,6 +250,7 @@ fn answered(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::checker::testing::Tape;
 
     #[test]
     fn spans_are_told_with_three_digits() {
@@ -221,6 +266,18 @@ mod tests {
         ] {
             assert_eq!(span(ns), text);
         }
+    }
+
+    #[test]
+    fn faults_of_those_concerned_and_of_servers_stand_in_the_story() {
+        let tape = Tape::new().hold(1, 1, 100..400).hold(2, 2, 200..300).hold(3, 3, 500..600);
+        let tape = tape.crash(3, 220).crash(1, 250).server_lost(Fault::PowerLoss, 0, 260..270);
+        let tape = tape.server_lost(Fault::Failover, 0, 900..910);
+        let Verdict::Violated(witness) = tape.finding("mutual-exclusion") else { panic!() };
+        let told = |text: &str| witness.steps.iter().any(|step| step.text == text);
+        assert_eq!(witness.steps.iter().filter(|step| step.text == "dies").count(), 1);
+        assert!(told("cuts the server's power for 10 ns"));
+        assert!(!witness.steps.iter().any(|step| step.text.contains("primary")), "after the end");
     }
 
     #[test]
