@@ -70,6 +70,8 @@ impl Tape {
             lock_key: "lock".to_owned(),
             ttl_ns: TTL_NS,
             margin_ns: TTL_NS / 100,
+            exact: true,
+            available_within_ns: Some(TTL_NS),
             prizes: prizes.map(i64::from),
             ..Head::default()
         });
