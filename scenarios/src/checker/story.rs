@@ -204,31 +204,4 @@ fn answered(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn spans_are_told_with_three_digits() {
-        for (ns, text) in [
-            (0, "0 ns"),
-            (999, "999 ns"),
-            (1_000, "1 µs"),
-            (1_234, "1.23 µs"),
-            (12_345_678, "12.3 ms"),
-            (123_456_789, "123 ms"),
-            (1_000_000_000, "1 s"),
-            (61_050_000_000, "61.0 s"),
-        ] {
-            assert_eq!(span(ns), text);
-        }
-    }
-
-    #[test]
-    fn lists_are_told_as_people_do() {
-        let words =
-            |words: &[&str]| and(&words.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>());
-        assert_eq!(words(&["3"]), "3");
-        assert_eq!(words(&["3", "9"]), "3 and 9");
-        assert_eq!(words(&["3", "9", "12"]), "3, 9 and 12");
-    }
-}
+mod tests;

@@ -211,6 +211,12 @@ impl Tape {
         self.take_end(client, span, What::TakeUnknown { prize, why })
     }
 
+    /// A take that surely took nothing.
+    pub(super) fn take_nothing(mut self, client: u32, span: Range<u64>) -> Self {
+        let why = self.history.texts.intern("empty");
+        self.take_end(client, span, What::NotTaken(why))
+    }
+
     fn take_end(self, client: u32, span: Range<u64>, end: What) -> Self {
         let mut tape = self.hold(client, client, span.clone());
         tape.op(client, client, span, What::Take, end);
@@ -220,13 +226,17 @@ impl Tape {
     /// The register is read at the start of the span or later, and the next value surely written at
     /// its end or before. Client and acquisition are the same.
     pub(super) fn update(
-        mut self,
+        self,
         client: u32,
         span: Range<u64>,
         read: i64,
         token: Option<u64>,
     ) -> Self {
-        let update = Update { read, written: read + 1, token };
+        self.wrote(client, span, Update { read, written: read + 1, token })
+    }
+
+    /// This was read and written, whatever it was.
+    pub(super) fn wrote(mut self, client: u32, span: Range<u64>, update: Update) -> Self {
         self.op(client, client, span, What::Update, What::Updated(update));
         self
     }
@@ -236,6 +246,19 @@ impl Tape {
         let update = Update { read, written: read + 1, token: None };
         let why = self.history.texts.intern("reset");
         self.op(client, client, span, What::Update, What::UpdateUnknown { update, why });
+        self
+    }
+
+    /// An update that surely wrote nothing.
+    pub(super) fn update_nothing(mut self, client: u32, span: Range<u64>) -> Self {
+        let why = self.history.texts.intern("stale");
+        self.op(client, client, span, What::Update, What::NotUpdated(why));
+        self
+    }
+
+    /// A register that holds this in the beginning.
+    pub(super) fn initially(mut self, value: i64) -> Self {
+        self.history.head.register = Some(value);
         self
     }
 

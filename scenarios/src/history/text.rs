@@ -94,4 +94,25 @@ mod tests {
         assert_eq!(texts.intern_bytes(b"SET"), Text(0), "nothing of it is left");
         assert_eq!(texts.get(Text(0)), "SET");
     }
+
+    #[test]
+    fn only_texts_that_are_there_are_found() {
+        let mut texts = Texts::default();
+        let [one, other] = ["one", "other"].map(|text| texts.intern(text));
+        assert_eq!([texts.find("one"), texts.find("other")], [Some(one), Some(other)]);
+        assert_eq!(texts.find("none"), None);
+    }
+
+    #[test]
+    fn texts_are_alike_if_they_are_the_same_in_the_same_order() {
+        let of = |all: &[&str]| {
+            let mut texts = Texts::default();
+            for text in all {
+                texts.intern_bytes(text.as_bytes());
+            }
+            texts
+        };
+        assert_eq!(of(&["a", "b"]), of(&["a", "b", "a"]));
+        assert_ne!(of(&["a", "b"]), of(&["b", "a"]));
+    }
 }
