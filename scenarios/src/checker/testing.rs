@@ -4,6 +4,8 @@
 
 use std::ops::Range;
 
+use picklock::env::Phase;
+
 use crate::checker::Checkers;
 use crate::checker::story::Teller;
 use crate::fault::Fault;
@@ -62,6 +64,12 @@ impl Tape {
         let mut tape = Self::new();
         tape.history.head.locks = false;
         tape
+    }
+
+    /// Whatever it did, of a recipe that does not lock.
+    pub(super) fn without_locks(mut self) -> Self {
+        self.history.head.locks = false;
+        self
     }
 
     pub(super) fn clients(mut self, clients: u32) -> Self {
@@ -143,11 +151,8 @@ impl Tape {
     }
 
     /// A client dies.
-    pub(super) fn crash(mut self, client: u32, at_ns: u64) -> Self {
-        let what =
-            What::Fault { fault: Fault::Crash, node: None, for_ns: 0, in_hold: true, staged: None };
-        self.push(at_ns, client, 0, 0, what);
-        self
+    pub(super) fn crash(self, client: u32, at_ns: u64) -> Self {
+        self.struck(Fault::Crash, client, at_ns)
     }
 
     /// A server loses what it has, from the start of the span on, and is there again at its end.
@@ -155,6 +160,33 @@ impl Tape {
         let for_ns = span.end - span.start;
         let what = What::Fault { fault, node: Some(node), for_ns, in_hold: true, staged: None };
         self.push(span.start, 0, 0, 0, what);
+        self
+    }
+
+    /// Something that befalls a client, or with client 0 a server.
+    pub(super) fn struck(mut self, fault: Fault, client: u32, at_ns: u64) -> Self {
+        let what = What::Fault { fault, node: None, for_ns: 0, in_hold: true, staged: None };
+        self.push(at_ns, client, 0, 0, what);
+        self
+    }
+
+    /// A phase of an acquisition. Client and acquisition are the same.
+    pub(super) fn phase(mut self, acquisition: u32, at_ns: u64, phase: Phase) -> Self {
+        self.push(at_ns, acquisition, acquisition, 0, What::Phase(phase));
+        self
+    }
+
+    /// A command on the lock's key that the server refuses.
+    pub(super) fn refused_command(
+        mut self,
+        acquisition: u32,
+        span: Range<u64>,
+        intent: Intent,
+    ) -> Self {
+        let texts = &mut self.history.texts;
+        let (name, key, why) = (texts.intern("CMD"), texts.intern(LOCK), texts.intern("OOM"));
+        let sent = What::Command { node: 0, name, key, intent };
+        self.op(acquisition, acquisition, span, sent, What::Refused(why));
         self
     }
 
@@ -179,6 +211,12 @@ impl Tape {
         self.take_end(client, span, What::TakeUnknown { prize, why })
     }
 
+    /// A take that surely took nothing.
+    pub(super) fn take_nothing(mut self, client: u32, span: Range<u64>) -> Self {
+        let why = self.history.texts.intern("empty");
+        self.take_end(client, span, What::NotTaken(why))
+    }
+
     fn take_end(self, client: u32, span: Range<u64>, end: What) -> Self {
         let mut tape = self.hold(client, client, span.clone());
         tape.op(client, client, span, What::Take, end);
@@ -188,13 +226,17 @@ impl Tape {
     /// The register is read at the start of the span or later, and the next value surely written at
     /// its end or before. Client and acquisition are the same.
     pub(super) fn update(
-        mut self,
+        self,
         client: u32,
         span: Range<u64>,
         read: i64,
         token: Option<u64>,
     ) -> Self {
-        let update = Update { read, written: read + 1, token };
+        self.wrote(client, span, Update { read, written: read + 1, token })
+    }
+
+    /// This was read and written, whatever it was.
+    pub(super) fn wrote(mut self, client: u32, span: Range<u64>, update: Update) -> Self {
         self.op(client, client, span, What::Update, What::Updated(update));
         self
     }
@@ -204,6 +246,19 @@ impl Tape {
         let update = Update { read, written: read + 1, token: None };
         let why = self.history.texts.intern("reset");
         self.op(client, client, span, What::Update, What::UpdateUnknown { update, why });
+        self
+    }
+
+    /// An update that surely wrote nothing.
+    pub(super) fn update_nothing(mut self, client: u32, span: Range<u64>) -> Self {
+        let why = self.history.texts.intern("stale");
+        self.op(client, client, span, What::Update, What::NotUpdated(why));
+        self
+    }
+
+    /// A register that holds this in the beginning.
+    pub(super) fn initially(mut self, value: i64) -> Self {
+        self.history.head.register = Some(value);
         self
     }
 
