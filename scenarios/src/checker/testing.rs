@@ -21,6 +21,8 @@ pub(super) const CREATE: Intent = Intent { touch: Touch::Create(Some(TTL_NS)), c
 pub(super) struct Tape {
     history: History,
     ops: u32,
+    /// Where commands are sent to from now on, and on which key.
+    to: (u16, &'static str),
 }
 
 impl Tape {
@@ -35,7 +37,7 @@ impl Tape {
             prizes: Some(10),
             ..Head::default()
         });
-        Self { history, ops: 0 }
+        Self { history, ops: 0, to: (0, LOCK) }
     }
 
     /// With a register instead of a pool.
@@ -267,6 +269,12 @@ impl Tape {
         self
     }
 
+    /// The commands that follow are sent to this server, on this key.
+    pub(super) fn to(mut self, node: u16, key: &'static str) -> Self {
+        self.to = (node, key);
+        self
+    }
+
     /// A command on the lock's key that was answered as having done this.
     pub(super) fn did(self, acquisition: u32, span: Range<u64>, intent: Intent) -> Self {
         self.command(acquisition, span, intent, Some(intent.touch))
@@ -281,12 +289,13 @@ impl Tape {
         answered: Option<Touch>,
     ) -> Self {
         let texts = &mut self.history.texts;
-        let (name, key, why) = (texts.intern("CMD"), texts.intern(LOCK), texts.intern("reset"));
+        let (node, key) = (self.to.0, texts.intern(self.to.1));
+        let (name, why) = (texts.intern("CMD"), texts.intern("reset"));
         let end = match answered {
             Some(touch) => What::Answered { touch, answer: Answer::Ok },
             None => What::Unanswered(why),
         };
-        let sent = What::Command { node: 0, name, key, intent };
+        let sent = What::Command { node, name, key, intent };
         self.op(acquisition, acquisition, span, sent, end);
         self
     }
