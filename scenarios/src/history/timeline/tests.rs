@@ -123,7 +123,8 @@ fn commands_end_by_their_operation_however_they_are_numbered() {
 
 #[test]
 fn a_number_that_is_used_again_is_the_later_commands() {
-    for (before, op) in [(0, 5), (0, Open::AHEAD as u32 * 5), (Open::AHEAD as u32, 3_000)] {
+    let ahead = u32::try_from(Open::AHEAD).unwrap();
+    for (before, op) in [(0, 5), (0, ahead * 5), (ahead, 3_000)] {
         // The same number lies far ahead at first, and near when it is used again.
         let mut open = Open::default();
         open.insert(op, 1);
