@@ -226,3 +226,5 @@ pub fn check(history: &History, complete: bool) -> Vec<Finding> {
 
 #[cfg(test)]
 mod testing;
+#[cfg(test)]
+mod tests;

@@ -57,3 +57,22 @@ impl History {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_history_counts_what_was_begun_and_how_long_it_took() {
+        let mut history = History::new(Head::default());
+        assert_eq!((history.operations(), history.duration_ns()), (0, 0));
+        let why = history.texts.intern("because");
+        assert_eq!(history.text(why), "because");
+        for (at_ns, what) in
+            [(7, What::Acquire), (9, What::Acquired), (20, What::Release), (30, What::Lost)]
+        {
+            history.events.push(Event { at_ns, client: 1, acquisition: 1, op: 1, what });
+        }
+        assert_eq!((history.operations(), history.duration_ns()), (2, 23));
+    }
+}

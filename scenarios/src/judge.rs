@@ -95,6 +95,8 @@ fn miscounted(stats: &Stats) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::history::{Event, Head, Intent, Touch, What};
+    use crate::result::Tally;
 
     #[test]
     fn a_difference_in_counts_is_remarked_on() {
@@ -104,5 +106,53 @@ mod tests {
         assert_eq!(miscounted(&stats(None)), None, "a server that others use, too");
         assert_eq!(miscounted(&stats(Some(counts(5, 9)))), None, "scripts call GET");
         assert!(miscounted(&stats(Some(counts(4, 1)))).unwrap().contains("sent 5 SET"));
+    }
+
+    #[test]
+    fn the_figures_are_those_of_the_history_and_of_its_circumstances() {
+        let mut history = History::new(Head {
+            locks: true,
+            clients: 3,
+            resource: Some(2),
+            prizes: Some(10),
+            ..Head::default()
+        });
+        let why = history.texts.intern("because");
+        let (set, key) = (history.texts.intern("SET"), history.texts.intern("k"));
+        let intent = Intent { touch: Touch::None, compares: false };
+        let command = |node| What::Command { node, name: set, key, intent };
+        let mut nth = 0;
+        for acquisition in 1..=9 {
+            let (end, takes) = match acquisition {
+                1 | 2 => (Some(What::Acquired), true),
+                3 => (Some(What::Acquired), false),
+                4 | 5 => (Some(What::NotAcquired(why)), false),
+                6 => (Some(What::AcquireUnknown(why)), false),
+                _ => (None, false),
+            };
+            let taken = takes.then_some(What::Taken { prize: 1, left: 0 });
+            let sent = (acquisition < 3).then_some(command(u16::try_from(acquisition).unwrap()));
+            for what in [Some(What::Acquire), sent, end, taken].into_iter().flatten() {
+                nth += 1;
+                let event =
+                    Event { at_ns: 100 + nth, client: 1, acquisition, op: acquisition, what };
+                history.events.push(event);
+            }
+        }
+        let latency =
+            LatencyFigures { operation: "acquire".to_owned(), ..LatencyFigures::default() };
+        let counted = Some(BTreeMap::from([("SET".to_owned(), 1)]));
+        let circumstances = Circumstances {
+            complete: true,
+            server_commands: counted.clone(),
+            latencies: vec![latency],
+            ..Circumstances::default()
+        };
+        let stats = judge(&history, circumstances).stats;
+        assert_eq!(stats.acquisitions, Tally { invoked: 9, ok: 3, failed: 2, unknown: 4 });
+        assert_eq!((stats.clients, stats.duration_ns, stats.winners), (3, nth - 1, Some(2)));
+        assert_eq!(Some(stats.commands), counted, "without those to the resource");
+        assert_eq!(stats.server_commands, counted);
+        assert_eq!(stats.latencies[0].operation, "acquire");
     }
 }

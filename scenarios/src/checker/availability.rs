@@ -49,7 +49,9 @@ pub(super) struct Availability {
     /// Since when two or more have wanted it, where they have.
     wanted_ns: u64,
     longest: Stall,
+    /// How many were longer than allowed, and when the last of these began.
     stalls: u64,
+    counted_ns: Option<u64>,
     now_ns: u64,
 }
 
@@ -65,6 +67,7 @@ impl Availability {
             wanted_ns: 0,
             longest: Stall::default(),
             stalls: 0,
+            counted_ns: None,
             now_ns: 0,
         }
     }
@@ -92,7 +95,7 @@ impl Availability {
                 self.give_up(acquisition);
                 self.promised.remove(&acquisition);
             }
-            What::ValidUntil(until_ns) if self.tracked => self.promise(acquisition, until_ns),
+            What::ValidUntil(until_ns) => self.promise(acquisition, until_ns),
             What::Release | What::Lost => self.ends(at_ns, |it| it.acquisition == acquisition),
             _ => {}
         }
@@ -129,10 +132,11 @@ impl Availability {
     fn forget(&mut self, now_ns: u64) {
         let free_ns = &mut self.free_ns;
         self.holders.retain(|it| {
-            if it.until_ns <= now_ns {
+            let is_over = it.until_ns <= now_ns;
+            if is_over {
                 *free_ns = (*free_ns).max(it.until_ns);
             }
-            it.until_ns > now_ns
+            !is_over
         });
     }
 
@@ -148,7 +152,7 @@ impl Availability {
         };
         let from_ns = self.free_ns.max(self.wanted_ns);
         let stall = Stall { from_ns, until_ns: now_ns, client };
-        if stall.span_ns() > self.within_ns && stall.from_ns != self.longest.from_ns {
+        if stall.span_ns() > self.within_ns && self.counted_ns.replace(from_ns) != Some(from_ns) {
             self.stalls += 1;
         }
         if stall.span_ns() > self.longest.span_ns() {
@@ -176,7 +180,7 @@ impl Availability {
             step(from_ns, "wants the lock, and nobody has it from now on"),
             step(until_ns, "the stall ends"),
         ];
-        let occurrences = self.stalls.max(1);
+        let occurrences = self.stalls;
         let clients = vec![client];
         Verdict::Violated(Witness { summary, clients, steps, occurrences, ..Witness::default() })
     }
@@ -186,6 +190,7 @@ impl Availability {
 mod tests {
     use crate::checker::testing::Tape;
     use crate::verdict::Outcome::{Held, NotApplicable, Violated};
+    use crate::verdict::{Verdict, Witness};
 
     const WITHIN_NS: u64 = 100;
 
@@ -229,5 +234,49 @@ mod tests {
         };
         assert_eq!(outcome(tape(300)), Held);
         assert_eq!(outcome(tape(301)), Violated);
+    }
+
+    fn witness(tape: Tape) -> Witness {
+        let tape = tape.refused(9, 9, 40..5_000).available_within(WITHIN_NS);
+        let Verdict::Violated(witness) = tape.finding("availability") else {
+            panic!("not violated")
+        };
+        witness
+    }
+
+    #[test]
+    fn who_has_given_up_wants_nothing() {
+        let left_alone = Tape::new().hold(1, 1, 50..200).refused(2, 2, 150..250);
+        assert_eq!(outcome(left_alone.waited(3, 3, 310..350)), Held);
+        let unknown = Tape::new().hold(1, 1, 50..200).unknown(2, 2, 150..250);
+        assert_eq!(outcome(unknown.waited(3, 3, 310..350)), Held);
+    }
+
+    #[test]
+    fn a_promise_of_who_did_not_get_it_is_forgotten() {
+        // The number is used again, which has no promise then: it holds for no time at all.
+        let tape = Tape::tracked().refused(1, 1, 45..50).valid(1, 48, 2_000).waited(1, 1, 60..70);
+        assert_eq!(outcome(tape.waited(2, 2, 60..171)), Violated);
+    }
+
+    #[test]
+    fn the_witness_tells_the_longest_and_counts_them_all() {
+        // Free and wanted from 200 to 320, from 400 to 540, from 600 to 740; somebody looks within.
+        let tape = Tape::new().hold(1, 1, 50..200).refused(2, 2, 60..317).hold(3, 3, 320..400);
+        let tape = tape.refused(4, 4, 330..510).refused(5, 5, 330..537).hold(6, 6, 540..600);
+        let witness =
+            witness(tape.refused(7, 7, 550..715).refused(8, 8, 550..737).hold(10, 10, 740..6_000));
+        assert_eq!((witness.occurrences, witness.clients), (3, vec![9]));
+        assert!(witness.summary.contains("client 9 wanted the lock, and for 140 ns"));
+        assert!(witness.summary.contains("100 ns is what"), "{}", witness.summary);
+        let steps: Vec<u64> = witness.steps.iter().map(|step| step.at_ns).collect();
+        assert_eq!(steps, [400, 540], "the first of two that are as long");
+    }
+
+    #[test]
+    fn a_stall_that_is_shorter_than_another_counts_once() {
+        let tape = Tape::new().hold(1, 1, 50..200).refused(2, 2, 60..497).hold(3, 3, 500..600);
+        let tape = tape.refused(4, 4, 550..720).refused(5, 5, 550..727);
+        assert_eq!(witness(tape.hold(6, 6, 730..6_000)).occurrences, 2);
     }
 }

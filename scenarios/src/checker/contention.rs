@@ -62,8 +62,8 @@ impl Contention {
         self.held = true;
         let Some(it) = self.wanting.remove(&acquisition) else { return };
         let after = self.last.iter().any(|(client, at)| *client != it.client && *at > it.began);
-        let beside = self.holding.iter().any(|(_, client)| *client != it.client);
-        self.contended |= it.met || after || beside;
+        // Who has the lock beside this one had it when this one began, or wanted it then, or came after.
+        self.contended |= it.met || after;
         self.holding.push((acquisition, it.client));
     }
 
@@ -102,6 +102,10 @@ mod tests {
         assert_eq!(missing(&tape), None);
         let many = Tape::new().refused(2, 2, 90..99).refused(3, 1, 96..97).hold(1, 1, 100..200);
         assert_eq!(missing(&many), None, "one of its own does not hide the other");
+        let later = Tape::new().refused(2, 2, 96..97).refused(3, 1, 97..98).hold(1, 1, 100..200);
+        assert_eq!(missing(&later), None, "nor does one that came after it");
+        let calm = Tape::new().hold(1, 1, 100..200).refused(2, 2, 150..160).hold(3, 3, 300..400);
+        assert_eq!(missing(&calm), None, "what has been seen is not forgotten");
     }
 
     #[test]
@@ -110,6 +114,8 @@ mod tests {
         assert!(vacuous(Tape::new()).contains("nobody"));
         assert!(vacuous(Tape::new().refused(1, 1, 1..9).refused(2, 2, 1..9)).contains("nobody"));
         assert!(vacuous(Tape::new().hold(1, 1, 100..200).hold(2, 2, 300..400)).contains("no two"));
+        let nobodys = Tape::new().hold(1, 1, 100..200).refused(0, 2, 150..160);
+        assert!(vacuous(nobodys).contains("no two"), "no acquisition at all");
         assert!(vacuous(Tape::new().refused(2, 2, 1..9).hold(1, 1, 100..200)).contains("no two"));
         assert!(
             vacuous(Tape::new().hold(1, 1, 100..200).refused(2, 1, 150..160)).contains("no two")

@@ -57,7 +57,7 @@ impl DeadlockFreedom {
 #[cfg(test)]
 mod tests {
     use crate::checker::testing::{TTL_NS, Tape};
-    use crate::verdict::Outcome;
+    use crate::verdict::{Outcome, Verdict};
 
     #[test]
     fn a_key_that_goes_is_fine_and_one_that_stays_is_not() {
@@ -71,5 +71,15 @@ mod tests {
         assert_eq!(outcome(stays(TTL_NS)), Outcome::Inconclusive);
         assert_eq!(outcome(stays(TTL_NS + 1)), Outcome::Violated);
         assert_eq!(outcome(Tape::lockless()), Outcome::NotApplicable);
+    }
+
+    #[test]
+    fn the_witness_says_what_was_seen_last_and_when() {
+        let tape = Tape::new().probe(10, 900).probe(3_010, 300);
+        let Verdict::Violated(witness) = tape.finding("deadlock-freedom") else { panic!() };
+        assert!(witness.summary.contains("still there 3 µs after"), "{}", witness.summary);
+        let step = &witness.steps[0];
+        assert_eq!((step.at_ns, step.text.as_str()), (3_010, "PTTL of the lock's key answers 300"));
+        assert_eq!((witness.steps.len(), witness.occurrences), (1, 1));
     }
 }

@@ -98,7 +98,9 @@ impl LeaseValidity {
 #[cfg(test)]
 mod tests {
     use crate::checker::testing::Tape;
-    use crate::verdict::Outcome::{self, Held, NotApplicable, Violated};
+    use crate::verdict::Outcome::{self, Held, Inconclusive, NotApplicable, Violated};
+    use crate::verdict::Verdict;
+    use picklock::env::Phase;
 
     fn outcome(tape: Tape) -> Outcome {
         tape.exact().finding("lease-validity").outcome()
@@ -132,5 +134,36 @@ mod tests {
     fn without_a_validity_or_exact_times_nothing_is_said() {
         assert_eq!(outcome(Tape::new().hold(1, 1, 100..400)), NotApplicable);
         assert_eq!(held().finding("lease-validity").outcome(), NotApplicable);
+        let lockless = held().begins(1, 250).without_locks();
+        assert_eq!(outcome(lockless), NotApplicable);
+        assert_eq!(outcome(Tape::tracked().refused(1, 1, 10..20)), Inconclusive, "nobody acted");
+    }
+
+    #[test]
+    fn to_decide_to_write_is_to_act_and_other_phases_are_not() {
+        assert_eq!(outcome(held().phase(1, 199, Phase::HoldBeforeWrite)), Held);
+        assert_eq!(outcome(held().phase(1, 200, Phase::HoldBeforeWrite)), Violated);
+        assert_eq!(outcome(held().phase(1, 200, Phase::AcquireBeforeSend)), Held);
+    }
+
+    #[test]
+    fn a_lease_ends_with_its_acquisition() {
+        // Whoever goes on under a number that has been released or refused was told nothing.
+        let told = |tape: Tape| match tape.exact().finding("lease-validity") {
+            Verdict::Violated(witness) => witness.summary,
+            other => panic!("{other:?}"),
+        };
+        let released = Tape::tracked().hold(1, 1, 100..150).valid(1, 99, 900).begins(1, 160);
+        assert!(told(released).ends_with("it was never told until when it might"));
+        let refused = Tape::tracked().valid(1, 99, 900).refused(1, 1, 90..110).begins(1, 160);
+        assert!(told(refused).ends_with("it was never told until when it might"));
+    }
+
+    #[test]
+    fn the_first_is_told_and_all_are_counted() {
+        let tape = held().begins(1, 230).lost(1, 240).begins(1, 250).begins(1, 260);
+        let Verdict::Violated(witness) = tape.exact().finding("lease-validity") else { panic!() };
+        let first = "client 1 began to use the resource, though its validity had ended 30 ns ago";
+        assert_eq!((witness.summary.as_str(), witness.occurrences), (first, 3));
     }
 }

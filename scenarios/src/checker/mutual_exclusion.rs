@@ -66,10 +66,10 @@ impl MutualExclusion {
                 self.believers.push(Belief { acquisition, client, from_ns: at_ns, until_ns });
                 self.fresh += 1;
             }
-            What::NotAcquired(_) | What::AcquireUnknown(_) if self.tracked => {
+            What::NotAcquired(_) | What::AcquireUnknown(_) => {
                 self.promised.remove(&acquisition);
             }
-            What::ValidUntil(until_ns) if self.tracked => {
+            What::ValidUntil(until_ns) => {
                 self.go_on_to(at_ns);
                 self.promise(acquisition, at_ns, until_ns);
             }
@@ -110,16 +110,14 @@ impl MutualExclusion {
             return;
         }
         let now_ns = std::mem::replace(&mut self.now_ns, at_ns);
-        if self.fresh > 0 {
-            let older = self.believers.len() - std::mem::take(&mut self.fresh);
-            self.believers[older..].sort_by_key(|it| it.acquisition);
-            for place in older..self.believers.len() {
-                self.begins(place, now_ns);
-            }
+        let older = self.believers.len() - std::mem::take(&mut self.fresh);
+        self.believers[older..].sort_by_key(|it| it.acquisition);
+        for place in older..self.believers.len() {
+            self.begins(place, now_ns);
         }
         let first = &mut self.first;
         self.believers.retain(|it| {
-            let ended = it.until_ns < at_ns;
+            let ended = it.until_ns <= at_ns;
             if ended && let Some(overlap) = first {
                 overlap.learn(it);
             }
@@ -206,6 +204,15 @@ mod tests {
         assert!(!violated(&renewed().hold(2, 2, 350..380).valid(2, 349, 390)));
         let late = || base().valid(1, 250, 350);
         assert!(!violated(&late().hold(2, 2, 300..380).valid(2, 299, 390)), "too late to count");
+        let at_once = Tape::tracked().hold(1, 1, 100..400).valid(1, 100, 250);
+        assert!(violated(&at_once.hold(2, 2, 200..300).valid(2, 199, 350)), "known when it began");
+    }
+
+    #[test]
+    fn a_promise_of_who_did_not_get_it_is_forgotten() {
+        // The number is used again, which has no promise then.
+        let tape = Tape::tracked().refused(1, 1, 45..50).valid(1, 48, 2_000).hold(1, 1, 60..900);
+        assert!(!violated(&tape.hold(2, 2, 100..300).valid(2, 99, 300)));
     }
 
     #[test]

@@ -108,7 +108,7 @@ impl Ownership {
             return Verdict::Inconclusive("vacuous: no command touched the lock's key".to_owned());
         }
         self.ops.sort_unstable_by_key(|op| (op.sent_ns, op.number));
-        let found = sweep::sweep(&self.ops, &self.losses, self.margin_ns);
+        let found = sweep::sweep(&self.ops, &self.losses, &self.jumps, self.margin_ns);
         let found = match found {
             Some(harm) => Ok(Some(harm)),
             None => search::search(&self.ops, &self.losses, &self.jumps, self.margin_ns),

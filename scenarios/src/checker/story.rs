@@ -248,44 +248,4 @@ fn answered(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::checker::testing::Tape;
-
-    #[test]
-    fn spans_are_told_with_three_digits() {
-        for (ns, text) in [
-            (0, "0 ns"),
-            (999, "999 ns"),
-            (1_000, "1 µs"),
-            (1_234, "1.23 µs"),
-            (12_345_678, "12.3 ms"),
-            (123_456_789, "123 ms"),
-            (1_000_000_000, "1 s"),
-            (61_050_000_000, "61.0 s"),
-        ] {
-            assert_eq!(span(ns), text);
-        }
-    }
-
-    #[test]
-    fn faults_of_those_concerned_and_of_servers_stand_in_the_story() {
-        let tape = Tape::new().hold(1, 1, 100..400).hold(2, 2, 200..300).hold(3, 3, 500..600);
-        let tape = tape.crash(3, 220).crash(1, 250).server_lost(Fault::PowerLoss, 0, 260..270);
-        let tape = tape.server_lost(Fault::Failover, 0, 900..910);
-        let Verdict::Violated(witness) = tape.finding("mutual-exclusion") else { panic!() };
-        let told = |text: &str| witness.steps.iter().any(|step| step.text == text);
-        assert_eq!(witness.steps.iter().filter(|step| step.text == "dies").count(), 1);
-        assert!(told("cuts the server's power for 10 ns"));
-        assert!(!witness.steps.iter().any(|step| step.text.contains("primary")), "after the end");
-    }
-
-    #[test]
-    fn lists_are_told_as_people_do() {
-        let words =
-            |words: &[&str]| and(&words.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>());
-        assert_eq!(words(&["3"]), "3");
-        assert_eq!(words(&["3", "9"]), "3 and 9");
-        assert_eq!(words(&["3", "9", "12"]), "3, 9 and 12");
-    }
-}
+mod tests;

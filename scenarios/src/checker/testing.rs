@@ -4,6 +4,8 @@
 
 use std::ops::Range;
 
+use picklock::env::Phase;
+
 use crate::checker::Checkers;
 use crate::checker::story::Teller;
 use crate::fault::Fault;
@@ -19,6 +21,8 @@ pub(super) const CREATE: Intent = Intent { touch: Touch::Create(Some(TTL_NS)), c
 pub(super) struct Tape {
     history: History,
     ops: u32,
+    /// Where commands are sent to from now on, and on which key.
+    to: (u16, &'static str),
 }
 
 impl Tape {
@@ -33,7 +37,7 @@ impl Tape {
             prizes: Some(10),
             ..Head::default()
         });
-        Self { history, ops: 0 }
+        Self { history, ops: 0, to: (0, LOCK) }
     }
 
     /// With a register instead of a pool.
@@ -62,6 +66,12 @@ impl Tape {
         let mut tape = Self::new();
         tape.history.head.locks = false;
         tape
+    }
+
+    /// Whatever it did, of a recipe that does not lock.
+    pub(super) fn without_locks(mut self) -> Self {
+        self.history.head.locks = false;
+        self
     }
 
     pub(super) fn clients(mut self, clients: u32) -> Self {
@@ -143,11 +153,8 @@ impl Tape {
     }
 
     /// A client dies.
-    pub(super) fn crash(mut self, client: u32, at_ns: u64) -> Self {
-        let what =
-            What::Fault { fault: Fault::Crash, node: None, for_ns: 0, in_hold: true, staged: None };
-        self.push(at_ns, client, 0, 0, what);
-        self
+    pub(super) fn crash(self, client: u32, at_ns: u64) -> Self {
+        self.struck(Fault::Crash, client, at_ns)
     }
 
     /// A server loses what it has, from the start of the span on, and is there again at its end.
@@ -155,6 +162,33 @@ impl Tape {
         let for_ns = span.end - span.start;
         let what = What::Fault { fault, node: Some(node), for_ns, in_hold: true, staged: None };
         self.push(span.start, 0, 0, 0, what);
+        self
+    }
+
+    /// Something that befalls a client, or with client 0 a server.
+    pub(super) fn struck(mut self, fault: Fault, client: u32, at_ns: u64) -> Self {
+        let what = What::Fault { fault, node: None, for_ns: 0, in_hold: true, staged: None };
+        self.push(at_ns, client, 0, 0, what);
+        self
+    }
+
+    /// A phase of an acquisition. Client and acquisition are the same.
+    pub(super) fn phase(mut self, acquisition: u32, at_ns: u64, phase: Phase) -> Self {
+        self.push(at_ns, acquisition, acquisition, 0, What::Phase(phase));
+        self
+    }
+
+    /// A command on the lock's key that the server refuses.
+    pub(super) fn refused_command(
+        mut self,
+        acquisition: u32,
+        span: Range<u64>,
+        intent: Intent,
+    ) -> Self {
+        let texts = &mut self.history.texts;
+        let (name, key, why) = (texts.intern("CMD"), texts.intern(LOCK), texts.intern("OOM"));
+        let sent = What::Command { node: 0, name, key, intent };
+        self.op(acquisition, acquisition, span, sent, What::Refused(why));
         self
     }
 
@@ -179,6 +213,12 @@ impl Tape {
         self.take_end(client, span, What::TakeUnknown { prize, why })
     }
 
+    /// A take that surely took nothing.
+    pub(super) fn take_nothing(mut self, client: u32, span: Range<u64>) -> Self {
+        let why = self.history.texts.intern("empty");
+        self.take_end(client, span, What::NotTaken(why))
+    }
+
     fn take_end(self, client: u32, span: Range<u64>, end: What) -> Self {
         let mut tape = self.hold(client, client, span.clone());
         tape.op(client, client, span, What::Take, end);
@@ -188,13 +228,17 @@ impl Tape {
     /// The register is read at the start of the span or later, and the next value surely written at
     /// its end or before. Client and acquisition are the same.
     pub(super) fn update(
-        mut self,
+        self,
         client: u32,
         span: Range<u64>,
         read: i64,
         token: Option<u64>,
     ) -> Self {
-        let update = Update { read, written: read + 1, token };
+        self.wrote(client, span, Update { read, written: read + 1, token })
+    }
+
+    /// This was read and written, whatever it was.
+    pub(super) fn wrote(mut self, client: u32, span: Range<u64>, update: Update) -> Self {
         self.op(client, client, span, What::Update, What::Updated(update));
         self
     }
@@ -207,8 +251,27 @@ impl Tape {
         self
     }
 
+    /// An update that surely wrote nothing.
+    pub(super) fn update_nothing(mut self, client: u32, span: Range<u64>) -> Self {
+        let why = self.history.texts.intern("stale");
+        self.op(client, client, span, What::Update, What::NotUpdated(why));
+        self
+    }
+
+    /// A register that holds this in the beginning.
+    pub(super) fn initially(mut self, value: i64) -> Self {
+        self.history.head.register = Some(value);
+        self
+    }
+
     pub(super) fn register_left(mut self, left: i64) -> Self {
         self.push(1_000_000, 0, 0, 0, What::RegisterLeft(left));
+        self
+    }
+
+    /// The commands that follow are sent to this server, on this key.
+    pub(super) fn to(mut self, node: u16, key: &'static str) -> Self {
+        self.to = (node, key);
         self
     }
 
@@ -226,12 +289,13 @@ impl Tape {
         answered: Option<Touch>,
     ) -> Self {
         let texts = &mut self.history.texts;
-        let (name, key, why) = (texts.intern("CMD"), texts.intern(LOCK), texts.intern("reset"));
+        let (node, key) = (self.to.0, texts.intern(self.to.1));
+        let (name, why) = (texts.intern("CMD"), texts.intern("reset"));
         let end = match answered {
             Some(touch) => What::Answered { touch, answer: Answer::Ok },
             None => What::Unanswered(why),
         };
-        let sent = What::Command { node: 0, name, key, intent };
+        let sent = What::Command { node, name, key, intent };
         self.op(acquisition, acquisition, span, sent, end);
         self
     }

@@ -91,3 +91,16 @@ impl From<&Staged> for Declared {
         Self { kind: staged.kind, on: staged.whom(), in_hold: staged.is_of_hold() }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_resources_own_node_is_the_resources() {
+        let head = Head { resource: Some(2), ..Head::default() };
+        assert!(head.is_resource(2));
+        assert!(!head.is_resource(0));
+        assert!(!Head::default().is_resource(0));
+    }
+}

@@ -106,3 +106,49 @@ impl Inner {
         self.history.events.push(Event { at_ns: clock(), client, acquisition, op, what });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_numbered_and_timed_in_its_order() {
+        let journal = Journal::new(Head { seed: 5, ..Head::default() });
+        assert_eq!([journal.next_acquisition(), journal.next_acquisition()], [1, 2]);
+        let first = journal.invoke(|| 10, 3, 1, |_| What::Acquire);
+        let second = journal.invoke(|| 20, 4, 2, |_| What::Acquire);
+        assert_eq!([first, second], [1, 2]);
+        journal.write(|| 30, 3, 1, first, |texts| What::NotAcquired(texts.intern("because")));
+        let history = journal.history();
+        let why = journal.text("because");
+        assert_eq!(history.text(why), "because");
+        let event =
+            |at_ns, client, acquisition, op, what| Event { at_ns, client, acquisition, op, what };
+        let expected = [
+            event(10, 3, 1, 1, What::Acquire),
+            event(20, 4, 2, 2, What::Acquire),
+            event(30, 3, 1, 1, What::NotAcquired(why)),
+        ];
+        assert_eq!(history.events, expected);
+        assert_eq!((journal.look(|it| it.events.len()), history.head.seed), (3, 5));
+        let other = journal.text("another");
+        assert_ne!(other, why);
+        assert_eq!(journal.history().text(other), "another");
+    }
+
+    #[test]
+    fn a_journal_begun_anew_is_as_good_as_a_new_one() {
+        let journal = Journal::new(Head::default());
+        let write = |journal: &Journal| {
+            let acquisition = journal.next_acquisition();
+            journal.invoke(|| 10, 1, acquisition, |texts| What::Refused(texts.intern("because")));
+        };
+        write(&journal);
+        journal.text("of the first run only");
+        journal.reset(9);
+        write(&journal);
+        let new = Journal::new(Head { seed: 9, ..Head::default() });
+        write(&new);
+        assert_eq!(journal.history(), new.history());
+    }
+}

@@ -199,4 +199,25 @@ mod tests {
         let bound = texts.bound.unwrap();
         assert!(bound.passing.iter().all(|(_, text)| text.capacity() <= 4 * OVERHEAD));
     }
+
+    #[test]
+    fn only_texts_that_are_there_are_found() {
+        let mut texts = Texts::default();
+        let [one, other] = ["one", "other"].map(|text| texts.intern(text));
+        assert_eq!([texts.find("one"), texts.find("other")], [Some(one), Some(other)]);
+        assert_eq!(texts.find("none"), None);
+    }
+
+    #[test]
+    fn texts_are_alike_if_they_are_the_same_in_the_same_order() {
+        let of = |all: &[&str]| {
+            let mut texts = Texts::default();
+            for text in all {
+                texts.intern_bytes(text.as_bytes());
+            }
+            texts
+        };
+        assert_eq!(of(&["a", "b"]), of(&["a", "b", "a"]));
+        assert_ne!(of(&["a", "b"]), of(&["b", "a"]));
+    }
 }

@@ -341,3 +341,6 @@ impl Timeline {
         self.places.get(&number).map(|place| &self.acquisitions[*place])
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -51,7 +51,7 @@ pub(super) fn search(
         match Search::new(&ops, &losses, jumps, margin_ns).run() {
             Ok(Some(harm)) => {
                 let occurrences = first.map_or(0, |first| first.occurrences) + harm.occurrences;
-                let earlier = first.filter(|first| first.culprit.sent_ns < harm.culprit.sent_ns);
+                let earlier = first.filter(|first| first.culprit.sent_ns <= harm.culprit.sent_ns);
                 first = Some(Harm { occurrences, ..earlier.unwrap_or(harm) });
             }
             Ok(None) => {}
@@ -173,8 +173,8 @@ impl<'a> Search<'a> {
                     continue;
                 }
                 for mut next in self.carry_out(&reading, other, now_ns) {
-                    let place = next.early.partition_point(|&it| it < other);
-                    next.early.insert(place, other);
+                    next.early.push(other);
+                    next.early.sort_unstable();
                     if seen.insert(next.clone()) {
                         on_the_way.push(next);
                     }
@@ -190,7 +190,7 @@ impl<'a> Search<'a> {
 
     /// Without readings that are no better than another one that comes to the same.
     fn best(&mut self, mut readings: Vec<Reading>) -> Vec<Reading> {
-        readings.sort_by(|one, other| one.rank().cmp(&other.rank()));
+        readings.sort_by(Reading::compare);
         let mut kept: Vec<Reading> = Vec::new();
         for reading in readings {
             if !kept.iter().any(|it| it.makes_superfluous(&reading)) {
@@ -212,7 +212,8 @@ impl<'a> Search<'a> {
             let owner = (op.acquisition, op.client);
             let may_end_ns = ttl_ns.map_or(u64::MAX, |ttl_ns| self.lives(before.at_ns, ttl_ns));
             let from_ns = before.at_ns;
-            before.is(State::Held { owner, since_ns: op.sent_ns, from_ns, may_end_ns })
+            let since_ns = op.sent_ns;
+            before.is(State::of(owner, since_ns, from_ns, may_end_ns))
         };
         match op.touch {
             Touch::None => vec![reading.clone()],
@@ -242,12 +243,8 @@ impl<'a> Search<'a> {
                 self.found_key(reading, place, now_ns).into_iter().map(extended).collect()
             }
             Touch::Unknown => {
-                let created = State::Held {
-                    owner: (op.acquisition, op.client),
-                    since_ns: op.sent_ns,
-                    from_ns: reading.at_ns,
-                    may_end_ns: 0,
-                };
+                let owner = (op.acquisition, op.client);
+                let created = State::of(owner, op.sent_ns, reading.at_ns, 0);
                 let others = [State::Free, State::Nobodys, created];
                 let others = others.into_iter().map(|state| reading.is(state));
                 std::iter::once(reading.clone()).chain(others).collect()
@@ -319,8 +316,7 @@ impl<'a> Search<'a> {
             });
             creates.or_else(|| self.strange_one(reading)).map(|used| {
                 let owner = (op.acquisition, op.client);
-                let state = State::Held { owner, since_ns: op.sent_ns, from_ns: 0, may_end_ns: 0 };
-                self.using(reading, used).is(state)
+                self.using(reading, used).is(State::of(owner, op.sent_ns, 0, 0))
             })
         };
         match reading.state {
@@ -381,6 +377,12 @@ impl<'a> Search<'a> {
 
     fn foreign_creator(&self, acquisition: u32, reading: &Reading) -> Option<u32> {
         let mut others = self.creates.iter().copied();
-        others.find(|&it| self.op(it).acquisition != acquisition && self.is_unused(it, reading))
+        others.find(|&it| {
+            let whose = self.op(it).acquisition;
+            ![0, acquisition].contains(&whose) && self.is_unused(it, reading)
+        })
     }
 }
+
+#[cfg(test)]
+mod tests;

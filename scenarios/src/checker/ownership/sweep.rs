@@ -4,7 +4,8 @@
 //! less a margin for the server's clock, has passed since it was sent; certainty ends at once with any
 //! command that may have ended the hold rightfully, or of which nobody knows what it did. A command is
 //! blamed only where it was sent behind that moment and answered within that time, for then it was carried out within it.
-//! Where its server has died, lost its power or been replaced, the key counts as lost with it. What
+//! Where its server has died, lost its power or been replaced, or its clock has jumped, the key counts as
+//! lost. What
 //! the sweep blames is to blame; what it does not blame, the search may.
 
 use super::{Harm, Op};
@@ -18,7 +19,12 @@ struct Hold {
 }
 
 /// The first harm that was surely done, if any. The commands stand in the order of their sending.
-pub(super) fn sweep(ops: &[Op], losses: &[Loss], margin_ns: u64) -> Option<Harm> {
+pub(super) fn sweep(
+    ops: &[Op],
+    losses: &[Loss],
+    jumps: &[(Option<u16>, u64)],
+    margin_ns: u64,
+) -> Option<Harm> {
     let reach = reaches(ops);
     let mut occurrences = 0;
     let mut first: Option<Harm> = None;
@@ -26,7 +32,7 @@ pub(super) fn sweep(ops: &[Op], losses: &[Loss], margin_ns: u64) -> Option<Harm>
         let Some(ttl_ns) = created(creation) else { continue };
         // Whatever overlaps the creation was sent after it, or had not been answered when it was.
         let before = reach[..place].partition_point(|reach_ns| *reach_ns < creation.sent_ns);
-        let lost_ns = lost(losses, creation);
+        let lost_ns = lost(losses, creation).min(jumped(jumps, creation));
         if let Some(culprit) = follow(creation, ttl_ns, &ops[before..], (margin_ns, lost_ns)) {
             occurrences += 1;
             if first.is_none_or(|known| culprit.done_ns < known.culprit.done_ns) {
@@ -61,6 +67,14 @@ fn lost(losses: &[Loss], creation: &Op) -> u64 {
     let theirs = losses.iter().filter(|loss| loss.node == creation.node);
     let after = theirs.filter(|loss| loss.until_ns >= creation.sent_ns);
     after.map(|loss| loss.from_ns).min().unwrap_or(u64::MAX)
+}
+
+/// From when on a hold that this command began may have expired early, as its server's clock jumped.
+fn jumped(jumps: &[(Option<u16>, u64)], creation: &Op) -> u64 {
+    let theirs = jumps.iter().filter(|(node, at_ns)| {
+        node.is_none_or(|node| node == creation.node) && *at_ns >= creation.sent_ns
+    });
+    theirs.map(|(_, at_ns)| *at_ns).min().unwrap_or(u64::MAX)
 }
 
 /// Follows a hold through the commands around it, up to the first that surely harmed it.
@@ -108,3 +122,6 @@ fn follow<'a>(
     // What cut the certainty short may stand behind the one that was blamed before it.
     culprit.filter(|op| op.done_ns < hold.until_ns)
 }
+
+#[cfg(test)]
+mod tests;

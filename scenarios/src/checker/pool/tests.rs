@@ -107,6 +107,67 @@ fn without_a_look_at_the_end_nothing_is_claimed_of_it() {
     }
 }
 
+fn witness(tape: &Tape, name: &str) -> Witness {
+    let Verdict::Violated(witness) = tape.finding(name) else { panic!("{name} is not violated") };
+    witness
+}
+
+#[test]
+fn the_earliest_second_winner_is_told_and_all_are_counted() {
+    let tape = Tape::new().take(1, 100..110, 5, 4).take(2, 120..130, 7, 6).take(3, 140..150, 7, 6);
+    let tape = tape.take(4, 160..170, 5, 4).take(5, 180..190, 5, 4).take(6, 195..200, 3, 2);
+    let found = witness(&tape, "distinct-prizes");
+    assert_eq!(found.summary, "prize 7 was won 2 times: by client 2 and 3");
+    assert_eq!((found.acquisitions, found.occurrences), (vec![2, 3], 3));
+}
+
+#[test]
+fn five_winners_are_named_and_more_are_counted() {
+    let summary = |winners: u32| {
+        let win = |tape: Tape, client: u32| {
+            tape.take(client, u64::from(client) * 10..u64::from(client) * 10 + 5, 9, 8)
+        };
+        witness(&(1..=winners).fold(Tape::new(), win), "distinct-prizes").summary
+    };
+    assert!(summary(5).ends_with("by client 1, 2, 3, 4 and 5"), "{}", summary(5));
+    assert!(summary(7).ends_with("by client 1, 2, 3, 4, 5 and 2 more"), "{}", summary(7));
+}
+
+#[test]
+fn who_took_in_between_is_told() {
+    // Client 1 read 10 and left 7; 2 came before it, 4 behind it, and 3 in between.
+    let tape = || {
+        let tape = Tape::new().take(2, 100..110, 11, 10).take(4, 120..130, 7, 6);
+        tape.take(1, 105..140, 10, 7).take(3, 141..150, 9, 8).take(5, 160..170, 6, 3)
+    };
+    let found = witness(&tape(), "prizes-in-order");
+    assert_eq!((found.acquisitions, found.occurrences), (vec![1, 3], 2));
+}
+
+#[test]
+fn an_overdrawn_pool_is_told_once_and_counted() {
+    let tape = Tape::new().take(1, 100..110, 0, -1).take(2, 120..130, -1, -2);
+    let found = witness(&tape, "pool-not-overdrawn");
+    assert_eq!(found.summary, "client 1 took a prize and left -1 in the pool");
+    assert_eq!((found.acquisitions, found.occurrences), (vec![1], 2));
+    let found = witness(&good().pool_left(-1), "pool-not-overdrawn");
+    assert_eq!(found.summary, "the pool holds -1 in the end");
+    assert_eq!((found.steps[0].at_ns, found.steps.len(), found.occurrences), (1_000_000, 1, 1));
+}
+
+#[test]
+fn a_client_that_took_nothing_is_not_unknown() {
+    let tape = || Tape::new().clients(2).take(1, 100..150, 10, 9).take_nothing(2, 200..250);
+    assert_eq!(violated(&tape().pool_left(9)), ["all-prizes-won"]);
+    assert_eq!(violated(&tape().pool_left(8)), ["prizes-accounted-for", "all-prizes-won"]);
+}
+
+#[test]
+fn where_a_fault_struck_nobody_must_win_everything() {
+    let tape = Tape::new().clients(2).take(1, 100..150, 10, 9).pool_left(9).crash(2, 50);
+    assert_eq!(outcomes(&tape)[4], ("all-prizes-won", Outcome::NotApplicable));
+}
+
 /// Every interleaving of three clients that each read and take: the checker finds harm exactly where
 /// the clients did not go one after the other.
 #[test]

@@ -2,8 +2,9 @@
 
 use proptest::prelude::*;
 
+use super::*;
 use crate::checker::testing::Tape;
-use crate::verdict::{Outcome, Verdict};
+use crate::verdict::Outcome;
 
 const OF_THE_REGISTER: [&str; 3] = ["no-lost-update", "updates-accounted-for", "no-stale-write"];
 
@@ -66,6 +67,56 @@ fn tokens_that_fall_are_found_whichever_is_told_first() {
     assert!(witness.summary.contains("client 1's write with token 5"), "{}", witness.summary);
     let none = Tape::fenced().update(1, 100..200, 0, None);
     assert_eq!(none.finding("no-stale-write").outcome(), Outcome::NotApplicable);
+}
+
+fn witness(tape: &Tape, name: &str) -> Witness {
+    let Verdict::Violated(witness) = tape.finding(name) else { panic!("{name} is not violated") };
+    witness
+}
+
+#[test]
+fn tokens_of_who_read_the_same_say_nothing_of_their_order() {
+    let tape = Tape::fenced().update(1, 100..200, 0, Some(5)).update(2, 150..250, 0, Some(6));
+    assert_eq!(tape.finding("no-stale-write").outcome(), Outcome::Held);
+    assert_eq!(tape.finding("no-lost-update").outcome(), Outcome::Violated);
+}
+
+#[test]
+fn a_register_need_not_begin_at_nothing() {
+    let tape =
+        |left| Tape::register().initially(7).update(1, 100..200, 7, None).register_left(left);
+    assert_eq!(violated(&tape(8)), [""; 0]);
+    assert_eq!(violated(&tape(7)), ["updates-accounted-for"]);
+    let found = witness(&tape(9), "updates-accounted-for");
+    assert!(found.summary.starts_with("the register went up by 2, though 1 updates were written"));
+    assert_eq!((found.steps[0].at_ns, found.steps.len(), found.occurrences), (1_000_000, 1, 1));
+}
+
+#[test]
+fn the_first_loss_is_told_and_all_are_counted() {
+    let tape = (3..6).fold(two(150..300, 0), |tape, client| {
+        let from = u64::from(client) * 100 + 10;
+        tape.update(client, from..from + 80, 0, None)
+    });
+    let found = witness(&tape, "no-lost-update");
+    assert_eq!((found.clients, found.occurrences), (vec![1, 2], 7), "read again, and too late");
+}
+
+#[test]
+fn who_wrote_the_greatest_value_first_is_told() {
+    let wrote = |read| Update { read, written: 5, token: None };
+    let tape = Tape::register().wrote(1, 100..200, wrote(3)).wrote(2, 150..300, wrote(4));
+    let found = witness(&tape.update(3, 310..400, 1, None), "no-lost-update");
+    assert_eq!(found.clients, [1, 3]);
+}
+
+#[test]
+fn what_has_ended_is_no_longer_kept() {
+    let history = Tape::register().update(1, 10..20, 0, None).update_unknown(2, 30..40, 1);
+    let history = history.update_nothing(3, 50..60).history();
+    let mut register = Register::new(0);
+    history.events.iter().for_each(|event| register.see(event));
+    assert_eq!((register.begun.len(), register.done, register.unknown), (0, 1, 1));
 }
 
 proptest! {

@@ -21,6 +21,8 @@ pub(super) fn every_event(texts: &mut Texts) -> Vec<What> {
         Touch::Extend(7),
         Touch::Unknown,
     ];
+    // In the order in which events name them, so that they have the same numbers when they are read.
+    let (why, name, key) = (text("because"), text("SET"), text("k"));
     let answers = [
         Answer::Nil,
         Answer::Ok,
@@ -28,7 +30,6 @@ pub(super) fn every_event(texts: &mut Texts) -> Vec<What> {
         Answer::Text(text("a \"quoted\"\n\u{1F512} text")),
         Answer::List,
     ];
-    let (name, key, why) = (text("SET"), text("k"), text("because"));
     let mut all = vec![
         What::Acquire,
         What::Acquired,

@@ -3,6 +3,8 @@
 //! Invariant: a reading is a value; following one changes no other. Deliberately absent: the commands,
 //! which are named by their places.
 
+use std::cmp::Ordering;
+
 use smallvec::SmallVec;
 
 /// How the key stands.
@@ -27,6 +29,14 @@ pub(super) enum State {
 }
 
 impl State {
+    /// Held by this acquisition; what belongs to none is nobody's.
+    pub(super) fn of(owner: (u32, u32), since_ns: u64, from_ns: u64, may_end_ns: u64) -> Self {
+        if owner.0 == 0 {
+            return Self::Nobodys;
+        }
+        Self::Held { owner, since_ns, from_ns, may_end_ns }
+    }
+
     fn times(self) -> (Option<(u32, u32)>, [u64; 3]) {
         match self {
             Self::Held { owner, since_ns, from_ns, may_end_ns } => {
@@ -103,8 +113,14 @@ impl Reading {
     }
 
     /// The better, the lower: harmless ones before harmful ones, what took less before what took more.
-    pub(super) fn rank(&self) -> (bool, usize, &[u32], u64, State, &[u32]) {
-        (self.harm.is_some(), self.used.len(), &self.used, self.at_ns, self.state, &self.early)
+    pub(super) fn compare(&self, other: &Self) -> Ordering {
+        let rank = |it: &Self| (it.harm.is_some(), it.used.len());
+        rank(self)
+            .cmp(&rank(other))
+            .then_with(|| self.used.cmp(&other.used))
+            .then_with(|| self.at_ns.cmp(&other.at_ns))
+            .then_with(|| self.state.cmp(&other.state))
+            .then_with(|| self.early.cmp(&other.early))
     }
 
     /// Whether the other comes to the same, having taken no less.
@@ -116,3 +132,6 @@ impl Reading {
             && self.used.iter().all(|it| other.used.contains(it))
     }
 }
+
+#[cfg(test)]
+mod tests;
