@@ -82,7 +82,7 @@ fn a_reading_is_followed_without_change() {
     assert_eq!(base.not_before(60).at_ns, 60);
     assert_eq!(base.uses(3).uses(2).used.as_slice(), [3, 2]);
     assert_eq!(base.harmed((1, 1), 2).harmed((3, 3), 4).harm, Some(((1, 1), 2)), "the first");
-    assert_eq!(base.clone().lives(99).state, held(1, 10, 50, 99));
+    assert_eq!(base.lives(99).state, held(1, 10, 50, 99));
     for state in [State::Free, State::Nobodys] {
         assert_eq!(reading(state).lives(99), reading(state), "nobody's life");
     }
