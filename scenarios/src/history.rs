@@ -68,9 +68,13 @@ mod tests {
         assert_eq!((history.operations(), history.duration_ns()), (0, 0));
         let why = history.texts.intern("because");
         assert_eq!(history.text(why), "because");
-        for (at_ns, what) in
-            [(7, What::Acquire), (9, What::Acquired), (20, What::Release), (30, What::Lost)]
-        {
+        for (at_ns, what) in [
+            (7, What::Acquire),
+            (9, What::Acquired),
+            (15, What::Lost),
+            (20, What::Release),
+            (30, What::Lost),
+        ] {
             history.events.push(Event { at_ns, client: 1, acquisition: 1, op: 1, what });
         }
         assert_eq!((history.operations(), history.duration_ns()), (2, 23));

@@ -131,7 +131,7 @@ mod tests {
                 _ => (None, false),
             };
             let taken = takes.then_some(What::Taken { prize: 1, left: 0 });
-            let sent = (acquisition < 3).then_some(command(u16::try_from(acquisition).unwrap()));
+            let sent = (acquisition < 4).then_some(command(u16::try_from(acquisition).unwrap()));
             for what in [Some(What::Acquire), sent, end, taken].into_iter().flatten() {
                 nth += 1;
                 let event =
@@ -141,7 +141,7 @@ mod tests {
         }
         let latency =
             LatencyFigures { operation: "acquire".to_owned(), ..LatencyFigures::default() };
-        let counted = Some(BTreeMap::from([("SET".to_owned(), 1)]));
+        let counted = Some(BTreeMap::from([("SET".to_owned(), 2)]));
         let circumstances = Circumstances {
             complete: true,
             server_commands: counted.clone(),

@@ -221,6 +221,9 @@ mod tests {
         assert!(!violated(&tape));
         let tape = Tape::new().hold(1, 1, 100..400).lost(1, 201).hold(2, 2, 200..300);
         assert!(violated(&tape));
+        let lost = Tape::tracked().hold(1, 1, 100..400).valid(1, 99, 300).lost(1, 150);
+        let renewed = lost.valid(1, 150, 900).hold(2, 2, 160..180).valid(2, 159, 300);
+        assert!(!violated(&renewed), "a renewal of that moment does not bring it back");
     }
 
     #[test]
@@ -254,6 +257,19 @@ mod tests {
             let any = pairs.clone().any(|(i, a)| spans[i + 1..].iter().any(|b| meet(a, b)));
             prop_assert_eq!(violated(&tape), any);
         }
+    }
+
+    #[test]
+    fn the_witness_says_for_how_long() {
+        let summary = |one, other| {
+            let tape = Tape::new().hold(1, 1, one).hold(2, 2, other).hold(3, 3, 210..220);
+            let Verdict::Violated(witness) = tape.finding("mutual-exclusion") else {
+                panic!("not violated")
+            };
+            witness.summary
+        };
+        assert!(summary(100..400, 200..300).ends_with(", for 100 ns"));
+        assert!(summary(100..250, 200..400).ends_with(", for 50 ns"));
     }
 
     #[test]

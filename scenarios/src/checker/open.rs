@@ -106,6 +106,21 @@ mod tests {
         assert!(open.far.len() + open.near.len() < 10_001, "the ended are forgotten");
     }
 
+    #[test]
+    fn so_many_are_found_without_the_map_and_no_more() {
+        let near = u32::try_from(NEAR).unwrap();
+        let with = |all: &mut dyn Iterator<Item = u32>| {
+            let mut open = OpenCommands::default();
+            all.for_each(|op| open.insert(op, command(op)));
+            (open.first, open.near.len(), open.far.len())
+        };
+        assert_eq!(with(&mut (1..=near)), (1, NEAR, 0));
+        assert_eq!(with(&mut (1..=near + 1)), (2, NEAR, 1));
+        assert_eq!(with(&mut [1, near + 1].into_iter()), (2, NEAR, 1), "just near enough");
+        assert_eq!(with(&mut [1, near + 2].into_iter()), (1, 1, 1), "too far ahead");
+        assert_eq!(with(&mut [5, 3].into_iter()), (5, 1, 1), "too late");
+    }
+
     proptest! {
         #[test]
         fn it_agrees_with_a_map(

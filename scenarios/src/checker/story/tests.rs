@@ -166,9 +166,10 @@ fn a_note_takes_the_place_of_no_command() {
     // In a history from elsewhere a note may stand between a command and its answer.
     let mut history = Tape::new().did(1, 95..99, CREATE).lost(1, 97).history();
     assert_eq!(steps(&history, &mut [violated(&[(1, 1)])]).len(), 2);
+    history = Tape::new().did(1, 95..99, CREATE).history();
     history.events.iter_mut().for_each(|event| event.op = 0);
     let told = steps(&history, &mut [violated(&[(1, 1)])]);
-    assert_eq!(told.len(), 1, "a command without a number has no answer: {told:?}");
+    assert_eq!(told, [], "a command without a number has no answer");
 }
 
 #[test]

@@ -3,6 +3,9 @@
 use super::*;
 use crate::history::Head;
 
+/// So far ahead a number is found without the map.
+const AHEAD: u32 = 1_024;
+
 /// The events of one acquisition, one a nanosecond from this time on, and the reason that they give.
 fn of(events: impl IntoIterator<Item = (u32, u32, What)>) -> Timeline {
     let mut history = History::new(Head::default());
@@ -109,8 +112,8 @@ fn a_command_is_how_it_ended() {
 #[test]
 fn commands_end_by_their_operation_however_they_are_numbered() {
     let answered = |value| What::Answered { touch: Touch::None, answer: Answer::Int(value) };
-    let far = u32::try_from(Open::AHEAD).unwrap();
-    let numbers = [1, 2, far * 9, far + 1, 3, far * 2, u32::MAX, 0, far * 3 + 7];
+    let far = AHEAD;
+    let numbers = [1, 2, far * 9, far + 1, 3, far * 2, far * 999, 0, far * 3 + 7];
     let sent = numbers.map(|op| (1, op, command(Text::default())));
     let ended = numbers.map(|op| (1, op, answered(i64::from(op))));
     // Whatever is answered again, or was never sent, is of no command.
@@ -123,8 +126,7 @@ fn commands_end_by_their_operation_however_they_are_numbered() {
 
 #[test]
 fn a_number_that_is_used_again_is_the_later_commands() {
-    let ahead = u32::try_from(Open::AHEAD).unwrap();
-    for (before, op) in [(0, 5), (0, ahead * 5), (ahead, 3_000)] {
+    for (before, op) in [(0, 5), (0, AHEAD * 5), (AHEAD, 3_000)] {
         // The same number lies far ahead at first, and near when it is used again.
         let mut open = Open::default();
         open.insert(op, 1);
@@ -138,7 +140,7 @@ fn a_number_that_is_used_again_is_the_later_commands() {
 
 #[test]
 fn numbers_one_by_one_need_no_map_and_those_far_ahead_no_memory() {
-    let ahead = u32::try_from(Open::AHEAD).unwrap();
+    let ahead = AHEAD;
     let mut open = Open::default();
     open.insert(ahead, 7);
     assert_eq!((open.near.len(), open.far.len()), (0, 1), "too far ahead");
