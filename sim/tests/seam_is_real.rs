@@ -59,7 +59,10 @@ fn locks_hold_at_every_level_with_ten_winners() {
     for lock in ["single", "single-watchdog", "polling"] {
         let result = result_of(&bonus_pool(lock, &[]));
         for invariant in &result.invariants {
-            assert_eq!(invariant.verdict, Outcome::Held, "{lock}: {invariant:?}");
+            // The articles' lock keeps no validity that could be held to anything.
+            let is_said = lock != "polling" || invariant.name != "lease-validity";
+            let expected = if is_said { Outcome::Held } else { Outcome::NotApplicable };
+            assert_eq!(invariant.verdict, expected, "{lock}: {invariant:?}");
         }
         assert_eq!(result.stats.winners, Some(10), "{lock}");
         assert_eq!(result.stats.acquisitions.invoked, 100, "{lock}");
