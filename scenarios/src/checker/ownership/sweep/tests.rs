@@ -37,6 +37,9 @@ fn harm_is_blamed_from_behind_the_creation_until_before_its_end() {
     assert_eq!(blamed(&[created(), deleted(2, (1_000, 1_099))]), Some((2, 1)));
     assert_eq!(blamed(&[created(), deleted(2, (1_000, 1_100))]), None);
     assert_eq!(blamed(&[created(), deleted(2, (1_100, 1_200))]), None);
+    // What was perhaps behind the end was perhaps before another, and ended the hold itself.
+    let two = |done_ns| blamed(&[created(), deleted(2, (900, done_ns)), deleted(3, (950, 1_000))]);
+    assert_eq!((two(1_099), two(1_100)), (Some((3, 1)), None));
 }
 
 #[test]
