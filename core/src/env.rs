@@ -20,6 +20,8 @@ pub struct Node(pub u16);
 pub trait Env: Clone + Send + Sync + 'static {
     /// A connection to a server.
     type Conn: Conn;
+    /// A place in the audience of a channel.
+    type Subscription: Subscription;
 
     /// This node's monotonic clock: it may run fast or slow, but never jumps, and runs on while the
     /// node is paused.
@@ -45,6 +47,19 @@ pub trait Env: Clone + Send + Sync + 'static {
     /// refuses the handshake (a wrong password).
     fn connect(&self, node: Node) -> impl Future<Output = Result<Self::Conn, CallError>> + Send;
 
+    /// Listens to `channel` on `node`, over a connection of its own that all subscriptions of this
+    /// environment share. It resolves once the server has confirmed, so that whatever is published
+    /// from then on is heard, or else the subscription says that it has broken.
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect), and [`CallError::Indeterminate`] where the server has not
+    /// confirmed.
+    fn subscribe(
+        &self,
+        node: Node,
+        channel: &[u8],
+    ) -> impl Future<Output = Result<Self::Subscription, CallError>> + Send;
+
     /// Tells the world where this node's locking has come to. A world may stage a fault there, or
     /// write it down; lock code must not depend on it.
     fn mark(&self, mark: Mark) {
@@ -62,6 +77,17 @@ pub trait Conn: Clone + Send + Sync + 'static {
     /// # Errors
     /// See [`CallError`]: only *not sent* and *refused* say that the command had no effect.
     fn call(&self, command: Command) -> impl Future<Output = Result<Reply, CallError>> + Send;
+}
+
+/// A place in the audience of a channel. Dropping it gives the place up.
+pub trait Subscription: Send + 'static {
+    /// The next message. Dropping the future loses none.
+    ///
+    /// # Errors
+    /// The connection has broken, and messages may have been missed: subscribe again, and then look
+    /// again at what they would have told. No error proves that none was missed: a connection may
+    /// also fall silent.
+    fn next(&mut self) -> impl Future<Output = Result<Box<[u8]>, CallError>> + Send;
 }
 
 /// Why a call has no reply.

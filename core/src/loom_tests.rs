@@ -16,7 +16,7 @@ use loom::sync::Mutex;
 use loom::thread::{self, JoinHandle, Thread};
 
 use crate::command::Command;
-use crate::env::{CallError, Conn, Env, Mark, Node, Phase};
+use crate::env::{CallError, Conn, Env, Mark, Node, Phase, Subscription};
 use crate::guard::Guard;
 use crate::hold::{Hold, Standing};
 use crate::lease::Lease;
@@ -205,6 +205,7 @@ impl LoomEnv {
 
 impl Env for LoomEnv {
     type Conn = LoomConn;
+    type Subscription = Silence;
 
     fn now(&self) -> Instant {
         at(0)
@@ -239,8 +240,25 @@ impl Env for LoomEnv {
         ready(Ok(LoomConn(self.clone())))
     }
 
+    fn subscribe(
+        &self,
+        _node: Node,
+        _channel: &[u8],
+    ) -> impl Future<Output = Result<Silence, CallError>> + Send {
+        ready(Ok(Silence))
+    }
+
     fn mark(&self, mark: Mark) {
         lock(&self.shared.marks).push(mark);
+    }
+}
+
+/// Nobody ever says anything.
+struct Silence;
+
+impl Subscription for Silence {
+    fn next(&mut self) -> impl Future<Output = Result<Box<[u8]>, CallError>> + Send {
+        pending()
     }
 }
 

@@ -5,6 +5,7 @@
 //! simulator: it knows the five commands these tests need and takes the meaning of the lock scripts
 //! for granted (a real server checks it in `tests/real_redis.rs`).
 
+mod audience;
 mod server;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -19,6 +20,7 @@ use crate::env::{CallError, Conn, Env, Mark, Node, Phase};
 use crate::reply::{Reply, ServerError};
 use crate::time::{Instant, WallTime, span_ns};
 
+use audience::{Audience, TestSubscription};
 use server::{Server, name_of};
 
 pub(crate) const MS: Duration = Duration::from_millis(1);
@@ -47,6 +49,7 @@ struct State {
     seed: u64,
     scripted_random: VecDeque<u64>,
     server: Server,
+    audience: Audience,
     faults: Vec<(&'static str, Fault)>,
     connect_faults: VecDeque<CallError>,
     /// By client: its connection, until it breaks.
@@ -116,6 +119,22 @@ impl World {
 
     pub(crate) fn fault_connect(&self, error: CallError) {
         self.state().connect_faults.push_back(error);
+    }
+
+    pub(crate) fn fault_subscribe(&self, error: CallError) {
+        self.state().audience.faults.push_back(error);
+    }
+
+    /// Everybody who listens is told that the connection has broken.
+    pub(crate) fn break_subscriptions(&self) {
+        let mut state = self.state();
+        state.audience.break_all();
+        state.wake_all();
+    }
+
+    /// How many listen.
+    pub(crate) fn listeners(&self) -> usize {
+        self.state().audience.listeners()
     }
 
     pub(crate) fn flush_scripts(&self) {
@@ -260,8 +279,7 @@ impl World {
                 }
                 Event::Answer { call, answer } => {
                     state.answers.insert(call, answer);
-                    // Whoever waits is woken below: every task, for simplicity.
-                    state.ready = state.tasks.keys().copied().collect();
+                    state.wake_all();
                     None
                 }
             }
@@ -281,6 +299,11 @@ impl State {
             }
         }
         None
+    }
+
+    /// Whoever waits looks again: every task, for simplicity.
+    fn wake_all(&mut self) {
+        self.ready = self.tasks.keys().copied().collect();
     }
 
     fn next_seq(&mut self) -> u64 {
@@ -336,6 +359,10 @@ impl State {
 
     fn arrive(&mut self, call: u64, command: &Command, reply_ns: Option<u64>, now_ns: u64) {
         let answer = self.server.execute(command, now_ns);
+        for (channel, message) in std::mem::take(&mut self.server.published) {
+            self.audience.publish(&channel, &message);
+            self.wake_all();
+        }
         match reply_ns {
             None => {}
             Some(reply_ns) => self.at(now_ns + reply_ns, Event::Answer { call, answer }),
@@ -358,6 +385,7 @@ pub(crate) struct TestConn {
 
 impl Env for TestEnv {
     type Conn = TestConn;
+    type Subscription = TestSubscription;
 
     fn now(&self) -> Instant {
         self.world.now()
@@ -417,6 +445,15 @@ impl Env for TestEnv {
         let fresh = state.next_seq();
         let id = *state.conns.entry(self.client).or_insert(fresh);
         Ok(TestConn { world: self.world.clone(), client: self.client, id })
+    }
+
+    async fn subscribe(&self, _node: Node, channel: &[u8]) -> Result<TestSubscription, CallError> {
+        let mut state = self.world.state();
+        if let Some(error) = state.audience.faults.pop_front() {
+            return Err(error);
+        }
+        let seat = state.audience.take(channel);
+        Ok(TestSubscription { world: self.world.clone(), seat })
     }
 
     fn mark(&self, mark: Mark) {

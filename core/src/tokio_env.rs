@@ -5,6 +5,8 @@
 //! Deliberately absent: retries, reconnecting in mid-command and a timeout for replies. The lock
 //! decides on those, and a client that did so by itself would repeat what must not be repeated.
 
+mod listener;
+
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -21,6 +23,9 @@ use crate::command::Command;
 use crate::env::{CallError, Conn, Env, Node};
 use crate::reply::{Reply, ServerError};
 use crate::time::{Instant, WallTime, span_ns};
+use listener::Listener;
+
+pub use listener::TokioSubscription;
 
 /// A server that has been asked and has said nothing at all for this long is asked on a new
 /// connection: a peer that vanished without a word is otherwise noticed only after minutes.
@@ -68,6 +73,7 @@ struct Shared {
 struct Server {
     client: Client,
     cached: Mutex<Option<TokioConn>>,
+    listener: Mutex<Option<Listener>>,
 }
 
 impl TokioEnv {
@@ -87,7 +93,8 @@ impl TokioEnv {
 
     /// The environment with several servers, `Node(0)` the first.
     pub fn from_clients(clients: Vec<Client>, options: TokioOptions) -> Self {
-        let server = |client| Server { client, cached: Mutex::new(None) };
+        let server =
+            |client| Server { client, cached: Mutex::new(None), listener: Mutex::new(None) };
         let nodes = clients.into_iter().map(server).collect();
         let shared = Shared { nodes, options, runtime: OnceLock::new() };
         if let Ok(handle) = Handle::try_current() {
@@ -99,6 +106,7 @@ impl TokioEnv {
 
 impl Env for TokioEnv {
     type Conn = TokioConn;
+    type Subscription = TokioSubscription;
 
     fn now(&self) -> Instant {
         monotonic()
@@ -129,12 +137,7 @@ impl Env for TokioEnv {
     }
 
     async fn connect(&self, node: Node) -> Result<TokioConn, CallError> {
-        if let Ok(handle) = Handle::try_current() {
-            self.shared.runtime.get_or_init(|| handle);
-        }
-        let Some(server) = self.shared.nodes.get(usize::from(node.0)) else {
-            return Err(CallError::NotSent(format!("no server is configured as {node:?}").into()));
-        };
+        let server = self.server(node)?;
         let mut cached = server.cached.lock().await;
         if let Some(conn) = &*cached
             && conn.is_usable().await
@@ -150,6 +153,35 @@ impl Env for TokioEnv {
         let conn = TokioConn { inner: made.map_err(connect_error)?, health: Arc::default() };
         conn.health.heard();
         Ok(cached.insert(conn).clone())
+    }
+
+    async fn subscribe(&self, node: Node, channel: &[u8]) -> Result<TokioSubscription, CallError> {
+        let server = self.server(node)?;
+        let listener = {
+            let mut cached = server.listener.lock().await;
+            match &*cached {
+                Some(listener) if listener.is_usable() => listener.clone(),
+                _ => {
+                    // Whoever still listens on one that has fallen silent is told that it is over.
+                    *cached = None;
+                    let span = self.shared.options.connect_timeout;
+                    cached.insert(Listener::open(&server.client, span).await?).clone()
+                }
+            }
+        };
+        listener.subscribe(channel).await
+    }
+}
+
+impl TokioEnv {
+    /// The server of this node. Remembers the runtime on which it is first asked for.
+    fn server(&self, node: Node) -> Result<&Server, CallError> {
+        if let Ok(handle) = Handle::try_current() {
+            self.shared.runtime.get_or_init(|| handle);
+        }
+        self.shared.nodes.get(usize::from(node.0)).ok_or_else(|| {
+            CallError::NotSent(format!("no server is configured as {node:?}").into())
+        })
     }
 }
 

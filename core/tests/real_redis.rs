@@ -4,10 +4,11 @@
 //! that only a broken build reaches.
 #![cfg(all(feature = "tokio", not(picklock_loom)))]
 
+mod support;
+
 use std::future::{Future, poll_fn};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::process::{Child, Command as Process, Stdio};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -18,81 +19,14 @@ use picklock::reply::Reply;
 use picklock::{
     Guard, Lost, Node, NotAcquired, Options, Released, Renewal, Single, TokioEnv, wait,
 };
+use support::{PATIENCE, Server, call, eventually};
 
-const PATIENCE: Duration = Duration::from_secs(30);
 const LONG: Duration = Duration::from_secs(60);
 const POLL: wait::Poll = wait::Poll {
     base: Duration::from_millis(5),
     jitter: Duration::from_millis(5),
     max_retries: None,
 };
-
-/// A private redis-server on loopback; killed when dropped, also by a panic.
-struct Server {
-    child: Child,
-    port: u16,
-}
-
-impl Server {
-    async fn start(extra: &[&str]) -> Self {
-        // Another process may take the port between our looking and the server's binding.
-        for _ in 0..10 {
-            let port = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
-            let child = Process::new("redis-server")
-                .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""])
-                .args(["--appendonly", "no", "--dir", std::env::temp_dir().to_str().unwrap()])
-                .args(extra)
-                .stdout(Stdio::null())
-                .stderr(Stdio::null())
-                .spawn()
-                .expect(
-                    "redis-server is not on the PATH; install it (apt-get install redis-server)",
-                );
-            let mut server = Self { child, port };
-            if server.answers().await {
-                return server;
-            }
-        }
-        panic!("redis-server did not start");
-    }
-
-    /// Waits until the server answers; false if it has ended instead.
-    async fn answers(&mut self) -> bool {
-        let env = self.env();
-        let end = env.now().after(PATIENCE);
-        while env.now() < end {
-            if self.child.try_wait().unwrap().is_some() {
-                return false;
-            }
-            if let Ok(conn) = env.connect(Node(0)).await
-                && !matches!(
-                    conn.call(Command::new("PING")).await,
-                    Err(CallError::Indeterminate(_) | CallError::NotSent(_))
-                )
-            {
-                return true;
-            }
-            env.sleep(Duration::from_millis(10)).await;
-        }
-        panic!("redis-server neither answers nor ends");
-    }
-
-    fn url(&self, user: &str, rest: &str) -> String {
-        format!("redis://{user}127.0.0.1:{}/{rest}", self.port)
-    }
-
-    /// A client of its own, with a connection of its own.
-    fn env(&self) -> TokioEnv {
-        TokioEnv::open(self.url("", "")).unwrap()
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
 
 fn options(ttl: Duration) -> Options {
     Options::builder(ttl).build().unwrap()
@@ -102,26 +36,12 @@ fn lock(env: TokioEnv, options: Options) -> Single<TokioEnv> {
     Single::new(env, Node(0), *b"the key", options).unwrap()
 }
 
-async fn call(env: &TokioEnv, words: &[&str]) -> Reply {
-    let command = words[1..].iter().fold(Command::new(words[0]), Command::arg);
-    env.connect(Node(0)).await.unwrap().call(command).await.unwrap()
-}
-
 async fn value(env: &TokioEnv) -> Reply {
     call(env, &["GET", "the key"]).await
 }
 
 fn token_of(guard: &Guard<TokioEnv>) -> Reply {
     Reply::bulk(guard.token().as_bytes())
-}
-
-/// Waits until `check` holds.
-async fn eventually<F: Future<Output = bool>>(env: &TokioEnv, mut check: impl FnMut() -> F) {
-    let end = env.now().after(PATIENCE);
-    while !check().await {
-        assert!(env.now() < end, "it never came about");
-        env.sleep(Duration::from_millis(5)).await;
-    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -13,11 +13,13 @@ use std::time::Duration;
 
 use picklock::command::Command;
 use picklock::env::{CallError, Env, Mark, Node};
+use picklock::reply::Reply;
 use picklock::script::Script;
 use picklock::time::{Instant, WallTime};
 
 use crate::history::{Intent, Journal, Texts, What};
 
+use conn::Flight;
 pub use conn::RecordedConn;
 use understand::Understood;
 
@@ -96,6 +98,7 @@ impl<W: Observed> Recorded<W> {
 
 impl<W: Observed> Env for Recorded<W> {
     type Conn = RecordedConn<W>;
+    type Subscription = W::Subscription;
 
     fn now(&self) -> Instant {
         self.world.now()
@@ -120,6 +123,14 @@ impl<W: Observed> Env for Recorded<W> {
     async fn connect(&self, node: Node) -> Result<RecordedConn<W>, CallError> {
         let conn = self.world.connect(node).await?;
         Ok(RecordedConn::new(self.clone(), node, conn))
+    }
+
+    /// What is heard is not written down, nor that nobody listens any more: only what is done is.
+    async fn subscribe(&self, node: Node, channel: &[u8]) -> Result<W::Subscription, CallError> {
+        let flight = Flight::subscribe(self, node, channel);
+        let answer = self.world.subscribe(node, channel).await;
+        flight.land(&answer.as_ref().map(|_| Reply::Ok).map_err(CallError::clone));
+        answer
     }
 
     fn mark(&self, mark: Mark) {

@@ -15,6 +15,8 @@ pub(super) struct Server {
     /// Values, and when they expire, in nanoseconds.
     pub(super) keys: BTreeMap<Vec<u8>, (Vec<u8>, u64)>,
     pub(super) known_scripts: BTreeSet<String>,
+    /// Channels and messages, to be handed out after the command.
+    pub(super) published: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
 impl Server {

@@ -8,7 +8,7 @@ use picklock::env::{CallError, Conn, Env, Node};
 use picklock::reply::Reply;
 
 use super::{Observed, Recorded, understand};
-use crate::history::{Intent, What};
+use crate::history::{Intent, Touch, What};
 
 /// A connection of a client under observation.
 #[derive(Clone)]
@@ -35,15 +35,25 @@ impl<W: Observed> Conn for RecordedConn<W> {
 }
 
 /// A command on its way. Dropped before it has landed, its outcome is unknown.
-struct Flight<'a, W: Observed> {
+pub(super) struct Flight<'a, W: Observed> {
     env: &'a Recorded<W>,
     op: u32,
     intent: Intent,
     landed: bool,
 }
 
-impl<W: Observed> Flight<'_, W> {
-    fn land(mut self, answer: &Result<Reply, CallError>) {
+impl<'a, W: Observed> Flight<'a, W> {
+    /// A subscription on its way, written down as the command it is.
+    pub(super) fn subscribe(env: &'a Recorded<W>, node: Node, channel: &[u8]) -> Self {
+        let intent = Intent { touch: Touch::None, compares: false };
+        let op = env.invoke_with(|texts| {
+            let (name, key) = (texts.intern("SUBSCRIBE"), texts.intern_bytes(channel));
+            What::Command { node: node.0, name, key, intent }
+        });
+        Self { env, op, intent, landed: false }
+    }
+
+    pub(super) fn land(mut self, answer: &Result<Reply, CallError>) {
         self.landed = true;
         let intent = self.intent;
         self.env.end_with(self.op, |texts| match answer {

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use picklock::env::{CallError, Env, Mark, Node};
 use picklock::time::{Instant, WallTime};
-use picklock::tokio_env::{TokioConn, TokioEnv, TokioOptions};
+use picklock::tokio_env::{TokioConn, TokioEnv, TokioOptions, TokioSubscription};
 use rand_pcg::Pcg64;
 use rand_pcg::rand_core::{Rng, SeedableRng};
 use scenarios::record::Observed;
@@ -110,6 +110,7 @@ impl Drop for Running {
 
 impl Env for LiveEnv {
     type Conn = TokioConn;
+    type Subscription = TokioSubscription;
 
     fn now(&self) -> Instant {
         self.inner.now()
@@ -138,6 +139,14 @@ impl Env for LiveEnv {
 
     fn connect(&self, node: Node) -> impl Future<Output = Result<TokioConn, CallError>> + Send {
         self.inner.connect(node)
+    }
+
+    fn subscribe(
+        &self,
+        node: Node,
+        channel: &[u8],
+    ) -> impl Future<Output = Result<TokioSubscription, CallError>> + Send {
+        self.inner.subscribe(node, channel)
     }
 
     fn mark(&self, mark: Mark) {

@@ -12,6 +12,8 @@ use picklock::env::CallError;
 use picklock::reply::{Reply, ServerError};
 use smallvec::SmallVec;
 
+use super::dial::Purpose;
+use super::fleet::ServerNode;
 use super::network::{Conn, Way};
 use super::queue::Event;
 use super::world::{World, with, with_if_free};
@@ -35,6 +37,8 @@ struct Call {
     broken: bool,
     /// The fault that is staged for it, from 1; 0 for none.
     staged: u32,
+    /// It is no call but a message that the server sends by itself.
+    message: bool,
 }
 
 /// How far a call has come.
@@ -92,6 +96,7 @@ impl World {
             way: if open { Progress::Travelling } else { Progress::Lost },
             broken: !open,
             staged: 0,
+            message: false,
         });
         if open {
             let Conn { process, server, .. } = self.conns[conn as usize];
@@ -105,6 +110,13 @@ impl World {
             self.queue.push(arrives_ns, Event::Request(place));
         }
         place
+    }
+
+    /// Sends a command whose answer nobody waits for.
+    pub(super) fn tell(&mut self, conn: u32, command: Command) {
+        let place = self.send(conn, command);
+        self.calls.places[place as usize].waiter = None;
+        self.calls.free_if_over(place);
     }
 
     pub(super) fn request_arrives(&mut self, place: u32) {
@@ -135,7 +147,8 @@ impl World {
                 self.servers[server as usize].waiting += 1;
             }
         }
-        if self.servers[server as usize].waiting > 0 {
+        let ServerNode { waiting, listeners, .. } = self.servers[server as usize];
+        if waiting > 0 || listeners > 0 {
             self.deliver(server, 0);
         }
         if self.fleet.busy {
@@ -158,15 +171,27 @@ impl World {
         self.queue.push(arrives_ns, Event::Reply(place));
     }
 
-    /// Answers the commands that a server has kept waiting and need wait no more, and comes back when
-    /// the next time-out is over, but not sooner than so. A message that nobody asked for has no
-    /// reader yet.
+    /// Sends what a server has for others than the one it answers: messages of channels, and the
+    /// answers of commands that it has kept waiting and need wait no more. It comes back when the next
+    /// time-out is over, but not sooner than so.
     pub(super) fn deliver(&mut self, server: u32, sooner_ns: u64) {
         let it = &mut self.servers[server as usize];
         let mut out: SmallVec<[(u32, Answer); 4]> = SmallVec::new();
         it.model.drain_outbox(|session, reply| out.push((it.sessions[session.0 as usize], reply)));
         for (conn, reply) in out {
-            if let Some(place) = self.conns[conn as usize].waiting.take() {
+            if self.conns[conn as usize].purpose == Purpose::Listening {
+                let place = self.calls.add(Call {
+                    conn,
+                    waiter: None,
+                    command: None,
+                    outcome: None,
+                    way: Progress::Travelling,
+                    broken: false,
+                    staged: 0,
+                    message: true,
+                });
+                self.answer(place, reply);
+            } else if let Some(place) = self.conns[conn as usize].waiting.take() {
                 self.servers[server as usize].waiting -= 1;
                 self.answer(place, reply);
             }
@@ -191,16 +216,17 @@ impl World {
         }
     }
 
-    /// The server learns that a connection has ended on which it keeps a command waiting.
+    /// The server learns that a connection has ended on which it keeps a command waiting, or somebody
+    /// listens.
     pub(super) fn hang_up(&mut self, conn: u32) {
-        let Conn { server, session, ended, waiting, .. } = self.conns[conn as usize];
-        if ended || waiting.is_none() {
+        let Conn { server, session, ended, waiting, purpose, .. } = self.conns[conn as usize];
+        if ended || (waiting.is_none() && purpose == Purpose::Commands) {
             return;
         }
         let it = &mut self.conns[conn as usize];
         (it.ended, it.waiting) = (true, None);
         let server = &mut self.servers[server as usize];
-        server.waiting -= 1;
+        server.waiting -= u32::from(waiting.is_some());
         server.model.disconnect(session);
         if let Some(place) = waiting {
             self.lose(place);
@@ -226,6 +252,15 @@ impl World {
         self.conns[conn as usize].asked_ns = None;
         let call = &mut self.calls.places[place as usize];
         call.way = Progress::Arrived;
+        if call.message {
+            let message = call.outcome.take();
+            self.calls.free_if_over(place);
+            if let Some(Ok(message)) = message {
+                self.hear(conn, message);
+                self.after_reply(process);
+            }
+            return;
+        }
         match call.waiter {
             Some(task) => {
                 self.wake(task);
@@ -256,6 +291,10 @@ impl World {
         }
         for task in told {
             self.wake(task);
+        }
+        if self.conns[conn as usize].purpose == Purpose::Listening {
+            self.end_listening(conn);
+            self.hang_up(conn);
         }
     }
 

@@ -1,4 +1,4 @@
-//! Connections being made, and which of them a client uses.
+//! Connections being made, and which of them a client uses: one for commands, one for listening.
 //!
 //! Invariant: a connection is used until it has broken or kept silent for a second, as in the tokio
 //! environment. Deliberately absent: what is said on it.
@@ -20,6 +20,15 @@ const SILENCE_NS: u64 = 1_000_000_000;
 /// How long until a handshake is sent again.
 const DIAL_AGAIN_NS: u64 = 1_000_000_000;
 
+/// What a connection is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// Commands and their answers.
+    Commands,
+    /// Messages of channels.
+    Listening,
+}
+
 /// Connections being made.
 #[derive(Debug, Default)]
 pub(super) struct Dials {
@@ -30,6 +39,7 @@ pub(super) struct Dials {
 struct Dial {
     process: u32,
     server: u32,
+    purpose: Purpose,
     task: u32,
     outcome: Option<Result<u32, CallError>>,
 }
@@ -42,9 +52,9 @@ impl Dials {
 
 impl World {
     /// Begins to connect; the attempt's number.
-    fn dial(&mut self, process: u32, server: u32) -> u32 {
+    fn dial(&mut self, process: u32, server: u32, purpose: Purpose) -> u32 {
         let task = self.current;
-        self.dials.places.push(Dial { process, server, task, outcome: None });
+        self.dials.places.push(Dial { process, server, purpose, task, outcome: None });
         let place = u32::try_from(self.dials.places.len() - 1).expect("fewer than 2^32 dials");
         let round_ns = self.travel(process, server) + self.travel(process, server);
         self.queue.push(self.now_ns + round_ns, Event::Connected(place));
@@ -52,7 +62,7 @@ impl World {
     }
 
     pub(super) fn dial_answered(&mut self, place: u32) {
-        let Dial { process, server, task, .. } = self.dials.places[place as usize];
+        let Dial { process, server, purpose, task, .. } = self.dials.places[place as usize];
         let link = self.link(process, server);
         if link.is_cut(Way::There) || link.is_cut(Way::Back) {
             return self.dial_again(place);
@@ -60,7 +70,12 @@ impl World {
         let outcome = match self.servers[server as usize].state {
             // Nobody answers, as long as there is no power.
             fleet::State::Dark => return self.dial_again(place),
-            fleet::State::Up if self.fleet.leads_to(server) => Ok(self.open_conn(process, server)),
+            fleet::State::Up if self.fleet.leads_to(server) => {
+                // Another task may have listened meanwhile; one connection serves both.
+                let listens = purpose == Purpose::Listening;
+                let usable = self.usable_conn(process, server, purpose).filter(|_| listens);
+                Ok(usable.unwrap_or_else(|| self.open_conn(process, server, purpose)))
+            }
             fleet::State::Up => Err(CallError::NotSent("it is no longer the primary".into())),
             fleet::State::Dead => Err(CallError::NotSent("connection refused".into())),
         };
@@ -74,28 +89,44 @@ impl World {
     }
 
     /// A new connection, without a word on the network.
-    pub(super) fn open_conn(&mut self, process: u32, server: u32) -> u32 {
+    pub(super) fn open_conn(&mut self, process: u32, server: u32, purpose: Purpose) -> u32 {
         let wall = self.server_wall(server);
         let it = &mut self.servers[server as usize];
         let session = it.model.connect(wall, "127.0.0.1:1");
-        self.conns.push(Conn::new(process, server, session, self.now_ns));
+        self.conns.push(Conn::new(process, server, session, self.now_ns).meant_for(purpose));
         let conn = u32::try_from(self.conns.len() - 1).expect("fewer than 2^32 connections");
         let sessions = &mut self.servers[server as usize].sessions;
         if sessions.len() <= session.0 as usize {
             sessions.resize(session.0 as usize + 1, 0);
         }
         sessions[session.0 as usize] = conn;
-        let conns = &mut self.processes[process as usize].conns;
+        let it = &mut self.processes[process as usize];
+        let conns = match purpose {
+            Purpose::Commands => &mut it.conns,
+            Purpose::Listening => {
+                self.servers[server as usize].listeners += 1;
+                &mut it.ears
+            }
+        };
         if conns.len() <= server as usize {
             conns.resize(server as usize + 1, None);
         }
-        conns[server as usize] = Some(conn);
+        let replaced = conns[server as usize].replace(conn);
+        // Whoever still listens on one that has fallen silent is told, and listens anew.
+        if let Some(old) = replaced.filter(|_| purpose == Purpose::Listening) {
+            self.break_conn(old);
+        }
         conn
     }
 
     /// The connection a client would use: not one that has broken, nor one that has been silent.
-    fn usable_conn(&self, process: u32, server: u32) -> Option<u32> {
-        let conn = *self.processes[process as usize].conns.get(server as usize)?;
+    fn usable_conn(&self, process: u32, server: u32, purpose: Purpose) -> Option<u32> {
+        let process = &self.processes[process as usize];
+        let conns = match purpose {
+            Purpose::Commands => &process.conns,
+            Purpose::Listening => &process.ears,
+        };
+        let conn = *conns.get(server as usize)?;
         let it = &self.conns[conn? as usize];
         let silent = it.asked_ns.is_some_and(|asked_ns| self.now_ns - asked_ns >= SILENCE_NS);
         conn.filter(|_| it.open && !silent)
@@ -107,12 +138,13 @@ impl World {
 pub(super) struct Dialling {
     process: u32,
     node: u32,
+    purpose: Purpose,
     dial: Option<u32>,
 }
 
 impl Dialling {
-    pub(super) fn new(process: u32, node: u32) -> Self {
-        Self { process, node, dial: None }
+    pub(super) fn new(process: u32, node: u32, purpose: Purpose) -> Self {
+        Self { process, node, purpose, dial: None }
     }
 }
 
@@ -132,10 +164,10 @@ impl Future for Dialling {
                 return Poll::Pending;
             }
             let Some(dial) = this.dial else {
-                if let Some(conn) = world.usable_conn(this.process, server) {
+                if let Some(conn) = world.usable_conn(this.process, server, this.purpose) {
                     return Poll::Ready(Ok(conn));
                 }
-                this.dial = Some(world.dial(this.process, server));
+                this.dial = Some(world.dial(this.process, server, this.purpose));
                 return Poll::Pending;
             };
             let current = world.current;

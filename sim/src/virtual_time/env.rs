@@ -12,8 +12,9 @@ use picklock::reply::Reply;
 use picklock::time::{Instant, WallTime, span_ns};
 use scenarios::record::Observed;
 
+use super::audience::VirtualSubscription;
 use super::call::Asking;
-use super::dial::Dialling;
+use super::dial::{Dialling, Purpose};
 use super::sleep::Sleep;
 use super::world::{now_ns, with};
 
@@ -32,6 +33,7 @@ impl VirtualEnv {
 
 impl Env for VirtualEnv {
     type Conn = VirtualConn;
+    type Subscription = VirtualSubscription;
 
     fn now(&self) -> Instant {
         let process = self.process as usize;
@@ -58,8 +60,16 @@ impl Env for VirtualEnv {
     }
 
     async fn connect(&self, node: Node) -> Result<VirtualConn, CallError> {
-        let conn = Dialling::new(self.process, u32::from(node.0)).await?;
+        let conn = Dialling::new(self.process, u32::from(node.0), Purpose::Commands).await?;
         Ok(VirtualConn { conn })
+    }
+
+    fn subscribe(
+        &self,
+        node: Node,
+        channel: &[u8],
+    ) -> impl Future<Output = Result<VirtualSubscription, CallError>> + Send {
+        VirtualSubscription::begin(self.process, node, channel)
     }
 
     fn mark(&self, mark: Mark) {

@@ -29,6 +29,8 @@ pub(super) struct ServerNode {
     pub(super) sessions: Vec<u32>,
     /// How many commands it keeps waiting.
     pub(super) waiting: u32,
+    /// How many connections for listening it has had: with none, nobody hears a message.
+    pub(super) listeners: u32,
     pub(super) clock: Clock,
     pub(super) state: State,
     /// What its model keeps.
@@ -55,6 +57,7 @@ impl ServerNode {
             model: Model::new(Options::default()),
             sessions: Vec::new(),
             waiting: 0,
+            listeners: 0,
             clock,
             state: State::Up,
             append_only: AppendOnly::Off,
@@ -66,7 +69,8 @@ impl ServerNode {
     pub(super) fn reset(&mut self, clock: Clock) {
         self.model.reset();
         self.sessions.clear();
-        (self.waiting, self.clock, self.state, self.syncs) = (0, clock, State::Up, false);
+        (self.waiting, self.listeners, self.syncs) = (0, 0, false);
+        (self.clock, self.state) = (clock, State::Up);
     }
 
     fn keep(&mut self, append_only: AppendOnly) {

@@ -1,5 +1,6 @@
 //! The virtual world: the same lock code, workload and checkers on virtual time.
 
+mod audience;
 mod call;
 mod choices;
 mod clock;
@@ -19,6 +20,7 @@ mod tests;
 mod travel;
 mod world;
 
+pub use audience::VirtualSubscription;
 pub use choices::{Choices, Draw};
 pub use env::{VirtualConn, VirtualEnv};
 pub use run::{Runner, Schedule, WORLD};

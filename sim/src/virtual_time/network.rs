@@ -4,6 +4,7 @@
 //! lost message nothing gets through. What meets a partition is withheld and comes after the heal.
 //! Deliberately absent: what is said; messages are the numbers of calls.
 
+use super::dial::Purpose;
 use crate::redis::model::ClientId;
 
 /// Which of the two directions.
@@ -35,6 +36,7 @@ pub(super) struct Conn {
     pub(super) ended: bool,
     /// Since when the client has asked without hearing anything.
     pub(super) asked_ns: Option<u64>,
+    pub(super) purpose: Purpose,
 }
 
 impl Conn {
@@ -50,7 +52,13 @@ impl Conn {
             waiting: None,
             ended: false,
             asked_ns: None,
+            purpose: Purpose::Commands,
         }
+    }
+
+    /// The same, for this purpose.
+    pub(super) fn meant_for(self, purpose: Purpose) -> Self {
+        Self { purpose, ..self }
     }
 
     /// When a message that travels so long arrives: never before the one ahead of it.

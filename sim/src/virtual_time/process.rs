@@ -28,6 +28,8 @@ pub(super) struct Process {
     pub(super) drawn: u64,
     /// Its connection to each server, by place.
     pub(super) conns: Vec<Option<u32>>,
+    /// The one it listens on, where it does.
+    pub(super) ears: Vec<Option<u32>>,
     /// The acquisition it holds, as its marks tell; 0 for none.
     pub(super) holds: bool,
 }
@@ -40,6 +42,7 @@ impl Process {
             deferred: Vec::new(),
             drawn: 0,
             conns: Vec::new(),
+            ears: Vec::new(),
             holds: false,
         }
     }
@@ -48,6 +51,7 @@ impl Process {
     pub(super) fn reset(&mut self, clock: Clock) {
         self.deferred.clear();
         self.conns.clear();
+        self.ears.clear();
         (self.state, self.clock, self.drawn, self.holds) = (State::Running, clock, 0, false);
     }
 }

@@ -16,6 +16,7 @@ use scenarios::sweep::Facts;
 use scenarios::trial::{Naming, Trial};
 
 use super::choices::Choices;
+use super::dial::Purpose;
 use super::env::VirtualEnv;
 use super::tasks::{Wakers, Work};
 use super::travel::Travel;
@@ -83,7 +84,7 @@ impl Runner {
             for process in 0..=clients {
                 let resource = (topology.servers()..servers(&self.scenario)).next();
                 for server in (0..topology.nodes()).chain(resource) {
-                    world.open_conn(process, server);
+                    world.open_conn(process, server, Purpose::Commands);
                 }
             }
         });

@@ -11,6 +11,7 @@ use picklock::{Options, Single};
 use scenarios::scenario::NetworkPart;
 
 use super::choices::Choices;
+use super::dial::Purpose;
 use super::env::VirtualEnv;
 use super::network::Way;
 use super::run::{drive, spawn, take_down};
@@ -21,12 +22,12 @@ pub(super) const MS: Duration = Duration::from_millis(1);
 pub(super) const MS_NS: u64 = 1_000_000;
 
 /// A world without faults or latency, with so many connected processes and one server.
-fn world(processes: u32) {
+pub(super) fn world(processes: u32) {
     with(|world| {
         world.reset(Choices::listed(Vec::new()), 7, processes, 1);
         world.travel = Arc::default();
         for process in 0..processes {
-            world.open_conn(process, 0);
+            world.open_conn(process, 0, Purpose::Commands);
         }
     });
 }
@@ -142,7 +143,7 @@ fn every_link_has_its_own_latency_there_and_back() {
     with(|world| {
         world.reset(Choices::listed(Vec::new()), 7, 4, 2);
         for (process, server) in [(1, 0), (1, 1), (2, 0), (2, 1)] {
-            world.open_conn(process, server);
+            world.open_conn(process, server, Purpose::Commands);
         }
     });
     network(

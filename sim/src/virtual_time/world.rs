@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use picklock::time::WallTime;
 
+use super::audience::Audience;
 use super::call::Calls;
 use super::choices::{Choices, Draw};
 use super::clock::Clock;
@@ -80,6 +81,7 @@ pub(super) struct World {
     pub(super) links: Vec<Link>,
     pub(super) conns: Vec<Conn>,
     pub(super) calls: Calls,
+    pub(super) audience: Audience,
     pub(super) dials: Dials,
     pub(super) timers: Timers,
     pub(super) choices: Option<Choices>,
@@ -100,6 +102,7 @@ impl World {
         self.ready.clear();
         take_woken(|_| {});
         self.calls.clear();
+        self.audience.clear();
         self.dials.clear();
         self.timers.clear();
         self.conns.clear();

@@ -13,7 +13,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use picklock::command::Command;
-use picklock::env::{CallError, Conn, Env, Node};
+use picklock::env::{CallError, Conn, Env, Node, Subscription};
 use picklock::reply::{Reply, ServerError};
 use picklock::time::{Instant, WallTime, span_ns};
 use scenarios::record::Observed;
@@ -33,6 +33,8 @@ struct World {
     asked: u64,
     random: u64,
     model: Model,
+    /// By the number of a connection for listening.
+    heard: BTreeMap<u32, Heard>,
     timers: BTreeMap<(u64, u64), Waker>,
     tasks: Vec<Option<Task>>,
     born: Vec<Task>,
@@ -53,6 +55,7 @@ pub(crate) fn run(seed: u64, task: impl Future<Output = ()> + Send + 'static) {
         asked: 0,
         random: seed,
         model: Model::new(Options::default()),
+        heard: BTreeMap::new(),
         timers: BTreeMap::new(),
         tasks: Vec::new(),
         born: vec![Box::pin(task)],
@@ -120,6 +123,7 @@ impl BareEnv {
 
 impl Env for BareEnv {
     type Conn = BareConn;
+    type Subscription = BareSubscription;
 
     fn now(&self) -> Instant {
         Instant::from_ns(world(|world| world.now_ns))
@@ -162,6 +166,16 @@ impl Env for BareEnv {
     async fn connect(&self, _node: Node) -> Result<BareConn, CallError> {
         Ok(BareConn { env: self.clone() })
     }
+
+    /// Each subscription has a connection of its own.
+    async fn subscribe(&self, node: Node, channel: &[u8]) -> Result<BareSubscription, CallError> {
+        let ear = BareEnv::new();
+        world(|world| drop(world.heard.insert(ear.conn.0, Heard::default())));
+        let subscription = BareSubscription { ear };
+        let conn = subscription.ear.connect(node).await?;
+        conn.call(Command::new("SUBSCRIBE").arg(channel)).await?;
+        Ok(subscription)
+    }
 }
 
 impl Observed for BareEnv {
@@ -171,6 +185,65 @@ impl Observed for BareEnv {
 
     fn run_ns_at(&self, at: Instant) -> u64 {
         at.as_ns()
+    }
+}
+
+/// What a connection for listening has heard, and who waits for more.
+#[derive(Default)]
+struct Heard {
+    inbox: VecDeque<Box<[u8]>>,
+    waiter: Option<Waker>,
+}
+
+/// A place in the audience of a channel.
+pub(crate) struct BareSubscription {
+    ear: BareEnv,
+}
+
+impl Subscription for BareSubscription {
+    async fn next(&mut self) -> Result<Box<[u8]>, CallError> {
+        poll_fn(|cx| {
+            world(|world| {
+                let heard = world.heard.get_mut(&self.ear.conn.0).expect("it goes with its handle");
+                heard.waiter = Some(cx.waker().clone());
+                heard.inbox.pop_front().map_or(Poll::Pending, |message| Poll::Ready(Ok(message)))
+            })
+        })
+        .await
+    }
+}
+
+impl Drop for BareSubscription {
+    fn drop(&mut self) {
+        let conn = self.ear.conn;
+        WORLD.with_borrow_mut(|world| {
+            if let Some(world) = world {
+                world.heard.remove(&conn.0);
+                world.model.disconnect(conn);
+            }
+        });
+    }
+}
+
+/// Sends messages of channels on their way.
+fn hand_out(env: &BareEnv) {
+    let mut out = Vec::new();
+    world(|world| world.model.drain_outbox(|session, message| out.push((session.0, message))));
+    for (session, message) in out {
+        let Answer::Push(parts) = message else { panic!("nobody waits for {message:?}") };
+        let Some(Answer::Bulk(payload)) = parts.into_iter().nth(2) else { continue };
+        let slow = env.clone();
+        env.spawn(async move {
+            slow.sleep(LATENCY).await;
+            let waiter = world(|world| {
+                let heard = world.heard.get_mut(&session)?;
+                heard.inbox.push_back(payload.to_vec().into());
+                heard.waiter.take()
+            });
+            if let Some(waiter) = waiter {
+                waiter.wake();
+            }
+        });
     }
 }
 
@@ -195,6 +268,7 @@ impl Conn for BareConn {
         self.env.spawn(async move {
             env.sleep(LATENCY).await;
             let answer = carry_out(&env, &command);
+            hand_out(&env);
             env.sleep(LATENCY).await;
             let mut slot = theirs.lock().unwrap();
             slot.answer = Some(answer);
@@ -214,11 +288,19 @@ impl Conn for BareConn {
 fn carry_out(env: &BareEnv, command: &Command) -> Result<Reply, CallError> {
     let args: Vec<&[u8]> = command.args().collect();
     let now = env.wall();
-    match world(|world| world.model.execute(now, env.conn, &args)) {
+    level(world(|world| world.model.execute(now, env.conn, &args)))
+}
+
+fn level(answer: Answer) -> Result<Reply, CallError> {
+    match answer {
         Answer::Nil => Ok(Reply::Nil),
         Answer::Ok => Ok(Reply::Ok),
         Answer::Int(value) => Ok(Reply::Int(value)),
         Answer::Bulk(bytes) => Ok(Reply::bulk(&bytes)),
+        Answer::Array(items) => {
+            Ok(Reply::Array(items.into_iter().map(level).collect::<Result<_, _>>()?))
+        }
+        Answer::Burst(_) => Ok(Reply::Ok),
         Answer::Error(fail) => {
             let line = String::from_utf8_lossy(fail.text()).into_owned();
             Err(CallError::Refused(ServerError::from_line(&line)))

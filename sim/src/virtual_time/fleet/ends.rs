@@ -47,7 +47,7 @@ impl World {
         }
         let it = &mut self.servers[server as usize];
         it.sessions.clear();
-        it.waiting = 0;
+        (it.waiting, it.listeners) = (0, 0);
         it.model.end(ending);
         it.state = match ending {
             Ending::Killed => State::Dead,

@@ -10,6 +10,7 @@ use scenarios::distribution::Distribution;
 use scenarios::span::Span;
 
 use super::super::choices::Choices;
+use super::super::dial::Purpose;
 use super::super::env::VirtualEnv;
 use super::super::run::take_down;
 use super::super::tests::{MS, MS_NS, Said, ask, network, say, set, task, until, value_at};
@@ -32,7 +33,7 @@ fn fleet(topology: Topology, append_only: AppendOnly) {
         world.travel = Travel::default().lagging(&Distribution::Constant(Span(LAG))).into();
         for process in 0..3 {
             for node in 0..topology.nodes() {
-                world.open_conn(process, node);
+                world.open_conn(process, node, Purpose::Commands);
             }
         }
         world.set_sail(topology);
