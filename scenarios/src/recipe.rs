@@ -5,6 +5,8 @@
 //! Deliberately absent: retries of a workload's own, and work done under the lock.
 
 mod article;
+mod del_release;
+mod get_del_release;
 pub mod list;
 mod none;
 mod polling;

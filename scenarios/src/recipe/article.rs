@@ -1,39 +1,122 @@
-//! What the articles' recipes have in common: the release by a script.
+//! What the articles' recipes have in common: a try, a pause, another try; and their releases.
 //!
 //! Invariant: nothing here repairs anything: a lost reply is an error to the caller, and that is
 //! all. Deliberately absent: validity, which no article keeps.
 
+use std::future::Future;
+use std::marker::PhantomData;
 use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
 
 use picklock::Outcome;
-use picklock::env::{CallError, Env, Mark, Phase};
+use picklock::command::Command;
+use picklock::env::{CallError, Conn, Env, Mark, Phase};
 use picklock::reply::Reply;
 use picklock::scripts::COMPARE_AND_DELETE;
+use picklock::time::{span_ms, span_ns};
 
-use super::{NotHeld, Release};
+use super::{BoxFuture, Held, NotHeld, Params, Recipe, Release};
 use crate::call::answered;
 
-/// A client of an article's lock.
-pub(super) struct Article<E: Env> {
-    pub(super) env: E,
-    pub(super) conn: E::Conn,
-    pub(super) key: Box<[u8]>,
+/// One way to take a lock and to give it back; trying again is the same for all.
+pub(super) trait Way: Send + Sync + 'static {
+    /// What a client keeps of a lock that it has taken.
+    type Kept: Send + Sync;
+
+    /// Tries once; none where another has it.
+    fn take<E: Env>(
+        client: &Client<E>,
+    ) -> impl Future<Output = Result<Option<Self::Kept>, CallError>> + Send;
+
+    /// Gives it back.
+    fn give_back<E: Env>(
+        client: &Client<E>,
+        kept: &Self::Kept,
+    ) -> impl Future<Output = Release> + Send;
 }
 
-/// Releases by the script that all articles end at.
-pub(super) async fn compare_and_delete<E: Env>(article: &Article<E>, value: &[u8]) -> Release {
-    let Article { env, conn, key } = article;
-    env.mark(Mark::Phase(Phase::ReleaseBeforeSend));
-    env.mark(Mark::Phase(Phase::ReleaseBeforeDelete));
-    let answer = answered(env, pin!(COMPARE_AND_DELETE.run(conn, key, &[value]))).await;
-    env.mark(Mark::Phase(Phase::Released));
+/// A client of an article's lock.
+pub(super) struct Client<E: Env> {
+    pub(super) env: E,
+    pub(super) conn: E::Conn,
+    pub(super) params: Arc<Params>,
+}
+
+impl<E: Env> Client<E> {
+    /// Sends a command and waits for its answer.
+    pub(super) async fn ask(&self, command: Command) -> Result<Reply, CallError> {
+        answered(&self.env, pin!(self.conn.call(command))).await
+    }
+
+    /// Asks for the lock's value; none where there is no key.
+    pub(super) async fn value(&self) -> Result<Option<Reply>, CallError> {
+        let reply = self.ask(self.on_key("GET")).await?;
+        Ok(Some(reply).filter(|reply| *reply != Reply::Nil))
+    }
+
+    /// Sends the command that may take the lock; whether the answer is this one, which says that it did.
+    pub(super) async fn takes(&self, command: Command, yes: &Reply) -> Result<bool, CallError> {
+        self.phase(Phase::AcquireBeforeSend);
+        let taken = self.ask(command).await? == *yes;
+        if taken {
+            self.phase(Phase::AcquireApplied);
+        }
+        Ok(taken)
+    }
+
+    /// SET with this value and NX, and PX with the TTL.
+    pub(super) async fn set_nx_px(&self, value: &[u8]) -> Result<bool, CallError> {
+        let ttl_ms = span_ms(self.params.ttl);
+        let set = self.on_key("SET").arg(value).arg("NX").arg("PX").int(ttl_ms);
+        self.takes(set, &Reply::Ok).await
+    }
+
+    /// A command of this name whose key is the lock's.
+    pub(super) fn on_key(&self, name: &str) -> Command {
+        Command::new(name).arg(&self.params.key)
+    }
+
+    /// Says that a phase begins.
+    pub(super) fn phase(&self, phase: Phase) {
+        self.env.mark(Mark::Phase(phase));
+    }
+
+    /// Releases by the script that all articles end at.
+    pub(super) async fn compare_and_delete(&self, value: &[u8]) -> Release {
+        self.phase(Phase::ReleaseBeforeDelete);
+        let args = [value];
+        let run = pin!(COMPARE_AND_DELETE.run(&self.conn, &self.params.key, &args));
+        by_script(answered(&self.env, run).await)
+    }
+
+    /// Releases by DEL, whosever the key is.
+    pub(super) async fn delete(&self) -> Release {
+        self.phase(Phase::ReleaseBeforeDelete);
+        match self.ask(self.on_key("DEL")).await {
+            Ok(Reply::Int(1)) => Release::Answered("released"),
+            Ok(Reply::Int(0)) => Release::Answered("already expired"),
+            other => unknown(other),
+        }
+    }
+}
+
+/// What the answer of the script says.
+pub(super) fn by_script(answer: Result<Reply, CallError>) -> Release {
     match answer {
         Ok(Reply::Int(1)) => Release::Answered("released"),
         Ok(Reply::Int(0)) => Release::Answered("already expired"),
         Ok(Reply::Int(-1)) => Release::Answered("taken by another"),
-        Ok(other) => Release::Unknown(format!("unexpected reply {other:?}")),
-        Err(error) => Release::Unknown(error.to_string()),
+        other => unknown(other),
     }
+}
+
+/// An answer to a release that says nothing, or none.
+pub(super) fn unknown(answer: Result<Reply, CallError>) -> Release {
+    Release::Unknown(match answer {
+        Ok(other) => format!("unexpected reply {other:?}"),
+        Err(error) => error.to_string(),
+    })
 }
 
 /// Surely not held.
@@ -45,5 +128,72 @@ impl From<CallError> for NotHeld {
     fn from(error: CallError) -> Self {
         let outcome = if error.is_indeterminate() { Outcome::Unknown } else { Outcome::No };
         Self { outcome, why: error.to_string() }
+    }
+}
+
+/// The recipe that locks in this way.
+pub(super) fn recipe<W: Way>(params: Params) -> Tried<W> {
+    Tried { params: Arc::new(params), way: PhantomData }
+}
+
+/// A lock that is tried for again and again.
+pub(super) struct Tried<W> {
+    params: Arc<Params>,
+    way: PhantomData<fn() -> W>,
+}
+
+impl<W: Way> Tried<W> {
+    /// What the scenario adds to a pause; the articles' clients, started one by one, never poll in
+    /// step.
+    fn jitter(&self, random: u64) -> Duration {
+        let most_ns = u128::from(span_ns(self.params.jitter));
+        let part_ns = (u128::from(random) * (most_ns + 1)) >> 64;
+        Duration::from_nanos(u64::try_from(part_ns).unwrap_or(u64::MAX))
+    }
+
+    async fn attempt<E: Env>(&self, env: &E) -> Result<Option<Believed<E, W>>, CallError> {
+        let conn = env.connect(self.params.node).await?;
+        let client = Client { env: env.clone(), conn, params: Arc::clone(&self.params) };
+        let kept = W::take(&client).await?;
+        Ok(kept.map(|kept| Believed { client, kept }))
+    }
+}
+
+impl<E: Env, W: Way> Recipe<E> for Tried<W> {
+    fn acquire(&self, env: E) -> BoxFuture<'_, Result<Box<dyn Held>, NotHeld>> {
+        Box::pin(async move {
+            for tried in 0..=self.params.retries {
+                if tried > 0 {
+                    env.mark(Mark::Phase(Phase::Wait));
+                    env.sleep(self.params.pause + self.jitter(env.random())).await;
+                }
+                match self.attempt(&env).await {
+                    Ok(Some(held)) => return Ok(Box::new(held) as Box<dyn Held>),
+                    Ok(None) => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            Err(not_held("held by another"))
+        })
+    }
+}
+
+struct Believed<E: Env, W: Way> {
+    client: Client<E>,
+    kept: W::Kept,
+}
+
+impl<E: Env, W: Way> Held for Believed<E, W> {
+    fn is_valid(&self) -> bool {
+        true
+    }
+
+    fn release(self: Box<Self>) -> BoxFuture<'static, Release> {
+        Box::pin(async move {
+            self.client.phase(Phase::ReleaseBeforeSend);
+            let release = W::give_back(&self.client, &self.kept).await;
+            self.client.phase(Phase::Released);
+            release
+        })
     }
 }

@@ -4,12 +4,22 @@
 
 use picklock::env::Env;
 
-use super::{About, BuildError, Params, Recipe, none, polling, single, single_watchdog};
+use super::article;
+use super::del_release::{self, DelRelease};
+use super::get_del_release::{self, GetDelRelease};
+use super::polling::{self, Polling};
+use super::{About, BuildError, Params, Recipe, none, single, single_watchdog};
 use crate::nearest::nearest;
 
 /// What there is to say of every recipe, in the order in which they are shown.
-pub static ALL: [&About; 4] =
-    [&none::ABOUT, &polling::ABOUT, &single::ABOUT, &single_watchdog::ABOUT];
+pub static ALL: [&About; 6] = [
+    &none::ABOUT,
+    &del_release::ABOUT,
+    &get_del_release::ABOUT,
+    &polling::ABOUT,
+    &single::ABOUT,
+    &single_watchdog::ABOUT,
+];
 
 /// What there is to say of the recipe of this name.
 ///
@@ -30,7 +40,11 @@ pub fn build<E: Env>(name: &str, params: Params) -> Result<Box<dyn Recipe<E>>, B
     let name = about(name)?.name;
     Ok(match () {
         () if name == none::ABOUT.name => Box::new(none::recipe()),
-        () if name == polling::ABOUT.name => Box::new(polling::recipe(params)),
+        () if name == del_release::ABOUT.name => Box::new(article::recipe::<DelRelease>(params)),
+        () if name == get_del_release::ABOUT.name => {
+            Box::new(article::recipe::<GetDelRelease>(params))
+        }
+        () if name == polling::ABOUT.name => Box::new(article::recipe::<Polling>(params)),
         () if name == single::ABOUT.name => Box::new(single::recipe(params)?),
         () if name == single_watchdog::ABOUT.name => Box::new(single_watchdog::recipe(params)?),
         () => unreachable!("every recipe of the list can be built: {name}"),

@@ -7,19 +7,12 @@
 //! acquire until the TTL has passed.
 //! Source: the first and the third article.
 
-use std::pin::pin;
-use std::time::Duration;
-
 use picklock::OwnerToken;
-use picklock::command::Command;
-use picklock::env::{CallError, Conn, Env, Mark, Phase};
-use picklock::reply::Reply;
+use picklock::env::{CallError, Env};
 use picklock::scripts::COMPARE_AND_DELETE;
-use picklock::time::{span_ms, span_ns};
 
-use super::article::{Article, compare_and_delete, not_held};
-use super::{About, BoxFuture, Held, NotHeld, Params, Recipe, Release, Validity};
-use crate::call::answered;
+use super::article::{Client, Way};
+use super::{About, Release, Validity};
 
 pub(super) static ABOUT: About = About {
     name: "polling",
@@ -32,70 +25,17 @@ pub(super) static ABOUT: About = About {
     scripts: || vec![&COMPARE_AND_DELETE],
 };
 
-/// The recipe.
-pub(super) fn recipe(params: Params) -> Polling {
-    Polling { params }
-}
+pub(super) struct Polling;
 
-pub(super) struct Polling {
-    params: Params,
-}
+impl Way for Polling {
+    type Kept = OwnerToken;
 
-struct Believed<E: Env> {
-    article: Article<E>,
-    token: OwnerToken,
-}
-
-impl Polling {
-    /// What the scenario adds to a pause; the articles' clients, started one by one, never poll in
-    /// step.
-    fn jitter(&self, random: u64) -> Duration {
-        let most_ns = u128::from(span_ns(self.params.jitter));
-        let part_ns = (u128::from(random) * (most_ns + 1)) >> 64;
-        Duration::from_nanos(u64::try_from(part_ns).unwrap_or(u64::MAX))
+    async fn take<E: Env>(client: &Client<E>) -> Result<Option<OwnerToken>, CallError> {
+        let token = OwnerToken::draw(&client.env);
+        Ok(client.set_nx_px(token.as_bytes()).await?.then_some(token))
     }
 
-    async fn attempt<E: Env>(&self, env: &E) -> Result<Option<Believed<E>>, CallError> {
-        let params = &self.params;
-        let conn = env.connect(params.node).await?;
-        let token = OwnerToken::draw(env);
-        env.mark(Mark::Phase(Phase::AcquireBeforeSend));
-        let ttl_ms = span_ms(params.ttl);
-        let set = Command::new("SET").arg(&params.key).arg(&token).arg("NX").arg("PX").int(ttl_ms);
-        if answered(env, pin!(conn.call(set))).await? != Reply::Ok {
-            return Ok(None);
-        }
-        env.mark(Mark::Phase(Phase::AcquireApplied));
-        let article = Article { env: env.clone(), conn, key: params.key.clone() };
-        Ok(Some(Believed { article, token }))
-    }
-}
-
-impl<E: Env> Recipe<E> for Polling {
-    fn acquire(&self, env: E) -> BoxFuture<'_, Result<Box<dyn Held>, NotHeld>> {
-        Box::pin(async move {
-            for tried in 0..=self.params.retries {
-                if tried > 0 {
-                    env.mark(Mark::Phase(Phase::Wait));
-                    env.sleep(self.params.pause + self.jitter(env.random())).await;
-                }
-                match self.attempt(&env).await {
-                    Ok(Some(held)) => return Ok(Box::new(held) as Box<dyn Held>),
-                    Ok(None) => {}
-                    Err(error) => return Err(error.into()),
-                }
-            }
-            Err(not_held("held by another"))
-        })
-    }
-}
-
-impl<E: Env> Held for Believed<E> {
-    fn is_valid(&self) -> bool {
-        true
-    }
-
-    fn release(self: Box<Self>) -> BoxFuture<'static, Release> {
-        Box::pin(async move { compare_and_delete(&self.article, self.token.as_bytes()).await })
+    async fn give_back<E: Env>(client: &Client<E>, token: &OwnerToken) -> Release {
+        client.compare_and_delete(token.as_bytes()).await
     }
 }

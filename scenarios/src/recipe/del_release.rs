@@ -1,0 +1,40 @@
+//! A lock that anybody can release: SET NX PX, then DEL.
+//!
+//! Claim: who has the lock deletes its key when the work is done, and that is the release.
+//! Flaw: the key may be another's by then, and DEL does not ask whose it is.
+//! Smallest failing schedule: A acquires and is late; its key expires; B acquires; A's DEL ends B's
+//! hold; C acquires while B is at work.
+//! Source: the first wrong unlock of the fourth article.
+
+use picklock::OwnerToken;
+use picklock::env::{CallError, Env};
+
+use super::article::{Client, Way};
+use super::{About, Release, Validity};
+
+pub(super) static ABOUT: About = About {
+    name: "del-release",
+    how: "SET NX PX; DEL, whosever the key is",
+    from: "article 4",
+    flaw: Some("a late release deletes the next holder's lock; keeps no validity; polls"),
+    assumes: &["no reply is lost", "no work, pause or delay longer than the TTL"],
+    validity: Validity::None,
+    locks: true,
+    scripts: Vec::new,
+};
+
+pub(super) struct DelRelease;
+
+impl Way for DelRelease {
+    type Kept = ();
+
+    async fn take<E: Env>(client: &Client<E>) -> Result<Option<()>, CallError> {
+        // The article's lock has a value of its own, which its release has no use for.
+        let token = OwnerToken::draw(&client.env);
+        Ok(client.set_nx_px(token.as_bytes()).await?.then_some(()))
+    }
+
+    async fn give_back<E: Env>(client: &Client<E>, (): &()) -> Release {
+        client.delete().await
+    }
+}

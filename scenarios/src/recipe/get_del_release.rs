@@ -1,0 +1,44 @@
+//! A release in two steps: GET and compare, then DEL.
+//!
+//! Claim: a client deletes the key only after it has seen its own value in it.
+//! Flaw: between the look and the DEL the key may expire and become another's.
+//! Smallest failing schedule: A's GET finds its own value; A stands still; its key expires; B
+//! acquires; A's DEL ends B's hold; C acquires while B is at work.
+//! Source: the second article, and the second wrong unlock of the fourth.
+
+use picklock::OwnerToken;
+use picklock::env::{CallError, Env};
+
+use super::article::{Client, Way, unknown};
+use super::{About, Release, Validity};
+
+pub(super) static ABOUT: About = About {
+    name: "get-del-release",
+    how: "SET NX PX; GET and compare in the client, then DEL",
+    from: "articles 2 and 4",
+    flaw: Some("compare and delete are two steps: what lies between ends another's hold; polls"),
+    assumes: &["no reply is lost", "no pause or delay longer than the TTL less the work"],
+    validity: Validity::None,
+    locks: true,
+    scripts: Vec::new,
+};
+
+pub(super) struct GetDelRelease;
+
+impl Way for GetDelRelease {
+    type Kept = OwnerToken;
+
+    async fn take<E: Env>(client: &Client<E>) -> Result<Option<OwnerToken>, CallError> {
+        let token = OwnerToken::draw(&client.env);
+        Ok(client.set_nx_px(token.as_bytes()).await?.then_some(token))
+    }
+
+    async fn give_back<E: Env>(client: &Client<E>, token: &OwnerToken) -> Release {
+        match client.value().await {
+            Ok(Some(value)) if value.as_bytes() == Some(token.as_bytes()) => client.delete().await,
+            Ok(Some(_)) => Release::Answered("taken by another"),
+            Ok(None) => Release::Answered("already expired"),
+            Err(error) => unknown(Err(error)),
+        }
+    }
+}
