@@ -155,9 +155,10 @@ impl<'a> Checkers<'a> {
     /// (`complete` is false), nothing counts as held, and nothing that has not happened yet is missed.
     pub fn finish(self, texts: &Texts, complete: bool) -> Vec<Finding> {
         let doubt = if complete {
-            self.contention.missing().or_else(|| self.vacuity.missing(self.head))
+            let missing = self.contention.missing().or_else(|| self.vacuity.missing(self.head));
+            missing.map(Verdict::Vacuous)
         } else {
-            Some("the run did not come to its end".to_owned())
+            Some(Verdict::Inconclusive("the run did not come to its end".to_owned()))
         };
         let mut findings = self.verdicts(texts);
         if let Some(doubt) = doubt {
@@ -166,7 +167,7 @@ impl<'a> Checkers<'a> {
                     && finding.level == Level::Progress
                     && matches!(finding.verdict, Verdict::Violated(_));
                 if finding.verdict == Verdict::Held || is_missed {
-                    finding.verdict = Verdict::Inconclusive(doubt.clone());
+                    finding.verdict = doubt.clone();
                 }
             }
         }

@@ -65,6 +65,9 @@ pub struct Invariant {
     pub level: Level,
     /// What was found.
     pub verdict: Outcome,
+    /// True where it is inconclusive because nothing happened in the run that could have shown it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub vacuous: bool,
     /// Why it is inconclusive or not applicable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -138,12 +141,15 @@ impl RunResult {
 impl From<Finding> for Invariant {
     fn from(finding: Finding) -> Self {
         let verdict = finding.verdict.outcome();
+        let is_vacuous = matches!(finding.verdict, Verdict::Vacuous(_));
         let (reason, witness) = match finding.verdict {
             Verdict::Held => (None, None),
             Verdict::Violated(witness) => (None, Some(witness)),
             Verdict::Inconclusive(reason) | Verdict::NotApplicable(reason) => (Some(reason), None),
+            Verdict::Vacuous(vacuous) => (Some(vacuous.to_string()), None),
         };
-        Self { name: finding.name.to_owned(), level: finding.level, verdict, reason, witness }
+        let (name, level) = (finding.name.to_owned(), finding.level);
+        Self { name, level, verdict, vacuous: is_vacuous, reason, witness }
     }
 }
 

@@ -1,7 +1,9 @@
 //! What many schedules of one scenario have shown.
 //!
 //! Invariant: adding up does not depend on the order; over many schedules, violated counts before
-//! inconclusive, and inconclusive before held. Deliberately absent: running them.
+//! inconclusive, and inconclusive before held. A vacuous schedule is counted and told apart, and turns
+//! a verdict only together with as many others as leave fewer than half that show something.
+//! Deliberately absent: running them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::checker;
 use crate::fault::Fault;
 use crate::history::{History, What};
-use crate::verdict::{Level, Outcome, worst};
+use crate::verdict::{Finding, Level, Outcome, Verdict, Witness, worst};
 
 /// The name under which tasks that wait for ever are found, at level progress.
 const STUCK: &str = "nobody-stuck";
@@ -33,6 +35,9 @@ pub struct Sweep {
     pub coverage: BTreeMap<Fault, Coverage>,
     /// In how many schedules some fault struck while a client held the lock.
     pub met_hold: u64,
+    /// Schedules that showed nothing, by what did not happen in them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub vacuous: BTreeMap<String, Silent>,
     /// How many schedules violated something.
     pub violations: u64,
     /// The lowest of their seeds, and what each violated.
@@ -73,10 +78,22 @@ pub struct Counts {
     pub held: u64,
     /// It was violated.
     pub violated: u64,
-    /// The schedule does not say.
+    /// The schedule does not say, though it could have.
     pub inconclusive: u64,
+    /// Nothing happened in the schedule that could have shown it.
+    #[serde(default)]
+    pub vacuous: u64,
     /// It makes no statement.
     pub not_applicable: u64,
+}
+
+/// Schedules that showed nothing, all for the same reason.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Silent {
+    /// How many.
+    pub schedules: u64,
+    /// The lowest of their seeds.
+    pub seed: u64,
 }
 
 /// How often a fault struck.
@@ -109,24 +126,27 @@ pub struct Facts {
 impl Counts {
     fn new(name: &str, level: Level) -> Self {
         let name = name.to_owned();
-        Self { name, level, held: 0, violated: 0, inconclusive: 0, not_applicable: 0 }
+        let (held, violated, inconclusive, vacuous, not_applicable) = (0, 0, 0, 0, 0);
+        Self { name, level, held, violated, inconclusive, vacuous, not_applicable }
     }
 
-    fn count(&mut self, outcome: Outcome) {
-        match outcome {
-            Outcome::Held => self.held += 1,
-            Outcome::Violated => self.violated += 1,
-            Outcome::Inconclusive => self.inconclusive += 1,
-            Outcome::NotApplicable => self.not_applicable += 1,
+    fn count(&mut self, verdict: &Verdict) {
+        match verdict {
+            Verdict::Held => self.held += 1,
+            Verdict::Violated(_) => self.violated += 1,
+            Verdict::Inconclusive(_) => self.inconclusive += 1,
+            Verdict::Vacuous(_) => self.vacuous += 1,
+            Verdict::NotApplicable(_) => self.not_applicable += 1,
         }
     }
 
     /// The worst outcome of any schedule; an invariant that says something of some schedules and
-    /// nothing of others is judged by those.
+    /// nothing of others is judged by those, as long as those that are vacuous are no more than those
+    /// in which it held.
     pub fn outcome(&self) -> Outcome {
         match () {
             () if self.violated > 0 => Outcome::Violated,
-            () if self.inconclusive > 0 => Outcome::Inconclusive,
+            () if self.inconclusive > 0 || self.vacuous > self.held => Outcome::Inconclusive,
             () if self.held > 0 => Outcome::Held,
             () => Outcome::NotApplicable,
         }
@@ -167,14 +187,23 @@ impl Sweep {
             self.coverage.entry(fault).or_default().add(it);
         }
         let findings = checker::judge(history, true);
-        let found = findings.iter().map(|it| (it.name, it.level, it.verdict.outcome()));
-        let stuck = if facts.stuck > 0 { Outcome::Violated } else { Outcome::Held };
-        let mut violated = Vec::new();
-        for (name, level, outcome) in found.chain([(STUCK, Level::Progress, stuck)]) {
-            self.counts(name, level).count(outcome);
-            if outcome == Outcome::Violated {
-                violated.push(name.to_owned());
+        let stuck = match facts.stuck {
+            0 => Verdict::Held,
+            _ => Verdict::Violated(Witness::default()),
+        };
+        let stuck = Finding { name: STUCK, level: Level::Progress, verdict: stuck };
+        let (mut violated, mut vacuous) = (Vec::new(), None);
+        for Finding { name, level, verdict } in findings.iter().chain([&stuck]) {
+            self.counts(name, *level).count(verdict);
+            match verdict {
+                Verdict::Violated(_) => violated.push((*name).to_owned()),
+                // What is missing for all invariants stands behind what is for the first alone.
+                Verdict::Vacuous(why) => vacuous = Some(*why),
+                _ => {}
             }
+        }
+        if let Some(why) = vacuous {
+            self.silent(why.what(), Silent { schedules: 1, seed });
         }
         if !violated.is_empty() {
             self.violations += 1;
@@ -197,13 +226,23 @@ impl Sweep {
             mine.held += theirs.held;
             mine.violated += theirs.violated;
             mine.inconclusive += theirs.inconclusive;
+            mine.vacuous += theirs.vacuous;
             mine.not_applicable += theirs.not_applicable;
         }
         for (fault, it) in other.coverage {
             self.coverage.entry(fault).or_default().add(it);
         }
+        other.vacuous.into_iter().for_each(|(what, it)| self.silent(what, it));
         self.failing.extend(other.failing);
         self.keep(keep);
+    }
+
+    /// Counts schedules that showed nothing for this reason.
+    fn silent(&mut self, what: String, theirs: Silent) {
+        let none = Silent { schedules: 0, seed: theirs.seed };
+        let mine = self.vacuous.entry(what).or_insert(none);
+        mine.schedules += theirs.schedules;
+        mine.seed = mine.seed.min(theirs.seed);
     }
 
     fn counts(&mut self, name: &str, level: Level) -> &mut Counts {
@@ -238,48 +277,4 @@ fn strikes(history: &History) -> BTreeMap<Fault, Coverage> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::history::{Event, Head};
-
-    fn history(in_holds: &[bool]) -> History {
-        let mut history = History::new(Head { locks: true, ..Head::default() });
-        for &in_hold in in_holds {
-            let what =
-                What::Fault { fault: Fault::Pause, node: None, for_ns: 1, in_hold, staged: None };
-            history.events.push(Event { at_ns: 0, client: 1, acquisition: 0, op: 0, what });
-        }
-        history
-    }
-
-    #[test]
-    fn adding_up_does_not_depend_on_the_order() {
-        let (stuck, fine) = (Facts { stuck: 1, ..Facts::default() }, Facts::default());
-        let schedules = [
-            (3, vec![true, false], stuck),
-            (1, vec![], fine),
-            (2, vec![false], stuck),
-            (9, vec![true], stuck),
-        ];
-        let add = |order: &[usize]| {
-            let mut sweep = Sweep::default();
-            for &place in order {
-                let (seed, holds, facts) = &schedules[place];
-                let mut one = Sweep::default();
-                one.add(*seed, &history(holds), *facts, 2);
-                sweep.merge(one, 2);
-            }
-            sweep
-        };
-        let sweep = add(&[0, 1, 2, 3]);
-        assert_eq!(sweep, add(&[3, 2, 1, 0]));
-        assert_eq!((sweep.schedules, sweep.violations), (4, 3));
-        assert_eq!(sweep.failing.keys().collect::<Vec<_>>(), [&2, &3], "the lowest two");
-        let pause = sweep.coverage[&Fault::Pause];
-        assert_eq!((pause.strikes, pause.in_hold), (4, 2));
-        assert_eq!((pause.schedules, pause.schedules_in_hold), (3, 2));
-        assert_eq!(sweep.met_hold, 2);
-        assert_eq!(sweep.level(Level::Progress), Outcome::Violated);
-        assert_eq!(sweep.level(Level::Belief), Outcome::Inconclusive, "nobody held anything");
-    }
-}
+mod tests;

@@ -3,8 +3,12 @@
 //! Invariant: `violated` always comes with a witness and `inconclusive` with a reason; nothing
 //! becomes `held` by default. Deliberately absent: exit codes, which the command line decides.
 
+mod vacuous;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+pub use vacuous::Vacuous;
 
 /// The four levels at which a lock is judged, always reported apart.
 #[derive(
@@ -77,6 +81,9 @@ pub enum Verdict {
     Violated(Witness),
     /// The run does not say, for this reason.
     Inconclusive(String),
+    /// Nothing happened in the run that could have shown it: inconclusive, too, but one such schedule
+    /// takes nothing away from what others show.
+    Vacuous(Vacuous),
     /// No statement, for this reason.
     NotApplicable(String),
 }
@@ -87,7 +94,7 @@ impl Verdict {
         match self {
             Self::Held => Outcome::Held,
             Self::Violated(_) => Outcome::Violated,
-            Self::Inconclusive(_) => Outcome::Inconclusive,
+            Self::Inconclusive(_) | Self::Vacuous(_) => Outcome::Inconclusive,
             Self::NotApplicable(_) => Outcome::NotApplicable,
         }
     }

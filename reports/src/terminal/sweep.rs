@@ -4,7 +4,7 @@
 //! Invariant: everything but the pace follows from the sweep, so it reads the same on any machine.
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
-use scenarios::sweep::{Counts, Sweep};
+use scenarios::sweep::{Counts, Silent, Sweep};
 use scenarios::verdict::Level;
 
 use super::Style;
@@ -27,6 +27,7 @@ pub struct Swept {
 /// The summary of a sweep. `replay` gives the line that runs one seed again.
 pub fn sweep(swept: &Swept, found: &Sweep, replay: impl Fn(u64) -> String, style: Style) -> String {
     let mut blocks = vec![format!("{}\n", plain(&swept.headline)), outcomes(found, style)];
+    blocks.push(silent(found));
     if !found.coverage.is_empty() {
         blocks.push(coverage(found));
     }
@@ -65,11 +66,12 @@ fn lines(mut table: Table, words: usize) -> String {
 }
 
 fn outcomes(found: &Sweep, style: Style) -> String {
-    let mut table = table(&["schedules", "", "held", "violated", "inconclusive", "n/a"]);
+    let mut table = table(&["schedules", "", "held", "violated", "inconclusive", "vacuous", "n/a"]);
     for level in Level::ALL {
         for it in found.invariants.iter().filter(|it| it.level == level) {
-            let Counts { held, violated, inconclusive, not_applicable, .. } = it;
-            let counts = [held, violated, inconclusive, not_applicable].map(|it| count(*it));
+            let Counts { held, violated, inconclusive, vacuous, not_applicable, .. } = it;
+            let counts = [held, violated, inconclusive, vacuous, not_applicable];
+            let counts = counts.map(|it| count(*it));
             let mut row = vec![level.name().to_owned(), plain(&it.name).into_owned()];
             row.extend(counts);
             table.add_row(row);
@@ -80,6 +82,16 @@ fn outcomes(found: &Sweep, style: Style) -> String {
         .map(|level| format!("{} {}", level.name(), style.verdict(found.level(level), 0)))
         .collect();
     format!("{}\n\n{}", levels.join(", "), lines(table, 2))
+}
+
+/// What was not put to the test, and where.
+fn silent(found: &Sweep) -> String {
+    let told = found.vacuous.iter().map(|(what, Silent { schedules, seed })| {
+        let many = if *schedules == 1 { "schedule" } else { "schedules" };
+        let many = format!("{} {many}", count(*schedules));
+        format!("{many} showed nothing: {} (the first is seed {seed})\n", plain(what))
+    });
+    told.collect()
 }
 
 fn coverage(found: &Sweep) -> String {
@@ -151,6 +163,7 @@ mod tests {
             held,
             violated,
             inconclusive: 0,
+            vacuous: 3,
             not_applicable: 0,
         };
         let pause = Coverage { strikes: 12_345, in_hold: 67, schedules: 89, schedules_in_hold: 5 };
@@ -165,6 +178,10 @@ mod tests {
             ],
             coverage: BTreeMap::from([(Fault::Pause, pause)]),
             met_hold: 1_500,
+            vacuous: BTreeMap::from([
+                ("nobody came".to_owned(), Silent { schedules: 1, seed: 8 }),
+                ("nobody went".to_owned(), Silent { schedules: 2_000, seed: 9 }),
+            ]),
             violations: 2,
             failing: BTreeMap::from([(17, vec!["mutual-exclusion".to_owned()])]),
             digest: Some(Digest([1, 2])),
@@ -184,6 +201,8 @@ mod tests {
             "  seed 17: mutual-exclusion\n    run --seed 17\n",
             "2 of 2,000 schedules violated something",
             "note: mind the gap\n",
+            "\n1 schedule showed nothing: nobody came (the first is seed 8)\n\
+             2,000 schedules showed nothing: nobody went (the first is seed 9)\n",
             "a fault met a hold in 1,500 schedules (75 %)\n",
             "digest of all histories: 00000000000000010000000000000002\n",
         ] {

@@ -131,7 +131,8 @@ pub fn bonus_pool() -> History {
 
 /// An invariant that held.
 pub fn held(name: &str, level: Level) -> Invariant {
-    Invariant { name: name.to_owned(), level, verdict: Outcome::Held, reason: None, witness: None }
+    let (name, verdict) = (name.to_owned(), Outcome::Held);
+    Invariant { name, level, verdict, vacuous: false, reason: None, witness: None }
 }
 
 /// An invariant of which this is said, for this reason.

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use crate::history::{Event, What};
+use crate::verdict::Vacuous;
 
 /// Whether anybody contended.
 #[derive(Default)]
@@ -68,13 +69,11 @@ impl Contention {
     }
 
     /// Why the run shows nothing, if so.
-    pub(super) fn missing(&self) -> Option<String> {
+    pub(super) fn missing(&self) -> Option<Vacuous> {
         match (self.held, self.contended) {
-            (false, _) => Some("vacuous: nobody ever got the lock".to_owned()),
+            (false, _) => Some(Vacuous::NobodyHeld),
             (true, true) => None,
-            (true, false) => {
-                Some("vacuous: no two clients ever wanted the lock at the same time".to_owned())
-            }
+            (true, false) => Some(Vacuous::NobodyContended),
         }
     }
 }
@@ -84,7 +83,7 @@ mod tests {
     use super::*;
     use crate::checker::testing::Tape;
 
-    fn missing(tape: &Tape) -> Option<String> {
+    fn missing(tape: &Tape) -> Option<Vacuous> {
         let mut contention = Contention::default();
         tape.history().events.iter().for_each(|event| contention.see(event));
         contention.missing()
@@ -111,14 +110,14 @@ mod tests {
     #[test]
     fn one_after_the_other_or_alone_do_not() {
         let vacuous = |tape: Tape| missing(&tape).unwrap();
-        assert!(vacuous(Tape::new()).contains("nobody"));
-        assert!(vacuous(Tape::new().refused(1, 1, 1..9).refused(2, 2, 1..9)).contains("nobody"));
-        assert!(vacuous(Tape::new().hold(1, 1, 100..200).hold(2, 2, 300..400)).contains("no two"));
-        let nobodys = Tape::new().hold(1, 1, 100..200).refused(0, 2, 150..160);
-        assert!(vacuous(nobodys).contains("no two"), "no acquisition at all");
-        assert!(vacuous(Tape::new().refused(2, 2, 1..9).hold(1, 1, 100..200)).contains("no two"));
-        assert!(
-            vacuous(Tape::new().hold(1, 1, 100..200).refused(2, 1, 150..160)).contains("no two")
-        );
+        assert_eq!(vacuous(Tape::new()), Vacuous::NobodyHeld);
+        let refused = Tape::new().refused(1, 1, 1..9).refused(2, 2, 1..9);
+        assert_eq!(vacuous(refused), Vacuous::NobodyHeld);
+        let alone = |tape| assert_eq!(vacuous(tape), Vacuous::NobodyContended);
+        alone(Tape::new().hold(1, 1, 100..200).hold(2, 2, 300..400));
+        // No acquisition at all.
+        alone(Tape::new().hold(1, 1, 100..200).refused(0, 2, 150..160));
+        alone(Tape::new().refused(2, 2, 1..9).hold(1, 1, 100..200));
+        alone(Tape::new().hold(1, 1, 100..200).refused(2, 1, 150..160));
     }
 }

@@ -11,7 +11,7 @@ use picklock::env::Phase;
 
 use super::story;
 use crate::history::{Event, Head, What};
-use crate::verdict::{Verdict, Witness};
+use crate::verdict::{Vacuous, Verdict, Witness};
 
 /// Until when an acquisition may be relied on, and whether that is over.
 #[derive(Clone, Copy, Debug)]
@@ -90,7 +90,7 @@ impl LeaseValidity {
             ),
             Some(witness) => Verdict::Violated(witness),
             None if self.acted => Verdict::Held,
-            None => Verdict::Inconclusive("vacuous: nobody ever got the lock".to_owned()),
+            None => Verdict::Vacuous(Vacuous::NobodyHeld),
         }
     }
 }

@@ -10,7 +10,7 @@ mod sweep;
 
 use super::story;
 use crate::history::{CommandOp, Head, Loss, Text, Texts, Touch};
-use crate::verdict::{Verdict, Witness};
+use crate::verdict::{Vacuous, Verdict, Witness};
 
 /// A command that did something to the lock's key, or may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,7 +105,7 @@ impl Ownership {
             return Verdict::NotApplicable("this recipe keeps no key".to_owned());
         }
         if self.key.is_none() {
-            return Verdict::Inconclusive("vacuous: no command touched the lock's key".to_owned());
+            return Verdict::Vacuous(Vacuous::KeyUntouched);
         }
         self.ops.sort_unstable_by_key(|op| (op.sent_ns, op.number));
         let found = sweep::sweep(&self.ops, &self.losses, &self.jumps, self.margin_ns);

@@ -6,12 +6,24 @@
 
 use crate::fault::Fault;
 use crate::history::Head;
+use crate::verdict::Vacuous;
+
+/// What became of a staged fault.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+enum Met {
+    #[default]
+    Nothing,
+    /// It struck.
+    Somebody,
+    /// It struck in a hold.
+    Hold,
+}
 
 /// What struck, and how many acquisitions were begun.
 #[derive(Default)]
 pub(super) struct Vacuity {
-    /// Which of the staged faults have struck, and whether in a hold.
-    struck: Vec<(u16, bool)>,
+    /// The most that each staged fault has met, up to the last that has struck.
+    met: Vec<Met>,
     begun: u64,
     died: bool,
 }
@@ -23,31 +35,29 @@ impl Vacuity {
 
     pub(super) fn struck(&mut self, fault: Fault, staged: Option<u16>, in_hold: bool) {
         self.died |= fault == Fault::Crash;
-        if let Some(staged) = staged {
-            self.struck.push((staged, in_hold));
+        let Some(staged) = staged.map(usize::from) else { return };
+        if self.met.len() <= staged {
+            self.met.resize(staged + 1, Met::Nothing);
         }
+        let met = if in_hold { Met::Hold } else { Met::Somebody };
+        self.met[staged] = self.met[staged].max(met);
     }
 
     /// Why the run shows nothing, if so.
-    pub(super) fn missing(&self, head: &Head) -> Option<String> {
+    pub(super) fn missing(&self, head: &Head) -> Option<Vacuous> {
+        let begun = self.begun;
         if let Some(asked) = head.acquisitions
-            && self.begun < asked
+            && begun < asked
             && !self.died
         {
-            return Some(format!(
-                "vacuous: {asked} acquisitions were asked for, and only {} begun",
-                self.begun
-            ));
+            return Some(Vacuous::TooFew { asked, begun });
         }
-        let staged = (0_u16..).zip(&head.staged).filter(|_| head.locks);
-        staged.into_iter().find_map(|(nth, declared)| {
-            let mut times = self.struck.iter().filter(|(staged, _)| *staged == nth).peekable();
-            let name = declared.kind.name();
-            if times.peek().is_none() {
-                return Some(format!("vacuous: the staged fault `{name}` never struck"));
-            }
-            let met = !declared.in_hold || times.any(|(_, in_hold)| *in_hold);
-            (!met).then(|| format!("vacuous: the staged fault `{name}` met no hold"))
+        let met = self.met.iter().copied().chain(std::iter::repeat(Met::Nothing));
+        let mut staged = head.staged.iter().zip(met).filter(|_| head.locks);
+        staged.find_map(|(declared, met)| match met {
+            Met::Nothing => Some(Vacuous::NeverStruck(declared.kind)),
+            Met::Somebody if declared.in_hold => Some(Vacuous::MetNoHold(declared.kind)),
+            Met::Somebody | Met::Hold => None,
         })
     }
 }
@@ -82,12 +92,20 @@ mod tests {
         let missing = |struck: &[_]| vacuity(struck).missing(&head());
         let (pause, delay) = ((Fault::Pause, 0, true), (Fault::Delay, 1, false));
         assert_eq!(missing(&[pause, delay]), None);
-        assert!(missing(&[pause]).unwrap().contains("`delay` never struck"));
-        assert!(missing(&[delay]).unwrap().contains("`pause` never struck"));
-        assert!(missing(&[(Fault::Pause, 0, false), delay]).unwrap().contains("met no hold"));
-        assert_eq!(missing(&[(Fault::Pause, 0, false), pause, delay]), None, "once is enough");
+        assert_eq!(missing(&[pause]), Some(Vacuous::NeverStruck(Fault::Delay)));
+        assert_eq!(missing(&[delay]), Some(Vacuous::NeverStruck(Fault::Pause)));
+        let outside = (Fault::Pause, 0, false);
+        assert_eq!(missing(&[outside, delay]), Some(Vacuous::MetNoHold(Fault::Pause)));
+        assert_eq!(missing(&[outside, pause, delay]), None, "once is enough");
+        assert_eq!(missing(&[pause, outside, delay]), None, "in any order");
         let lockless = Head { locks: false, ..head() };
         assert_eq!(vacuity(&[]).missing(&lockless), None);
+    }
+
+    #[test]
+    fn what_is_kept_does_not_grow_with_the_strikes() {
+        let many = vacuity(&[(Fault::Delay, 1, false); 1_000]);
+        assert_eq!(many.met.len(), 2);
     }
 
     #[test]
@@ -95,7 +113,8 @@ mod tests {
         let asked = |asked| Head { acquisitions: asked, staged: Vec::new(), ..head() };
         assert_eq!(vacuity(&[]).missing(&asked(Some(2))), None);
         assert_eq!(vacuity(&[]).missing(&asked(None)), None);
-        assert!(vacuity(&[]).missing(&asked(Some(3))).unwrap().contains("only 2 begun"));
+        let few = Vacuous::TooFew { asked: 3, begun: 2 };
+        assert_eq!(vacuity(&[]).missing(&asked(Some(3))), Some(few));
         assert_eq!(vacuity(&[(Fault::Crash, 0, true)]).missing(&asked(Some(3))), None);
     }
 }
