@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::env::Env;
+use crate::env::{Conn, Env};
 use crate::link::Link;
 use crate::target::{Found, Target};
 use crate::time::Instant;
@@ -42,7 +42,11 @@ impl Cleanup {
     ) -> Arc<Self> {
         let cleanup = Arc::new(Self { progress: Watched::new(Progress::Running) });
         let (handle, target) = (Arc::clone(&cleanup), Arc::clone(target));
-        let (link, token) = (Link::on(conn.clone()), token.clone());
+        // Behind the acquisition, on its own connection; unless that has been silent for so long that
+        // what is sent behind would have no answer either.
+        let silent = conn.gave_up(target.patience());
+        let link = if silent { Link::anew() } else { Link::on(conn.clone()) };
+        let token = token.clone();
         let env = target.env.clone();
         env.spawn(async move { handle.run(&target, &link, &token, sent).await });
         cleanup

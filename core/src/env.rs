@@ -77,6 +77,14 @@ pub trait Conn: Clone + Send + Sync + 'static {
     /// # Errors
     /// See [`CallError`]: only *not sent* and *refused* say that the command had no effect.
     fn call(&self, command: Command) -> impl Future<Output = Result<Reply, CallError>> + Send;
+
+    /// Says that a caller has waited in vain. Where nothing at all has been heard on this connection
+    /// for as long as `silence` since it was asked, the next [`Env::connect`] gives a new one, and
+    /// the answer is true. What is under way on it goes on.
+    fn gave_up(&self, silence: Duration) -> bool {
+        let _ = silence;
+        false
+    }
 }
 
 /// A place in the audience of a channel. Dropping it gives the place up.

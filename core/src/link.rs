@@ -36,6 +36,11 @@ impl<C: Clone> Link<C> {
         Self { current: Mutex::new(Current { turn: 0, conn: Some(conn) }) }
     }
 
+    /// A link that is already beyond its first turn.
+    pub(crate) fn anew() -> Self {
+        Self { current: Mutex::new(Current { turn: 1, conn: None }) }
+    }
+
     /// The turn a call would be made on now.
     pub(crate) fn turn(&self) -> Turn {
         Turn(lock(&self.current).turn)

@@ -5,8 +5,9 @@
 
 use std::fmt;
 use std::pin::{Pin, pin};
+use std::time::Duration;
 
-use crate::env::{CallError, Env, Node};
+use crate::env::{CallError, Conn, Env, Node};
 use crate::link::{Link, Turn};
 use crate::options::Options;
 use crate::reply::Reply;
@@ -55,6 +56,12 @@ impl<E: Env> Target<E> {
         }
     }
 
+    /// How long a connection may be silent before a call that has had no answer gives it up. Less than
+    /// the call timeout, which begins to count before the connection is asked.
+    pub(crate) fn patience(&self) -> Duration {
+        self.options.call_timeout() / 2
+    }
+
     /// A connection to the node, within the call timeout. Whatever goes wrong, the command that
     /// needed it was not sent.
     pub(crate) async fn connect(&self) -> Result<E::Conn, CallError> {
@@ -97,6 +104,7 @@ impl<E: Env> Target<E> {
         };
         let answer = self.answer(pin!(script.run(&conn, &self.key, args))).await.and_then(found);
         if answer.as_ref().is_err_and(|error| !matches!(error, CallError::Refused(_))) {
+            conn.gave_up(self.patience());
             link.broke(turn);
         }
         (turn, answer)

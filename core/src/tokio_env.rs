@@ -213,8 +213,12 @@ impl Health {
     }
 
     fn is_silent(&self) -> bool {
+        self.is_silent_for(SILENCE)
+    }
+
+    fn is_silent_for(&self, span: Duration) -> bool {
         let asked_ns = self.asked_ns.load(Ordering::Relaxed);
-        asked_ns != 0 && monotonic().since(Instant::from_ns(asked_ns)) >= SILENCE
+        asked_ns != 0 && monotonic().since(Instant::from_ns(asked_ns)) >= span
     }
 
     fn is_idle(&self) -> bool {
@@ -247,6 +251,14 @@ impl TokioConn {
 }
 
 impl Conn for TokioConn {
+    fn gave_up(&self, silence: Duration) -> bool {
+        let given_up = self.health.is_silent_for(silence);
+        if given_up {
+            self.health.broken.store(true, Ordering::Relaxed);
+        }
+        given_up
+    }
+
     async fn call(&self, command: Command) -> Result<Reply, CallError> {
         let mut packed = redis::Cmd::new();
         for arg in command.args() {

@@ -3,6 +3,8 @@
 //! Invariant: each command sent has exactly one end in the history, also when nobody waits for it
 //! any more.
 
+use std::time::Duration;
+
 use picklock::command::Command;
 use picklock::env::{CallError, Conn, Env, Node};
 use picklock::reply::Reply;
@@ -25,6 +27,10 @@ impl<W: Observed> RecordedConn<W> {
 }
 
 impl<W: Observed> Conn for RecordedConn<W> {
+    fn gave_up(&self, silence: Duration) -> bool {
+        self.conn.gave_up(silence)
+    }
+
     async fn call(&self, command: Command) -> Result<Reply, CallError> {
         let (op, intent) = self.env.begin_command(self.node, &command);
         let flight = Flight { env: &self.env, op, intent, landed: false };

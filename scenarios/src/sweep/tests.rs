@@ -1,3 +1,5 @@
+//! Sweeps: what schedules add up to.
+
 use super::*;
 use crate::history::{Event, Head};
 use crate::verdict::Vacuous;

@@ -119,6 +119,16 @@ impl World {
         conn
     }
 
+    /// A client gives a connection up, if it has been silent for so long by the client's own clock.
+    pub(super) fn give_up_conn(&mut self, conn: u32, silence_ns: u64) -> bool {
+        let it = &mut self.conns[conn as usize];
+        let clock = &self.processes[it.process as usize].clock;
+        let now_ns = clock.local(self.now_ns);
+        let silent = |asked_ns| now_ns - clock.local(asked_ns) >= silence_ns;
+        it.given_up |= it.asked_ns.is_some_and(silent);
+        it.given_up
+    }
+
     /// The connection a client would use: not one that has broken, nor one that has been silent.
     fn usable_conn(&self, process: u32, server: u32, purpose: Purpose) -> Option<u32> {
         let process = &self.processes[process as usize];
@@ -129,7 +139,7 @@ impl World {
         let conn = *conns.get(server as usize)?;
         let it = &self.conns[conn? as usize];
         let silent = it.asked_ns.is_some_and(|asked_ns| self.now_ns - asked_ns >= SILENCE_NS);
-        conn.filter(|_| it.open && !silent)
+        conn.filter(|_| it.open && !silent && !it.given_up)
     }
 }
 

@@ -98,6 +98,10 @@ pub struct VirtualConn {
 }
 
 impl Conn for VirtualConn {
+    fn gave_up(&self, silence: Duration) -> bool {
+        with(|world| world.give_up_conn(self.conn, span_ns(silence)))
+    }
+
     fn call(&self, command: Command) -> impl Future<Output = Result<Reply, CallError>> + Send {
         Asking::new(self.conn, command)
     }

@@ -37,6 +37,8 @@ pub(super) struct Conn {
     /// Since when the client has asked without hearing anything.
     pub(super) asked_ns: Option<u64>,
     pub(super) purpose: Purpose,
+    /// Its client asks for another.
+    pub(super) given_up: bool,
 }
 
 impl Conn {
@@ -53,6 +55,7 @@ impl Conn {
             ended: false,
             asked_ns: None,
             purpose: Purpose::Commands,
+            given_up: false,
         }
     }
 

@@ -7,6 +7,7 @@ use scenarios::verdict::{Level, Outcome, worst};
 
 use super::*;
 
+mod boundaries;
 mod register;
 
 fn scenario(lock: &str) -> Scenario {

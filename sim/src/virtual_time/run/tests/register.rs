@@ -65,7 +65,7 @@ fn every_client_makes_its_rounds_and_no_step_is_lost() {
 #[test]
 fn no_fault_touches_the_registers_server() {
     let swarm = "\
-        order = true\npause = { chance = 0.02, max = \"50ms\" }\ncrash = 0.002\n\
+        order = true\npause = { chance = 0.02, max = \"50ms\" }\ncrash = 0.02\n\
         delay = { chance = 0.05, max = \"50ms\" }\nlose_request = 0.02\nlose_reply = 0.02\n\
         reset = 0.02\npartitions = 3\npartition = \"2s\"\ndrift_ppm = 1000\nclock_step = \"5s\"\n\
         script_flush = true\nserver_crashes = 2\nserver_crash = \"500ms\"\npower_losses = 2\n\
