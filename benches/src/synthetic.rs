@@ -148,6 +148,7 @@ impl Tape {
         self.command(who, "SET", Does::on(lock, CREATE, Answer::Ok));
         let until_ns = self.at_ns + TTL_NS / 2;
         self.write(client, held, 0, What::ValidUntil(until_ns));
+        self.write(client, held, 0, What::Fence(u64::from(held)));
         self.write(client, held, acquire, What::Acquired);
         for other in 1..=REFUSED {
             self.refused(1 + (turn + other) % CLIENTS);

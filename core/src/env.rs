@@ -132,6 +132,9 @@ pub enum Mark {
     /// The lease may be relied on until this instant of the node's own monotonic clock: after an
     /// acquisition, and again after every renewal. A lock that keeps no validity never says it.
     ValidUntil(Instant),
+    /// The fencing token of this acquisition, as soon as it is known, which is before the acquisition is
+    /// answered with yes. A lock that hands out none never says it.
+    Fence(u64),
     /// The holder has learnt that the lock is no longer its own.
     Lost,
 }

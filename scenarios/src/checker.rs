@@ -10,6 +10,8 @@
 mod availability;
 mod contention;
 mod deadlock_freedom;
+mod fairness;
+mod fencing;
 mod lease_validity;
 mod mutual_exclusion;
 mod open;
@@ -20,12 +22,14 @@ pub mod story;
 mod vacuity;
 
 use crate::fault::Fault;
-use crate::history::{CommandOp, Event, Head, History, Texts, Touch, What};
+use crate::history::{CommandOp, Event, Head, History, Intent, Texts, Touch, What};
 use crate::verdict::{Finding, Level, Verdict};
 
 use availability::Availability;
 use contention::Contention;
 use deadlock_freedom::DeadlockFreedom;
+use fairness::Fairness;
+use fencing::Fencing;
 use lease_validity::LeaseValidity;
 use mutual_exclusion::MutualExclusion;
 use open::OpenCommands;
@@ -43,8 +47,10 @@ pub struct Checkers<'a> {
     exclusion: MutualExclusion,
     pool: Option<Pool>,
     register: Option<Register>,
+    fencing: Fencing,
     deadlock_freedom: DeadlockFreedom,
     availability: Option<Availability>,
+    fairness: Option<Fairness>,
     /// None where nothing is kept, or nothing could be said of it.
     lease_validity: Option<LeaseValidity>,
     contention: Contention,
@@ -61,8 +67,10 @@ impl<'a> Checkers<'a> {
             exclusion: MutualExclusion::new(head),
             pool: head.prizes.map(Pool::new),
             register: head.register.map(Register::new),
+            fencing: Fencing::default(),
             deadlock_freedom: DeadlockFreedom::default(),
             availability: head.available_within_ns.map(|ns| Availability::new(head, ns)),
+            fairness: head.fair_within.map(Fairness::new),
             lease_validity: (head.tracked && head.exact).then(LeaseValidity::default),
             contention: Contention::default(),
             vacuity: Vacuity::default(),
@@ -71,10 +79,16 @@ impl<'a> Checkers<'a> {
 
     /// Shows them the next event.
     pub fn see(&mut self, event: &Event, texts: &Texts) {
+        if let Some(fairness) = &mut self.fairness {
+            fairness.see(event, self.head);
+        }
         match event.what {
             What::Command { node, name, key, intent } => {
                 let touches = intent.touch != Touch::None;
                 if touches && self.ownership.is_lock_key(self.head, key, texts) {
+                    if makes(intent) {
+                        self.fencing.sent(event.op);
+                    }
                     let (client, acquisition) = (event.client, event.acquisition);
                     let (invoke_ns, answer) = (event.at_ns, None);
                     self.open.insert(
@@ -95,13 +109,19 @@ impl<'a> Checkers<'a> {
             }
             What::Answered { touch, answer } => {
                 if let Some(command) = self.open.remove(event.op) {
+                    self.made(event.op, &command, touch != Touch::None);
                     let answer = Some((event.at_ns, touch, answer));
                     self.ownership.ended(event.op, &CommandOp { answer, ..command });
                 }
             }
-            What::Refused(_) => drop(self.open.remove(event.op)),
+            What::Refused(_) => {
+                if let Some(command) = self.open.remove(event.op) {
+                    self.made(event.op, &command, false);
+                }
+            }
             What::Unanswered(_) => {
                 if let Some(command) = self.open.remove(event.op) {
+                    self.made(event.op, &command, true);
                     self.ownership.ended(event.op, &command);
                 }
             }
@@ -109,6 +129,7 @@ impl<'a> Checkers<'a> {
                 self.vacuity.struck(fault, staged, in_hold);
                 if let Some(node) = node.filter(|_| fault.loses_keys()) {
                     self.ownership.lost(node, event.at_ns, for_ns);
+                    self.fencing.lost(node, event.at_ns);
                 }
                 if fault == Fault::ClockStep && event.client == 0 {
                     self.ownership.jumped(node, event.at_ns);
@@ -140,6 +161,7 @@ impl<'a> Checkers<'a> {
                     lease_validity.see(event);
                 }
                 self.exclusion.see(event);
+                self.fencing.see(event);
                 self.contention.see(event);
                 if let Some(pool) = &mut self.pool {
                     pool.see(event);
@@ -148,6 +170,13 @@ impl<'a> Checkers<'a> {
                     register.see(event);
                 }
             }
+        }
+    }
+
+    /// A command has ended that may have made the lock's key, or surely has not.
+    fn made(&mut self, op: u32, command: &CommandOp, may_have: bool) {
+        if makes(command.intent) {
+            self.fencing.ended(op, command.acquisition, may_have);
         }
     }
 
@@ -196,13 +225,22 @@ impl<'a> Checkers<'a> {
         if let Some(register) = register {
             findings.extend(register.finish(head));
         }
+        findings.push(found("rising-tokens", Level::Effect, self.fencing.finish()));
         let deadlock_freedom = self.deadlock_freedom.finish(head);
         findings.push(found("deadlock-freedom", Level::Progress, deadlock_freedom));
         if let Some(availability) = self.availability {
             findings.push(found("availability", Level::Progress, availability.finish(head)));
         }
+        if let Some(fairness) = self.fairness {
+            findings.push(found("fairness", Level::Progress, fairness.finish()));
+        }
         findings
     }
+}
+
+/// Whether a command would make the key, where it is not there.
+fn makes(intent: Intent) -> bool {
+    matches!(intent.touch, Touch::Create(_))
 }
 
 /// Judges a history, without the steps of witnesses.

@@ -106,6 +106,10 @@ pub struct About {
     pub validity: Validity,
     /// Whether it locks at all.
     pub locks: bool,
+    /// How many that come later may get the lock before one that is in line, where it claims to be fair:
+    /// 0 for first come, first served. Such a recipe marks the phase `wait` once its place in the line is
+    /// sure, and again only where it has to line up anew.
+    pub fair: Option<u32>,
     /// The scripts it runs.
     pub scripts: fn() -> Vec<&'static Script>,
 }

@@ -137,6 +137,7 @@ impl<W: Observed> Env for Recorded<W> {
         match mark {
             Mark::Phase(phase) => self.note(What::Phase(phase)),
             Mark::ValidUntil(until) => self.note(What::ValidUntil(self.world.run_ns_at(until))),
+            Mark::Fence(token) => self.note(What::Fence(token)),
             Mark::Lost => self.note(What::Lost),
         }
         self.world.mark(mark);

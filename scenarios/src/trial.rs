@@ -87,6 +87,7 @@ impl<W: Observed> Trial<W> {
             ttl_ns: picklock::time::span_ns(ttl),
             margin_ns: picklock::time::span_ns(drift.over(ttl)),
             exact,
+            fair_within: about.fair,
             available_within_ns: scenario.available_within.map(|it| picklock::time::span_ns(it.0)),
             prizes,
             register,

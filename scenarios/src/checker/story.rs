@@ -180,6 +180,7 @@ fn tell(head: &Head, texts: &Texts, event: &Event, invoked: Option<&Event>) -> O
         What::ReleaseUnknown(why) => {
             format!("does not know what came of its release: {}", text(why))
         }
+        What::Fence(token) => format!("is given fencing token {token}"),
         What::Lost => "learns that its lock is lost".to_owned(),
         What::Taken { prize, left } => format!("wins prize {prize}; {left} are left"),
         What::TakeUnknown { prize, why } => {

@@ -18,6 +18,7 @@ pub(super) const DELETE: Intent = Intent { touch: Touch::Delete, compares: true 
 pub(super) const CREATE: Intent = Intent { touch: Touch::Create(Some(TTL_NS)), compares: false };
 
 /// A history in the making.
+#[derive(Clone)]
 pub(super) struct Tape {
     history: History,
     ops: u32,
@@ -122,6 +123,12 @@ impl Tape {
         self
     }
 
+    /// A fencing token is handed out. Client and acquisition are the same.
+    pub(super) fn fence(mut self, acquisition: u32, at_ns: u64, token: u64) -> Self {
+        self.push(at_ns, acquisition, acquisition, 0, What::Fence(token));
+        self
+    }
+
     pub(super) fn lost(mut self, acquisition: u32, at_ns: u64) -> Self {
         self.push(at_ns, acquisition, acquisition, 0, What::Lost);
         self
@@ -130,6 +137,33 @@ impl Tape {
     /// A scenario that allows stalls of so long.
     pub(super) fn available_within(mut self, ns: u64) -> Self {
         self.history.head.available_within_ns = Some(ns);
+        self
+    }
+
+    /// With a resource of its own, that this node leads to.
+    pub(super) fn resource(mut self, node: u16) -> Self {
+        self.history.head.resource = Some(node);
+        self
+    }
+
+    /// A client begins to acquire the lock, and nothing more is heard of it.
+    pub(super) fn acquires(mut self, acquisition: u32, at_ns: u64) -> Self {
+        self.ops += 1;
+        self.push(at_ns, acquisition, acquisition, self.ops, What::Acquire);
+        self
+    }
+
+    /// Of a recipe that claims that so many at most overtake anybody.
+    pub(super) fn fair_within(mut self, overtaken: u32) -> Self {
+        self.history.head.fair_within = Some(overtaken);
+        self
+    }
+
+    /// Something that befalls a client, or with client 0 everybody, for so long.
+    pub(super) fn struck_for(mut self, fault: Fault, client: u32, span: Range<u64>) -> Self {
+        let for_ns = span.end - span.start;
+        let what = What::Fault { fault, node: None, for_ns, in_hold: false, staged: None };
+        self.push(span.start, client, 0, 0, what);
         self
     }
 

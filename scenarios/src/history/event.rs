@@ -131,6 +131,8 @@ pub enum What {
     Probe(i64),
     /// The client may rely on the lease until this time of the run, in nanoseconds.
     ValidUntil(u64),
+    /// The client learns the fencing token of its acquisition.
+    Fence(u64),
     /// The client has learnt that the lock is no longer its own.
     Lost,
     /// A phase of the lock's life begins.
@@ -174,6 +176,7 @@ impl What {
             | Self::RegisterLeft(_)
             | Self::Probe(_)
             | Self::ValidUntil(_)
+            | Self::Fence(_)
             | Self::Lost
             | Self::Phase(_)
             | Self::Fault { .. } => Stage::Note,

@@ -45,6 +45,10 @@ pub struct Head {
     /// nothing is said of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub available_within_ns: Option<u64>,
+    /// How many that come later may get the lock before one that is in line, as the recipe claims; none
+    /// where it claims nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fair_within: Option<u32>,
     /// How many prizes the pool held in the beginning, where there is a pool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prizes: Option<i64>,

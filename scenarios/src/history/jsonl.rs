@@ -149,6 +149,7 @@ fn line<'a>(event: &Event, texts: &'a Texts) -> Line<'a> {
             Line { value: Some(value), ..base }
         }
         What::ValidUntil(until_ns) => Line { until_ns: Some(until_ns), ..base },
+        What::Fence(token) => Line { token: Some(token), ..base },
         What::Phase(phase) => Line { phase: Some(phase.name().into()), ..base },
         What::Fault { fault, node, for_ns, in_hold, staged } => {
             let (fault, for_ns, in_hold) = (Some(fault.name().into()), Some(for_ns), Some(in_hold));
@@ -185,6 +186,7 @@ pub(super) fn kind(what: What) -> &'static str {
         What::RegisterLeft(_) => "register-left",
         What::Probe(_) => "probe",
         What::ValidUntil(_) => "valid-until",
+        What::Fence(_) => "fence",
         What::Lost => "lost",
         What::Phase(_) => "phase",
         What::Fault { .. } => "fault",
@@ -192,7 +194,7 @@ pub(super) fn kind(what: What) -> &'static str {
 }
 
 /// Every kind of thing.
-const KINDS: [&str; 12] = [
+const KINDS: [&str; 13] = [
     "acquire",
     "release",
     "command",
@@ -202,6 +204,7 @@ const KINDS: [&str; 12] = [
     "register-left",
     "probe",
     "valid-until",
+    "fence",
     "lost",
     "phase",
     "fault",
@@ -256,6 +259,7 @@ fn what(line: &Line<'_>, texts: &mut Texts) -> Result<What, Flaw> {
         ("register-left", "note") => What::RegisterLeft(need(line.value, "value")?),
         ("probe", "note") => What::Probe(need(line.value, "value")?),
         ("valid-until", "note") => What::ValidUntil(need(line.until_ns, "until_ns")?),
+        ("fence", "note") => What::Fence(need(line.token, "token")?),
         ("lost", "note") => What::Lost,
         ("fault", "note") => {
             let name = need(line.fault.as_ref(), "fault")?;

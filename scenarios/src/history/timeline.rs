@@ -46,6 +46,8 @@ pub struct Acquisition {
     pub end: Option<(u64, AcquireEnd)>,
     /// Until when it could be relied on: when that became known, and that time.
     pub validity: Vec<(u64, u64)>,
+    /// Its fencing token, where it was given one.
+    pub fence: Option<u64>,
     /// When its client learnt that the lock was lost.
     pub lost_ns: Option<u64>,
     /// When its client died.
@@ -305,6 +307,7 @@ impl Timeline {
             What::NotAcquired(why) => acquisition.end = Some((at_ns, AcquireEnd::Fail(why))),
             What::AcquireUnknown(why) => acquisition.end = Some((at_ns, AcquireEnd::Info(why))),
             What::ValidUntil(until_ns) => acquisition.validity.push((at_ns, until_ns)),
+            What::Fence(token) => acquisition.fence = Some(token),
             What::Lost => acquisition.lost_ns = acquisition.lost_ns.or(Some(at_ns)),
             What::Release => acquisition.release_ns = Some(at_ns),
             What::Released(outcome) => {

@@ -17,6 +17,7 @@ pub(super) static ABOUT: About = About {
     assumes: &[],
     validity: Validity::None,
     locks: false,
+    fair: None,
     scripts: Vec::new,
 };
 

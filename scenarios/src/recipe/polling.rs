@@ -22,6 +22,7 @@ pub(super) static ABOUT: About = About {
     assumes: &["no reply is lost", "no pause or delay longer than the TTL less the work"],
     validity: Validity::None,
     locks: true,
+    fair: None,
     scripts: || vec![&COMPARE_AND_DELETE],
 };
 

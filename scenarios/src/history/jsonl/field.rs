@@ -231,6 +231,7 @@ pub(super) fn fields(what: What) -> Set {
         What::UpdateUnknown { .. } => const { Set::of(&[Value, Written, Token, Text]) },
         What::PoolLeft(_) | What::RegisterLeft(_) | What::Probe(_) => const { Set::of(&[Value]) },
         What::ValidUntil(_) => const { Set::of(&[UntilNs]) },
+        What::Fence(_) => const { Set::of(&[Token]) },
         What::Phase(_) => const { Set::of(&[Phase]) },
         What::Fault { .. } => const { Set::of(&[Fault, Node, ForNs, InHold, Staged]) },
     };

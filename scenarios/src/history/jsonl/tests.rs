@@ -50,6 +50,7 @@ pub(super) fn every_event(texts: &mut Texts) -> Vec<What> {
         What::RegisterLeft(-7),
         What::Probe(-2),
         What::ValidUntil(u64::MAX),
+        What::Fence(u64::MAX),
         What::Lost,
     ];
     all.extend(Phase::ALL.map(What::Phase));

@@ -51,6 +51,9 @@ fn an_acquisition_is_what_became_of_it() {
         let (take_ns, taken) = (Some(101), Some((102, end)));
         assert_eq!(one(&[What::Take, what]), Acquisition { take_ns, taken, ..begun() });
     }
+    let fenced = one(&[What::Acquired, What::Fence(9)]);
+    let end = Some((101, AcquireEnd::Ok));
+    assert_eq!(fenced, Acquisition { end, fence: Some(9), ..begun() });
     let lost = one(&[What::ValidUntil(900), What::ValidUntil(950), What::Lost, What::Lost]);
     let validity = vec![(101, 900), (102, 950)];
     assert_eq!(lost, Acquisition { validity, lost_ns: Some(103), ..begun() }, "the first counts");

@@ -107,7 +107,7 @@ impl World {
             match mark {
                 Mark::Phase(phase) => self.reaches(process, phase),
                 Mark::Lost => self.nemesis.stage.holders[process as usize] = false,
-                Mark::ValidUntil(_) => {}
+                Mark::ValidUntil(_) | Mark::Fence(_) => {}
             }
         }
     }

@@ -1,0 +1,142 @@
+//! Lines in which people stay, and lines in which they are overtaken; and what excuses it.
+
+use std::ops::Range;
+
+use picklock::env::Phase;
+
+use crate::checker::testing::{CREATE, Tape};
+use crate::fault::Fault;
+use crate::verdict::Outcome::{Held, NotApplicable, Violated};
+use crate::verdict::{Outcome, Verdict, Witness};
+
+/// A client that wants the lock from the start of the span to its end, when it gets it: its first command
+/// is sent then, and it is in line from that time on.
+fn waits(tape: Tape, client: u32, span: Range<u64>, sends_ns: u64, in_line_ns: u64) -> Tape {
+    let tape = tape.waited(client, client, span).did(client, sends_ns..sends_ns + 1, CREATE);
+    tape.phase(client, in_line_ns, Phase::Wait)
+}
+
+/// Client 1 is in line from 100 on and gets the lock at 500.
+fn first() -> Tape {
+    waits(Tape::new(), 1, 50..500, 60, 100)
+}
+
+fn outcome(tape: Tape) -> Outcome {
+    tape.fair_within(0).finding("fairness").outcome()
+}
+
+fn witness(tape: Tape, within: u32) -> Witness {
+    match tape.fair_within(within).finding("fairness") {
+        Verdict::Violated(witness) => witness,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn who_comes_behind_one_in_line_has_to_wait() {
+    assert_eq!(outcome(waits(first(), 2, 80..600, 101, 110)), Held);
+    assert_eq!(outcome(waits(first(), 2, 80..400, 101, 110)), Violated);
+    let took = first().waited(2, 2, 200..300).did(2, 201..290, CREATE);
+    assert_eq!(outcome(took), Violated, "nor may it take the lock without lining up");
+}
+
+#[test]
+fn who_may_have_been_there_before_has_overtaken_nobody() {
+    let came_first = waits(first(), 2, 80..400, 99, 110);
+    assert_eq!(outcome(came_first), NotApplicable, "1 was not sure to be in line");
+    let nowhere = first().waited(2, 2, 200..300);
+    assert_eq!(outcome(nowhere), NotApplicable, "it sent nothing that we know of");
+    let to_resource = waits(first().to(5, "register"), 2, 200..300, 201, 210);
+    assert_eq!(outcome(to_resource.resource(5)), NotApplicable, "nor to the lock");
+    assert_eq!(outcome(first()), NotApplicable, "alone");
+    assert_eq!(outcome(waits(first(), 2, 80..600, 101, 110).refused(3, 3, 200..300)), Held);
+}
+
+#[test]
+fn no_more_may_overtake_than_the_recipe_claims() {
+    let two = waits(waits(first(), 2, 150..300, 160, 170), 3, 150..400, 160, 170);
+    assert_eq!(two.clone().fair_within(2).finding("fairness").outcome(), Held);
+    let told = witness(two, 1);
+    assert_eq!((told.occurrences, told.clients), (1, vec![1, 2]));
+    let says = "client 1 was in line before client 2 and 1 more came, and they got the lock before it: \
+                the recipe claims that no more than 1 do";
+    assert_eq!(told.summary, says);
+    let one = witness(waits(first(), 2, 80..400, 101, 110), 0).summary;
+    assert!(one.starts_with("client 1 was in line before client 2 came, and"), "{one}");
+}
+
+#[test]
+fn the_first_is_told_and_all_are_counted() {
+    let tape = waits(waits(first(), 3, 60..490, 70, 120), 2, 200..300, 210, 220);
+    let told = witness(tape, 0);
+    assert_eq!((told.occurrences, told.clients), (2, vec![3, 2]));
+}
+
+#[test]
+fn who_lines_up_anew_has_its_new_place() {
+    let anew = |at_ns| waits(first(), 2, 80..400, 101, 110).phase(1, at_ns, Phase::Wait);
+    assert_eq!(outcome(anew(102)), NotApplicable, "behind 2 now");
+    assert_eq!(outcome(anew(450)), NotApplicable, "it knew so when it had been overtaken");
+    let other = waits(first(), 2, 80..400, 101, 110).phase(1, 102, Phase::AcquireBeforeSend);
+    assert_eq!(outcome(other), Violated, "any other phase changes nothing");
+}
+
+#[test]
+fn who_does_not_get_it_was_not_overtaken() {
+    let gave_up = |end| {
+        let tape = Tape::new().did(1, 60..61, CREATE).phase(1, 100, Phase::Wait);
+        waits(
+            if end { tape.refused(1, 1, 50..500) } else { tape.unknown(1, 1, 50..500) },
+            2,
+            150..300,
+            160,
+            170,
+        )
+    };
+    assert_eq!(outcome(gave_up(true)), NotApplicable);
+    assert_eq!(outcome(gave_up(false)), NotApplicable);
+}
+
+#[test]
+fn a_client_that_was_struck_shows_nothing_from_then_on() {
+    let overtaken = || waits(first(), 2, 80..400, 101, 110);
+    assert_eq!(outcome(overtaken().struck(Fault::Pause, 1, 350)), NotApplicable);
+    assert_eq!(outcome(overtaken().struck(Fault::Pause, 1, 10)), NotApplicable, "also later");
+    assert_eq!(
+        outcome(overtaken().struck(Fault::Pause, 2, 350)),
+        Violated,
+        "who was struck counts"
+    );
+    assert_eq!(outcome(overtaken().struck(Fault::Pause, 1, 501)), Violated, "it was over");
+    assert_eq!(outcome(overtaken().struck(Fault::Crash, 1, 350)), NotApplicable);
+    let twice = overtaken().struck(Fault::Reset, 1, 20).struck(Fault::Reset, 1, 30);
+    assert_eq!(outcome(twice), NotApplicable);
+}
+
+#[test]
+fn what_strikes_nobody_in_particular_excuses_whoever_was_there_while_it_lasted() {
+    let at = |span| waits(first(), 2, 80..400, 101, 110).struck_for(Fault::Failover, 0, span);
+    assert_eq!(outcome(at(200..201)), NotApplicable);
+    assert_eq!(outcome(at(20..50)), NotApplicable, "1 came when it was just not over");
+    assert_eq!(outcome(at(20..49)), Violated);
+    assert_eq!(outcome(at(501..900)), Violated, "1 had it");
+    let two = at(20..60).struck_for(Fault::Delay, 0, 30..31);
+    assert_eq!(outcome(two), NotApplicable, "the longer one counts");
+    let drifts = waits(first(), 2, 80..400, 101, 110).struck_for(Fault::Drift, 0, 0..0);
+    assert_eq!(outcome(drifts), NotApplicable, "clocks go on drifting");
+}
+
+#[test]
+fn the_dead_are_forgotten() {
+    // Nobody else can be behind somebody who is dead.
+    let tape = Tape::new().did(2, 160..161, CREATE).phase(2, 170, Phase::Wait);
+    let tape = tape.acquires(2, 150).crash(2, 180);
+    let tape = waits(tape, 1, 50..500, 60, 100);
+    assert_eq!(outcome(tape), NotApplicable);
+}
+
+#[test]
+fn nothing_is_said_where_nothing_is_claimed() {
+    let tape = waits(first(), 2, 80..400, 101, 110);
+    assert!(tape.findings().iter().all(|it| it.name != "fairness"));
+}

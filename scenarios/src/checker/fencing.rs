@@ -1,0 +1,159 @@
+//! Fencing tokens: whoever gets the lock later has a greater one.
+//!
+//! Invariant: no two acquisitions are given the same token; and one that surely got the lock after another
+//! one had been answered with yes has the greater token of the two. It surely did so where it began only
+//! then, or where whatever it sent to make the lock's key before then surely made none. Tokens that go back
+//! because a server lost its memory have gone back all the same. Deliberately absent: what becomes of
+//! writes with such tokens, which is the register's business.
+
+use std::collections::hash_map::Entry;
+
+use rustc_hash::FxHashMap;
+
+use super::story;
+use crate::history::{Event, What};
+use crate::verdict::{Verdict, Witness};
+
+/// An acquisition that was answered with yes, and its token.
+#[derive(Clone, Copy, Debug)]
+struct Grant {
+    token: u64,
+    acquisition: u32,
+    client: u32,
+    at_ns: u64,
+}
+
+/// An acquisition under way.
+#[derive(Clone, Copy, Debug, Default)]
+struct Asking {
+    token: Option<u64>,
+    /// The greatest grant when it began.
+    begun: Option<Grant>,
+    /// The greatest grant when the first of the commands was sent that may have made the key for it;
+    /// nothing where there is no such command.
+    made: Option<Option<Grant>>,
+}
+
+/// The tokens that have been handed out.
+#[derive(Default)]
+pub(super) struct Fencing {
+    greatest: Option<Grant>,
+    /// Acquisitions under way of which there is anything to say.
+    asking: FxHashMap<u32, Asking>,
+    /// Commands under way that may make the key: the greatest grant when each was sent, if any.
+    sent: FxHashMap<u32, Grant>,
+    /// Whose each token is: the acquisition, and the client.
+    owners: FxHashMap<u64, (u32, u32)>,
+    /// The last server that lost its memory, and when.
+    lost: Option<(u16, u64)>,
+    first: Option<Witness>,
+}
+
+impl Fencing {
+    pub(super) fn see(&mut self, event: &Event) {
+        let acquisition = event.acquisition;
+        match event.what {
+            What::Acquire if self.greatest.is_some() => {
+                let asking = Asking { begun: self.greatest, ..Asking::default() };
+                self.asking.insert(acquisition, asking);
+            }
+            What::Fence(token) => {
+                self.asking.entry(acquisition).or_default().token = Some(token);
+                self.handed_out(token, event);
+            }
+            What::Acquired => {
+                if let Some(asking) = self.asking.remove(&acquisition) {
+                    self.granted(event, asking);
+                }
+            }
+            What::NotAcquired(_) | What::AcquireUnknown(_) => {
+                self.asking.remove(&acquisition);
+            }
+            _ => {}
+        }
+    }
+
+    /// A command is sent that may make the lock's key.
+    pub(super) fn sent(&mut self, op: u32) {
+        if let Some(greatest) = self.greatest {
+            self.sent.insert(op, greatest);
+        }
+    }
+
+    /// Such a command has ended, and may have made the key or surely has not.
+    pub(super) fn ended(&mut self, op: u32, acquisition: u32, may_have: bool) {
+        let greatest = if self.sent.is_empty() { None } else { self.sent.remove(&op) };
+        if may_have {
+            let made = &mut self.asking.entry(acquisition).or_default().made;
+            let token = |it: Option<Grant>| it.map(|it| it.token);
+            if made.is_none_or(|made| token(greatest) < token(made)) {
+                *made = Some(greatest);
+            }
+        }
+    }
+
+    /// A server has lost its memory.
+    pub(super) fn lost(&mut self, node: u16, at_ns: u64) {
+        self.lost = Some((node, at_ns));
+    }
+
+    fn handed_out(&mut self, token: u64, event: &Event) {
+        let Event { acquisition, client, .. } = *event;
+        let other = match self.owners.entry(token) {
+            Entry::Vacant(place) => {
+                place.insert((acquisition, client));
+                return;
+            }
+            Entry::Occupied(place) => *place.get(),
+        };
+        if other.0 != acquisition {
+            let summary =
+                format!("client {} and client {client} were both given token {token}", other.1);
+            self.broken(summary, [other, (acquisition, client)]);
+        }
+    }
+
+    fn granted(&mut self, event: &Event, asking: Asking) {
+        let Event { at_ns, client, acquisition, .. } = *event;
+        let Some(token) = asking.token else { return };
+        if let Some(before) = asking.made.unwrap_or(asking.begun).filter(|it| it.token > token) {
+            let since = match self.lost {
+                Some((node, lost_ns)) if lost_ns >= before.at_ns => {
+                    format!(": in between, server {node} lost its memory")
+                }
+                _ => String::new(),
+            };
+            let summary = format!(
+                "client {client} got the lock with token {token} after client {} had got it with \
+                 token {}{since}",
+                before.client, before.token
+            );
+            let of = [(before.acquisition, before.client), (acquisition, client)];
+            self.broken(summary, of);
+        }
+        if self.greatest.is_none_or(|it| it.token < token) {
+            self.greatest = Some(Grant { token, acquisition, client, at_ns });
+        }
+    }
+
+    /// Notes a violation: the first is told, all are counted.
+    fn broken(&mut self, summary: String, of: [(u32, u32); 2]) {
+        match &mut self.first {
+            Some(witness) => witness.occurrences += 1,
+            None => self.first = Some(story::witness(summary, &of)),
+        }
+    }
+
+    pub(super) fn finish(self) -> Verdict {
+        match self.first {
+            Some(witness) => Verdict::Violated(witness),
+            None if self.owners.is_empty() => {
+                Verdict::NotApplicable("no fencing token was handed out".to_owned())
+            }
+            None => Verdict::Held,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
