@@ -20,6 +20,7 @@ pub(super) static ABOUT: About = About {
     assumes: &["no reply is lost", "no work, pause or delay longer than the TTL"],
     validity: Validity::None,
     locks: true,
+    fair: None,
     scripts: Vec::new,
 };
 
