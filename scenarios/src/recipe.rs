@@ -5,9 +5,12 @@
 //! Deliberately absent: retries of a workload's own, and work done under the lock.
 
 mod article;
+mod fenced;
 pub mod list;
 mod none;
+mod notify;
 mod polling;
+mod queue;
 mod shipped;
 mod single;
 mod single_watchdog;

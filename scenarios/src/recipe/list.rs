@@ -4,12 +4,20 @@
 
 use picklock::env::Env;
 
-use super::{About, BuildError, Params, Recipe, none, polling, single, single_watchdog};
+use super::{About, BuildError, Params, Recipe};
+use super::{fenced, none, notify, polling, queue, single, single_watchdog};
 use crate::nearest::nearest;
 
 /// What there is to say of every recipe, in the order in which they are shown.
-pub static ALL: [&About; 4] =
-    [&none::ABOUT, &polling::ABOUT, &single::ABOUT, &single_watchdog::ABOUT];
+pub static ALL: [&About; 7] = [
+    &none::ABOUT,
+    &polling::ABOUT,
+    &single::ABOUT,
+    &single_watchdog::ABOUT,
+    &notify::ABOUT,
+    &queue::ABOUT,
+    &fenced::ABOUT,
+];
 
 /// What there is to say of the recipe of this name.
 ///
@@ -33,6 +41,9 @@ pub fn build<E: Env>(name: &str, params: Params) -> Result<Box<dyn Recipe<E>>, B
         () if name == polling::ABOUT.name => Box::new(polling::recipe(params)),
         () if name == single::ABOUT.name => Box::new(single::recipe(params)?),
         () if name == single_watchdog::ABOUT.name => Box::new(single_watchdog::recipe(params)?),
+        () if name == notify::ABOUT.name => Box::new(notify::recipe(params)?),
+        () if name == queue::ABOUT.name => Box::new(queue::recipe(params)?),
+        () if name == fenced::ABOUT.name => Box::new(fenced::recipe(params)?),
         () => unreachable!("every recipe of the list can be built: {name}"),
     })
 }

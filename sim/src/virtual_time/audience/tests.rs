@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use picklock::env::{Conn, Env};
+use picklock::env::Env;
 
 use super::super::env::VirtualEnv;
 use super::super::network::Way;
