@@ -9,6 +9,7 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use crate::env::{CallError, Env, Mark, Phase};
+use crate::fence::Fence;
 use crate::hold::{Hold, Seen, Standing};
 use crate::link::Link;
 use crate::lock::{Lost, NotExtended, Released};
@@ -29,6 +30,7 @@ pub(crate) struct Lease<E: Env> {
     pub(crate) sent: Instant,
     pub(crate) hold: Hold,
     pub(crate) link: Link<E::Conn>,
+    pub(crate) fence: Option<Fence>,
 }
 
 impl<E: Env> Lease<E> {
@@ -97,7 +99,7 @@ impl<E: Env> Lease<E> {
         let mut unanswered = None;
         for attempt in 1..=RELEASE_TRIES {
             target.env.mark(Mark::Phase(Phase::ReleaseBeforeDelete));
-            let (_, answer) = target.compare_and_delete(&self.link, &self.token).await;
+            let (_, answer) = target.give_up(&self.link, &self.token).await;
             let error = match answer {
                 Ok(found) => return self.judge(found, unanswered),
                 Err(error) => error,

@@ -55,15 +55,22 @@
 //! service; a simulator brings another and attacks the same code. The crate logs through `tracing`,
 //! with the key and the outcome and never the token.
 
+mod attempt;
 mod cleanup;
 pub mod command;
+mod companion;
+mod ears;
 pub mod env;
+pub mod fence;
 pub mod guard;
 mod hold;
 mod lease;
+mod line;
 mod link;
 pub mod lock;
 pub mod options;
+pub mod queue;
+pub mod queue_scripts;
 pub mod reply;
 pub mod script;
 pub mod scripts;
@@ -87,9 +94,11 @@ mod testing;
 mod loom_tests;
 
 pub use env::{Env, Node};
+pub use fence::{Fence, FenceGate};
 pub use guard::Guard;
 pub use lock::{Lost, NotAcquired, NotExtended, Outcome, Released};
-pub use options::{Options, OptionsError, Renewal};
+pub use options::{Options, OptionsError, Renewal, Replicas};
+pub use queue::Queue;
 pub use single::Single;
 pub use token::OwnerToken;
 #[cfg(feature = "tokio")]

@@ -6,10 +6,13 @@
 
 mod article;
 mod del_release;
+mod fenced;
 mod get_del_release;
 pub mod list;
 mod none;
+mod notify;
 mod polling;
+mod queue;
 mod shipped;
 mod single;
 mod single_watchdog;

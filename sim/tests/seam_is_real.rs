@@ -72,7 +72,8 @@ fn locks_hold_at_every_level_with_ten_winners() {
         assert_eq!(result.stats.winners, Some(10), "{lock}");
         assert_eq!(result.stats.acquisitions.invoked, 100, "{lock}");
         let tries: u64 = TAKES.iter().filter_map(|it| result.stats.commands.get(*it)).sum();
-        assert!(tries > 100, "{lock}: clients tried again");
+        // One to acquire, had nobody come in vain.
+        assert!(tries > 100, "{lock}: clients tried again: {tries}");
     }
 }
 

@@ -8,17 +8,21 @@ use super::article;
 use super::del_release::{self, DelRelease};
 use super::get_del_release::{self, GetDelRelease};
 use super::polling::{self, Polling};
-use super::{About, BuildError, Params, Recipe, none, single, single_watchdog};
+use super::{About, BuildError, Params, Recipe};
+use super::{fenced, none, notify, queue, single, single_watchdog};
 use crate::nearest::nearest;
 
 /// What there is to say of every recipe, in the order in which they are shown.
-pub static ALL: [&About; 6] = [
+pub static ALL: [&About; 9] = [
     &none::ABOUT,
     &del_release::ABOUT,
     &get_del_release::ABOUT,
     &polling::ABOUT,
     &single::ABOUT,
     &single_watchdog::ABOUT,
+    &notify::ABOUT,
+    &queue::ABOUT,
+    &fenced::ABOUT,
 ];
 
 /// What there is to say of the recipe of this name.
@@ -47,6 +51,9 @@ pub fn build<E: Env>(name: &str, params: Params) -> Result<Box<dyn Recipe<E>>, B
         () if name == polling::ABOUT.name => Box::new(article::recipe::<Polling>(params)),
         () if name == single::ABOUT.name => Box::new(single::recipe(params)?),
         () if name == single_watchdog::ABOUT.name => Box::new(single_watchdog::recipe(params)?),
+        () if name == notify::ABOUT.name => Box::new(notify::recipe(params)?),
+        () if name == queue::ABOUT.name => Box::new(queue::recipe(params)?),
+        () if name == fenced::ABOUT.name => Box::new(fenced::recipe(params)?),
         () => unreachable!("every recipe of the list can be built: {name}"),
     })
 }

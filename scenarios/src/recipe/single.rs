@@ -5,7 +5,7 @@
 use picklock::OptionsError;
 use picklock::scripts::COMPARE_AND_DELETE;
 
-use super::shipped::Shipped;
+use super::shipped::{Shipped, Way};
 use super::{About, Params, Validity};
 
 pub(super) static ABOUT: About = About {
@@ -26,5 +26,5 @@ pub(super) static ABOUT: About = About {
 
 /// The recipe.
 pub(super) fn recipe(params: Params) -> Result<Shipped, OptionsError> {
-    Shipped::new(params, false)
+    Shipped::new(params, Way::Poll, |options| options)
 }

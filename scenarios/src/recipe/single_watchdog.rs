@@ -5,7 +5,7 @@
 use picklock::OptionsError;
 use picklock::scripts::{COMPARE_AND_DELETE, COMPARE_AND_EXTEND};
 
-use super::shipped::Shipped;
+use super::shipped::{Shipped, Way};
 use super::{About, Params, Validity};
 
 pub(super) static ABOUT: About = About {
@@ -26,5 +26,5 @@ pub(super) static ABOUT: About = About {
 
 /// The recipe.
 pub(super) fn recipe(params: Params) -> Result<Shipped, OptionsError> {
-    Shipped::new(params, true)
+    Shipped::new(params, Way::Poll, |options| options.watchdog())
 }

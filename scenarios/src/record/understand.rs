@@ -184,7 +184,14 @@ fn script(by_digest: bool, body: &[u8], args: Args<'_>, scripts: &[&'static Scri
     let touch = match known.map(|script| script.meaning()) {
         Some(Meaning::Deletes) => Touch::Delete,
         Some(Meaning::Extends) => expiry(args.last(), NS_PER_MS),
-        None => Touch::Unknown,
+        Some(Meaning::Creates) => {
+            let ttl_ms = args.last().and_then(number);
+            let touch = ttl_ms.map_or(Touch::Unknown, |ttl_ms| {
+                Touch::Create(Some(ttl_ms.saturating_mul(NS_PER_MS)))
+            });
+            return Intent { touch, compares: false };
+        }
+        Some(Meaning::HandsOver | Meaning::Other) | None => Touch::Unknown,
     };
     Intent { touch, compares: known.is_some() }
 }
@@ -192,9 +199,18 @@ fn script(by_digest: bool, body: &[u8], args: Args<'_>, scripts: &[&'static Scri
 /// What the command did, to judge by its answer.
 pub(super) fn touch(intent: Intent, reply: &Reply) -> Touch {
     let done = match intent.touch {
-        Touch::None | Touch::Unknown => return intent.touch,
-        // SET says OK where it wrote and nothing where it did not; SETNX says 1 or 0.
-        Touch::Create(_) => matches!(reply, Reply::Ok | Reply::Int(1)),
+        Touch::None => return Touch::None,
+        // A script that hands over says so where it found another's key and left it alone.
+        Touch::Unknown if intent.compares && matches!(reply, Reply::Int(-1 | 2)) => {
+            return Touch::None;
+        }
+        Touch::Unknown => return Touch::Unknown,
+        // SET says OK where it wrote and nothing where it did not; SETNX says 1 or 0; a script says so
+        // in the first place of a list.
+        Touch::Create(_) => match reply {
+            Reply::Array(list) => list.first() == Some(&Reply::Int(1)),
+            reply => matches!(reply, Reply::Ok | Reply::Int(1)),
+        },
         // GETSET answers the old value, which may be none.
         Touch::Overwrite(_) if intent.compares => *reply == Reply::Ok,
         Touch::Overwrite(_) => true,
@@ -227,6 +243,7 @@ fn cut(text: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use picklock::queue_scripts::{JOIN, LEAVE};
     use picklock::scripts::{COMPARE_AND_DELETE, COMPARE_AND_EXTEND};
 
     use super::*;
@@ -290,6 +307,27 @@ mod tests {
         assert_eq!(touch(delete, &Reply::Int(-1)), Touch::None);
         let overwrite = Intent { touch: Touch::Overwrite(None), compares: false };
         assert_eq!(touch(overwrite, &Reply::Nil), overwrite.touch);
+    }
+
+    #[test]
+    fn scripts_that_acquire_or_hand_over_say_what_they_did_in_their_answers() {
+        let creates = Intent { touch: Touch::Create(Some(9 * NS_PER_MS)), compares: false };
+        let hands_over = Intent { touch: Touch::Unknown, compares: true };
+        let scripts: [&'static Script; 2] = [&JOIN, &LEAVE];
+        let of = |line: String| understand(&command(&line), &scripts).intent;
+        assert_eq!(of(format!("EVALSHA {} 3 k l b t 1 2 c 9", JOIN.sha1())), creates);
+        assert_eq!(of(format!("EVALSHA {} 3 k l b t", LEAVE.sha1())), hands_over);
+        let list = |code| Reply::Array(vec![Reply::Int(code), Reply::bulk(b"17")]);
+        assert_eq!(touch(creates, &list(1)), creates.touch);
+        for code in [0, 2, -1] {
+            assert_eq!(touch(creates, &list(code)), Touch::None, "{code}");
+        }
+        for (code, left_alone) in [(1, false), (0, false), (2, true), (-1, true)] {
+            let expected = if left_alone { Touch::None } else { Touch::Unknown };
+            assert_eq!(touch(hands_over, &Reply::Int(code)), expected, "{code}");
+        }
+        let unknown = Intent { touch: Touch::Unknown, compares: false };
+        assert_eq!(touch(unknown, &Reply::Int(-1)), Touch::Unknown);
     }
 
     #[test]
