@@ -3,6 +3,7 @@
 //! Invariant: everything but the circumstances follows from the history, so that judging a stored
 //! history again gives the same result, whether it is read as a whole or event by event.
 
+mod bypass;
 mod counts;
 
 use std::collections::BTreeMap;

@@ -88,6 +88,7 @@ impl<W: Observed> Trial<W> {
             margin_ns: picklock::time::span_ns(drift.over(ttl)),
             exact,
             fair_within: about.fair,
+            commands_within_milli: scenario.commands_within_milli(),
             available_within_ns: scenario.available_within.map(|it| picklock::time::span_ns(it.0)),
             prizes,
             register,

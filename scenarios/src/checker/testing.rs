@@ -140,6 +140,12 @@ impl Tape {
         self
     }
 
+    /// A scenario that allows so many thousandths of a command for an acquisition.
+    pub(super) fn commands_within(mut self, milli: u64) -> Self {
+        self.history.head.commands_within_milli = Some(milli);
+        self
+    }
+
     /// With a resource of its own, that this node leads to.
     pub(super) fn resource(mut self, node: u16) -> Self {
         self.history.head.resource = Some(node);

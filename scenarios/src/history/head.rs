@@ -49,6 +49,10 @@ pub struct Head {
     /// where it claims nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fair_within: Option<u32>,
+    /// How many commands it may take to get the lock once, in thousandths; none where nothing is said of
+    /// it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commands_within_milli: Option<u64>,
     /// How many prizes the pool held in the beginning, where there is a pool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prizes: Option<i64>,
