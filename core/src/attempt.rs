@@ -186,6 +186,9 @@ impl<E: Env> Flight<'_, E> {
             return Err(self.astray(NotAcquired::TooLate));
         }
         self.land();
+        if let Some(fence) = fence {
+            target.env.mark(Mark::Fence(fence.get()));
+        }
         tracing::debug!(key = %target.key_text(), "lock acquired");
         Ok(Guard::new(Lease {
             target,

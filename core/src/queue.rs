@@ -132,7 +132,6 @@ impl<E: Env> Queue<E> {
         if left.is_zero() {
             return false;
         }
-        env.mark(Mark::Phase(Phase::Wait));
         if let Some(cleanup) = cleanup
             && within(env, left, pin!(cleanup.answered())).await.is_none()
         {

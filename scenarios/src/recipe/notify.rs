@@ -20,6 +20,7 @@ pub(super) static ABOUT: About = About {
     ],
     validity: Validity::Tracked,
     locks: true,
+    fair: None,
     scripts: || vec![&TRY, &DELETE_AND_TELL],
 };
 

@@ -21,6 +21,7 @@ pub(super) static ABOUT: About = About {
     ],
     validity: Validity::Tracked,
     locks: true,
+    fair: Some(0),
     scripts: || vec![&TAKE, &JOIN, &LOOK, &LEAVE],
 };
 
