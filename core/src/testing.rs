@@ -163,7 +163,7 @@ impl World {
     pub(crate) fn phases(&self) -> Vec<Phase> {
         let phase = |mark: &Mark| match mark {
             Mark::Phase(phase) => Some(*phase),
-            Mark::ValidUntil(_) | Mark::Lost => None,
+            Mark::ValidUntil(_) | Mark::Fence(_) | Mark::Lost => None,
         };
         self.state().marks.iter().filter_map(phase).collect()
     }
