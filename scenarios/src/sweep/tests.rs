@@ -1,3 +1,5 @@
+//! Adding up schedules: whatever their order, and however many of them show nothing.
+
 use super::*;
 use crate::history::{Event, Head};
 use crate::verdict::Vacuous;
