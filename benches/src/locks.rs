@@ -143,7 +143,8 @@ pub mod peers {
         async fn release(&self, val: Vec<u8>) -> Result<(), String> {
             let (manager, resource) = (self.manager.clone(), self.key.clone().into_bytes());
             let unlock = move || {
-                let lock = redlock::Lock { resource, val, validity_time: 0, lock_manager: &manager };
+                let lock =
+                    redlock::Lock { resource, val, validity_time: 0, lock_manager: &manager };
                 manager.unlock(&lock);
             };
             tokio::task::spawn_blocking(unlock).await.map_err(|error| error.to_string())

@@ -142,7 +142,9 @@ impl Bench {
 
     /// One after the other, with nobody in the way.
     async fn alone(&self) -> Result<(), Box<dyn Error>> {
-        println!("uncontended: {CLIENTS} clients with a key each, {PAIRS} pairs of acquire and release");
+        println!(
+            "uncontended: {CLIENTS} clients with a key each, {PAIRS} pairs of acquire and release"
+        );
         println!("{:<34} {:>10} {:>12} {:>14}", "", "commands", "pairs/s", "of the limit");
         let limit = throughput(self.addr, u32::try_from(CLIENTS)?, 1, REQUESTS).await?;
         for (name, shared) in [("connections of their own", false), ("one connection", true)] {
@@ -167,7 +169,9 @@ impl Bench {
             // No more than one client is measured at a time.
             drop(locks);
         }
-        println!("\nthe limit: {limit:.0} SETs a second over {CLIENTS} connections, one at a time each");
+        println!(
+            "\nthe limit: {limit:.0} SETs a second over {CLIENTS} connections, one at a time each"
+        );
         Ok(())
     }
 

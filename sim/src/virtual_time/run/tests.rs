@@ -111,7 +111,12 @@ fn a_scenario_without_a_swarm_shows_what_it_claims() {
                 assert_eq!(schedule.facts.stuck, 0, "{name} {} {seed}", about.name);
                 let found = runner.journal().look(|history| {
                     if scenario.resource().is_some() {
-                        let harmed = outcome(history, Level::Effect) == Outcome::Violated;
+                        // Tokens that go back do no harm by themselves.
+                        let harmed = checker::judge(history, true).iter().any(|it| {
+                            it.level == Level::Effect
+                                && it.name != "rising-tokens"
+                                && it.verdict.outcome() == Outcome::Violated
+                        });
                         assert_eq!(harmed, is_harmed(history), "{name} {} {seed}", about.name);
                     }
                     shown(history)
