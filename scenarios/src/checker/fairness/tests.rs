@@ -38,6 +38,8 @@ fn witness(tape: Tape, within: u32) -> Witness {
 fn who_comes_behind_one_in_line_has_to_wait() {
     assert_eq!(outcome(waits(first(), 2, 80..600, 101, 110)), Held);
     assert_eq!(outcome(waits(first(), 2, 80..400, 101, 110)), Violated);
+    let three = waits(waits(first(), 2, 80..600, 101, 110), 3, 80..700, 121, 130);
+    assert_eq!(outcome(three), Held);
     let took = first().waited(2, 2, 200..300).did(2, 201..290, CREATE);
     assert_eq!(outcome(took), Violated, "nor may it take the lock without lining up");
 }
@@ -51,6 +53,8 @@ fn who_may_have_been_there_before_has_overtaken_nobody() {
     let to_resource = waits(first().to(5, "register"), 2, 200..300, 201, 210);
     assert_eq!(outcome(to_resource.resource(5)), NotApplicable, "nor to the lock");
     assert_eq!(outcome(first()), NotApplicable, "alone");
+    let at_once = first().waited(2, 2, 40..90).did(2, 45..46, CREATE);
+    assert_eq!(outcome(at_once), NotApplicable, "2 never was in line");
     assert_eq!(outcome(waits(first(), 2, 80..600, 101, 110).refused(3, 3, 200..300)), Held);
 }
 
@@ -95,6 +99,9 @@ fn who_does_not_get_it_was_not_overtaken() {
             170,
         )
     };
+    let behind = |tape: Tape| tape.did(2, 160..161, CREATE);
+    assert_eq!(outcome(behind(first().refused(2, 2, 150..300))), NotApplicable, "nor behind");
+    assert_eq!(outcome(behind(first().unknown(2, 2, 150..300))), NotApplicable);
     assert_eq!(outcome(gave_up(true)), NotApplicable);
     assert_eq!(outcome(gave_up(false)), NotApplicable);
 }
@@ -110,6 +117,7 @@ fn a_client_that_was_struck_shows_nothing_from_then_on() {
         "who was struck counts"
     );
     assert_eq!(outcome(overtaken().struck(Fault::Pause, 1, 501)), Violated, "it was over");
+    assert_eq!(outcome(overtaken().struck(Fault::Pause, 1, 450)), NotApplicable, "too late");
     assert_eq!(outcome(overtaken().struck(Fault::Crash, 1, 350)), NotApplicable);
     let twice = overtaken().struck(Fault::Reset, 1, 20).struck(Fault::Reset, 1, 30);
     assert_eq!(outcome(twice), NotApplicable);
@@ -135,6 +143,8 @@ fn the_dead_are_forgotten() {
     let tape = tape.acquires(2, 150).crash(2, 180);
     let tape = waits(tape, 1, 50..500, 60, 100);
     assert_eq!(outcome(tape), NotApplicable);
+    let others = waits(first(), 2, 80..600, 101, 110).acquires(3, 120).crash(3, 130);
+    assert_eq!(outcome(others), Held, "and nobody else is");
 }
 
 #[test]
