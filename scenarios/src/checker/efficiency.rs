@@ -108,6 +108,8 @@ mod tests {
         assert_eq!(outcome(unknown.did(3, 401..410, CREATE), 1_999), Violated);
         let nothing = three().take_nothing(3, 300..400).to(0, "pool");
         assert_eq!(outcome(nothing.did(3, 401..410, CREATE), 1_999), Violated);
+        let both = three().take(3, 300..400, 5, 4).take(4, 310..350, 4, 3).to(0, "pool");
+        assert_eq!(outcome(both.did(3, 360..370, CREATE), 1_000), Held, "3 is still at work");
         let elsewhere = three().to(7, "x").did(1, 120..130, CREATE).resource(7);
         assert_eq!(outcome(elsewhere, 3_000), Held);
         assert_eq!(outcome(three().did(0, 1..2, CREATE), 3_000), Held, "the run itself");
