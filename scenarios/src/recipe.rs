@@ -5,14 +5,23 @@
 //! Deliberately absent: retries of a workload's own, and work done under the lock.
 
 mod article;
+mod client_token;
 mod del_release;
+mod evalsha_only;
+mod exists_then_set;
+mod fixed_value;
 mod get_del_release;
+mod get_set_watchdog;
+mod getset_timestamp;
 pub mod list;
+mod no_ttl;
 mod none;
 mod polling;
+mod setnx_expire;
 mod shipped;
 mod single;
 mod single_watchdog;
+mod watch_multi;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -29,10 +38,11 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// A way to lock.
 pub trait Recipe<E: Env>: Send + Sync {
     /// Acquires the lock on this environment, with the retries and pauses it was built with.
+    /// `client` says whose it is, from 1, for recipes that know clients by their names.
     ///
     /// # Errors
     /// [`NotHeld`] says why, and whether the lock may have been taken all the same.
-    fn acquire(&self, env: E) -> BoxFuture<'_, Result<Box<dyn Held>, NotHeld>>;
+    fn acquire(&self, env: E, client: u32) -> BoxFuture<'_, Result<Box<dyn Held>, NotHeld>>;
 }
 
 /// A lock that its client believes to hold.
@@ -89,6 +99,19 @@ impl Validity {
     }
 }
 
+/// What the value of the lock's key says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Value {
+    /// Which acquisition holds the lock: no other has the same.
+    #[default]
+    Token,
+    /// Nothing that would tell one acquisition from another.
+    Shared,
+    /// When the hold is over, in milliseconds of Unix time by its client's wall clock. The key itself
+    /// does not expire.
+    Stamp,
+}
+
 /// What there is to say of a recipe.
 #[derive(Debug)]
 pub struct About {
@@ -106,6 +129,8 @@ pub struct About {
     pub validity: Validity,
     /// Whether it locks at all.
     pub locks: bool,
+    /// What the value of its key says.
+    pub value: Value,
     /// The scripts it runs.
     pub scripts: fn() -> Vec<&'static Script>,
 }

@@ -28,7 +28,7 @@ impl Shipped {
 }
 
 impl<E: Env> Recipe<E> for Shipped {
-    fn acquire(&self, env: E) -> BoxFuture<'_, Result<Box<dyn Held>, NotHeld>> {
+    fn acquire(&self, env: E, _client: u32) -> BoxFuture<'_, Result<Box<dyn Held>, NotHeld>> {
         Box::pin(async move {
             let Params { node, key, retries, pause, jitter, .. } = &self.params;
             let lock = Single::new(env, *node, key.clone(), self.options.clone())

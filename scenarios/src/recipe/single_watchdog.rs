@@ -6,7 +6,7 @@ use picklock::OptionsError;
 use picklock::scripts::{COMPARE_AND_DELETE, COMPARE_AND_EXTEND};
 
 use super::shipped::Shipped;
-use super::{About, Params, Validity};
+use super::{About, Params, Validity, Value};
 
 pub(super) static ABOUT: About = About {
     name: "single-watchdog",
@@ -20,6 +20,7 @@ pub(super) static ABOUT: About = About {
     ],
     validity: Validity::Tracked,
     locks: true,
+    value: Value::Token,
     scripts: || vec![&COMPARE_AND_DELETE, &COMPARE_AND_EXTEND],
 };
 
