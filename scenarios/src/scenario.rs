@@ -161,7 +161,8 @@ impl WorkloadPart {
     }
 }
 
-/// What a run is expected to show for some locks.
+/// What a run is expected to show for some locks. `n/a` stands where nothing can be said, and for a flawed
+/// recipe also where nothing is claimed: whatever it shows there belongs to another story.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a table")]
 pub struct Expectation {

@@ -80,6 +80,12 @@ impl Tape {
         self
     }
 
+    /// Of a recipe whose value says when a hold is over.
+    pub(super) fn stamped(mut self) -> Self {
+        self.history.head.stamped = true;
+        self
+    }
+
     pub(super) fn margin(mut self, margin_ns: u64) -> Self {
         self.history.head.margin_ns = margin_ns;
         self

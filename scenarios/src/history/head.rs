@@ -24,6 +24,10 @@ pub struct Head {
     pub tracked: bool,
     /// Whether the recipe locks at all; false for the one that does not.
     pub locks: bool,
+    /// Whether the value of the key says when a hold is over, by its client's wall clock, and the key
+    /// itself does not expire.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stamped: bool,
     /// The world's name.
     pub world: String,
     /// What every drawn number of picklock's own follows from.

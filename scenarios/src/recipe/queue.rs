@@ -6,7 +6,7 @@ use picklock::OptionsError;
 use picklock::queue_scripts::{JOIN, LEAVE, LOOK, TAKE};
 
 use super::shipped::{Shipped, Way};
-use super::{About, Params, Validity};
+use super::{About, Params, Validity, Value};
 
 pub(super) static ABOUT: About = About {
     name: "queue",
@@ -22,6 +22,7 @@ pub(super) static ABOUT: About = About {
     validity: Validity::Tracked,
     locks: true,
     fair: Some(0),
+    value: Value::Token,
     scripts: || vec![&TAKE, &JOIN, &LOOK, &LEAVE],
 };
 

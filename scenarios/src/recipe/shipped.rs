@@ -68,7 +68,7 @@ impl Shipped {
 }
 
 impl<E: Env> Recipe<E> for Shipped {
-    fn acquire(&self, env: E) -> BoxFuture<'_, Result<Box<dyn Held>, NotHeld>> {
+    fn acquire(&self, env: E, _client: u32) -> BoxFuture<'_, Result<Box<dyn Held>, NotHeld>> {
         Box::pin(async move { Ok(Box::new(self.guard(env).await?) as Box<dyn Held>) })
     }
 }
