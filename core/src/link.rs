@@ -36,6 +36,11 @@ impl<C: Clone> Link<C> {
         Self { current: Mutex::new(Current { turn: 0, conn: Some(conn) }) }
     }
 
+    /// A link that has no connection yet, to a node on which nothing was sent.
+    pub(crate) fn unconnected() -> Self {
+        Self { current: Mutex::new(Current { turn: 1, conn: None }) }
+    }
+
     /// The turn a call would be made on now.
     pub(crate) fn turn(&self) -> Turn {
         Turn(lock(&self.current).turn)

@@ -5,11 +5,11 @@
 use picklock::env::Env;
 
 use super::{About, BuildError, Params, Recipe};
-use super::{fenced, none, notify, polling, queue, single, single_watchdog};
+use super::{fenced, none, notify, polling, queue, redlock, single, single_wait, single_watchdog};
 use crate::nearest::nearest;
 
 /// What there is to say of every recipe, in the order in which they are shown.
-pub static ALL: [&About; 7] = [
+pub static ALL: [&About; 9] = [
     &none::ABOUT,
     &polling::ABOUT,
     &single::ABOUT,
@@ -17,6 +17,8 @@ pub static ALL: [&About; 7] = [
     &notify::ABOUT,
     &queue::ABOUT,
     &fenced::ABOUT,
+    &single_wait::ABOUT,
+    &redlock::ABOUT,
 ];
 
 /// What there is to say of the recipe of this name.
@@ -44,6 +46,8 @@ pub fn build<E: Env>(name: &str, params: Params) -> Result<Box<dyn Recipe<E>>, B
         () if name == notify::ABOUT.name => Box::new(notify::recipe(params)?),
         () if name == queue::ABOUT.name => Box::new(queue::recipe(params)?),
         () if name == fenced::ABOUT.name => Box::new(fenced::recipe(params)?),
+        () if name == single_wait::ABOUT.name => Box::new(single_wait::recipe(params)?),
+        () if name == redlock::ABOUT.name => Box::new(redlock::recipe(params)?),
         () => unreachable!("every recipe of the list can be built: {name}"),
     })
 }
