@@ -195,6 +195,7 @@ impl<E: Env> Flight<'_, E> {
             token,
             sent: from,
             hold: Hold::new(valid_until),
+            others: Vec::new(),
             link,
             fence,
         }))

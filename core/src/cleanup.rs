@@ -49,7 +49,7 @@ impl Cleanup {
         // Behind the acquisition, on its own connection; unless that has been silent for so long that
         // what is sent behind would have no answer either.
         let silent = conn.gave_up(target.patience());
-        let link = if silent { Link::anew() } else { Link::on(conn.clone()) };
+        let link = if silent { Link::unconnected() } else { Link::on(conn.clone()) };
         let token = token.clone();
         let env = target.env.clone();
         env.spawn(async move { handle.run(&target, &link, &token, sent).await });

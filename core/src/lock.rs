@@ -42,6 +42,14 @@ pub enum NotAcquired {
         /// How many should have.
         wanted: u32,
     },
+    /// Too few nodes granted it; what was granted is being deleted in the background.
+    #[error("granted by {granted} of the {needed} nodes needed")]
+    NoQuorum {
+        /// How many nodes did.
+        granted: usize,
+        /// How many it takes.
+        needed: usize,
+    },
     /// The lock may or may not have been taken; a task in the background makes sure that no orphan
     /// key is left.
     #[error(transparent)]
@@ -62,7 +70,7 @@ impl NotAcquired {
     /// `Yes` is the grant that came too late, or that too few know of; `Unknown` leaves a clean-up running.
     pub fn outcome(&self) -> Outcome {
         match self {
-            Self::Held | Self::Refused(_) | Self::NotSent(_) => Outcome::No,
+            Self::Held | Self::Refused(_) | Self::NotSent(_) | Self::NoQuorum { .. } => Outcome::No,
             Self::TooLate | Self::NotReplicated { .. } => Outcome::Yes,
             Self::Unknown(_) => Outcome::Unknown,
             Self::Deadline { last } => last.outcome(),
@@ -158,6 +166,7 @@ mod tests {
             (NotAcquired::NotSent("no route".into()), Outcome::No),
             (NotAcquired::TooLate, Outcome::Yes),
             (NotAcquired::NotReplicated { acknowledged: 0, wanted: 1 }, Outcome::Yes),
+            (NotAcquired::NoQuorum { granted: 1, needed: 2 }, Outcome::No),
             (unknown.clone(), Outcome::Unknown),
             (NotAcquired::Deadline { last: Box::new(NotAcquired::Held) }, Outcome::No),
             (NotAcquired::Deadline { last: Box::new(unknown) }, Outcome::Unknown),

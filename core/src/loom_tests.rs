@@ -184,6 +184,7 @@ impl LoomEnv {
             hold: Hold::new(valid_until),
             link: Link::on(LoomConn(self.clone())),
             fence: None,
+            others: Vec::new(),
         })
     }
 

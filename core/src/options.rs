@@ -298,6 +298,21 @@ pub enum OptionsError {
         /// How long the lock waits for a reply.
         call_timeout: Duration,
     },
+    /// Of an even number of nodes one could fail for nothing; one or two cannot lose any.
+    #[error("{nodes} nodes; it takes three, or a larger odd number")]
+    NodesUneven {
+        /// How many were given.
+        nodes: usize,
+    },
+    /// One server has one vote.
+    #[error("node {node} is given twice")]
+    NodeTwice {
+        /// Its number.
+        node: u16,
+    },
+    /// A lock on several servers knows nothing of fencing tokens, replicas or messages of releases.
+    #[error("a lock on several nodes has no fencing tokens, replicas to wait for, or notices")]
+    OneNodeOnly,
     /// A lock that is handed over knows nothing of fencing tokens, replicas or messages of releases.
     #[error("a lock that is handed over has no fencing tokens, replicas to wait for, or notices")]
     NotInLine,

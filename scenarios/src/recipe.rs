@@ -20,9 +20,11 @@ mod none;
 mod notify;
 mod polling;
 mod queue;
+mod redlock;
 mod setnx_expire;
 mod shipped;
 mod single;
+mod single_wait;
 mod single_watchdog;
 mod watch_multi;
 
@@ -147,6 +149,10 @@ pub struct About {
 pub struct Params {
     /// The server the lock is kept on.
     pub node: Node,
+    /// How many servers a lock on several may be kept on, `Node(0)` the first.
+    pub nodes: u32,
+    /// How many replicas follow that server.
+    pub replicas: u32,
     /// The key it is kept under.
     pub key: Box<[u8]>,
     /// How long the key lives, in whole milliseconds.

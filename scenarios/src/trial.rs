@@ -17,6 +17,7 @@ use crate::history::{Declared, FORMAT, Head, Journal, What};
 use crate::recipe::{self, About, BuildError, Params, Recipe, Validity, Value};
 use crate::record::{Dialect, Observed, Recorded};
 use crate::scenario::{Scenario, WorkloadPart};
+use crate::topology::Topology;
 use crate::workload::{self, INITIAL, Workload};
 
 /// The server a lock on one key is kept on.
@@ -67,6 +68,11 @@ impl<W: Observed> Trial<W> {
         let ttl = scenario.lock.ttl.0;
         let params = Params {
             node: NODE,
+            nodes: scenario.topology().nodes(),
+            replicas: match scenario.topology() {
+                Topology::Replicated { replicas } => replicas,
+                Topology::Standalone | Topology::Independent { .. } => 0,
+            },
             key: lock_key.clone().into_bytes().into(),
             ttl,
             drift,

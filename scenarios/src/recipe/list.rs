@@ -18,11 +18,11 @@ use super::polling::{self, Polling};
 use super::setnx_expire::{self, SetnxExpire};
 use super::watch_multi::{self, WatchMulti};
 use super::{About, BuildError, Params, Recipe};
-use super::{fenced, none, notify, queue, single, single_watchdog};
+use super::{fenced, none, notify, queue, redlock, single, single_wait, single_watchdog};
 use crate::nearest::nearest;
 
 /// What there is to say of every recipe, in the order in which they are shown.
-pub static ALL: [&About; 18] = [
+pub static ALL: [&About; 20] = [
     &none::ABOUT,
     &client_token::ABOUT,
     &del_release::ABOUT,
@@ -41,6 +41,8 @@ pub static ALL: [&About; 18] = [
     &notify::ABOUT,
     &queue::ABOUT,
     &fenced::ABOUT,
+    &single_wait::ABOUT,
+    &redlock::ABOUT,
 ];
 
 /// What there is to say of the recipe of this name.
@@ -87,6 +89,8 @@ pub fn build<E: Env>(name: &str, params: Params) -> Result<Box<dyn Recipe<E>>, B
         () if name == notify::ABOUT.name => Box::new(notify::recipe(params)?),
         () if name == queue::ABOUT.name => Box::new(queue::recipe(params)?),
         () if name == fenced::ABOUT.name => Box::new(fenced::recipe(params)?),
+        () if name == single_wait::ABOUT.name => Box::new(single_wait::recipe(params)?),
+        () if name == redlock::ABOUT.name => Box::new(redlock::recipe(params)?),
         () => unreachable!("every recipe of the list can be built: {name}"),
     })
 }

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use picklock::env::Env;
 use picklock::options::OptionsBuilder;
-use picklock::{Guard, NotAcquired, Options, OptionsError, Poll, Queue, Released, Single};
+use picklock::{
+    Guard, Node, NotAcquired, Options, OptionsError, Poll, Queue, Redlock, Released, Single,
+};
 
 use super::{BoxFuture, Held, NotHeld, Params, Recipe, Release};
 
@@ -18,10 +20,12 @@ const NO_DEADLINE: Duration = Duration::from_secs(24 * 60 * 60);
 pub(super) enum Way {
     /// Polling, as often as the scenario says.
     Poll,
-    /// Sleeping until told, for as long as the scenario's retries would take.
+    /// Sleeping until told, for as long as the scenario's retries may take.
     Notify,
     /// Standing in line, for as long.
     Line,
+    /// Polling so many independent servers.
+    Nodes(u16),
 }
 
 /// A lock on one key of one server.
@@ -48,7 +52,8 @@ impl Shipped {
         let (key, options) = (self.params.key.clone(), self.options.clone());
         let cannot = |error: OptionsError| super::article::not_held(&error.to_string());
         let poll = Poll { base: pause, jitter, max_retries: None };
-        let as_long = pause.saturating_add(jitter).saturating_mul(retries);
+        let round = pause.saturating_add(jitter).saturating_add(options.call_timeout());
+        let as_long = round.saturating_mul(retries);
         Ok(match self.way {
             Way::Poll => {
                 let lock = Single::new(env, node, key, options).map_err(cannot)?;
@@ -58,6 +63,12 @@ impl Shipped {
             Way::Notify => {
                 let lock = Single::new(env, node, key, options).map_err(cannot)?;
                 lock.acquire(as_long, poll).await?
+            }
+            Way::Nodes(nodes) => {
+                let nodes = (0..nodes).map(Node);
+                let lock = Redlock::new(env, nodes, key, options).map_err(cannot)?;
+                let poll = Poll { max_retries: Some(retries), ..poll };
+                lock.acquire(NO_DEADLINE, poll).await?
             }
             Way::Line => {
                 let lock = Queue::new(env, node, key, options).map_err(cannot)?;

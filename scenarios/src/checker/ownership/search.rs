@@ -177,7 +177,10 @@ impl<'a> Search<'a> {
                 continue;
             }
             for &other in &self.flying {
-                if reading.early.contains(&other) {
+                // Of a key that is nobody's already, a command that makes it so is better kept for later.
+                let vain =
+                    reading.state == State::Nobodys && self.op(other).touch == Touch::Unknown;
+                if vain || reading.early.contains(&other) {
                     continue;
                 }
                 for mut next in self.carry_out(&reading, other, now_ns) {
@@ -251,13 +254,9 @@ impl<'a> Search<'a> {
                 };
                 self.found_key(reading, place, now_ns).into_iter().map(extended).collect()
             }
-            Touch::Unknown => {
-                let owner = (op.acquisition, op.client);
-                let created = State::of(owner, op.sent_ns, reading.at_ns, 0);
-                let others = [State::Free, State::Nobodys, created];
-                let others = others.into_iter().map(|state| reading.is(state));
-                std::iter::once(reading.clone()).chain(others).collect()
-            }
+            // It may have left the key as it was, or free, or to anybody: where it is nobody's, whatever
+            // can follow each of these can follow, and harms nobody.
+            Touch::Unknown => vec![reading.is(State::Nobodys)],
         }
     }
 
