@@ -82,7 +82,7 @@ impl<'a, W: Observed> Flight<'a, W> {
             let (name, key) = (texts.intern("SUBSCRIBE"), texts.intern_bytes(channel));
             What::Command { node: node.0, name, key, intent }
         });
-        Self { env, op, intent, landed: false }
+        Self { env, op, intent, queued: None, landed: false }
     }
 
     pub(super) fn land(mut self, answer: &Result<Reply, CallError>) {

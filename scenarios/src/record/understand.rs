@@ -372,8 +372,8 @@ mod tests {
     fn scripts_that_acquire_or_hand_over_say_what_they_did_in_their_answers() {
         let creates = Intent { touch: Touch::Create(Some(9 * NS_PER_MS)), compares: false };
         let hands_over = Intent { touch: Touch::Unknown, compares: true };
-        let scripts: [&'static Script; 2] = [&JOIN, &LEAVE];
-        let of = |line: String| understand(&command(&line), &scripts).intent;
+        let dialect = Dialect { scripts: [&*JOIN, &*LEAVE].into(), value: Value::Token };
+        let of = |line: String| understand(&command(&line), &dialect, || NOW).intent;
         assert_eq!(of(format!("EVALSHA {} 3 k l b t 1 2 c 9", JOIN.sha1())), creates);
         assert_eq!(of(format!("EVALSHA {} 3 k l b t", LEAVE.sha1())), hands_over);
         let list = |code| Reply::Array(vec![Reply::Int(code), Reply::bulk(b"17")]);
