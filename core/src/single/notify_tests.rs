@@ -64,7 +64,7 @@ fn a_release_before_the_waiter_listens_is_not_slept_through() {
     held_for(&world, 20 * MS);
     // Refused at once, but told so only when the lock has long been free.
     world.fault("TRY", Fault::Delay { request: Duration::ZERO, reply: 50 * MS });
-    world.block_on(notified(world.env()).acquire(LONG, POLL)).unwrap();
+    drop(world.block_on(notified(world.env()).acquire(LONG, POLL)).unwrap());
     assert_eq!(now_ms(&world), 50);
 }
 
@@ -78,7 +78,7 @@ fn a_broken_subscription_is_made_anew() {
         env.sleep(30 * MS).await;
         theirs.break_subscriptions();
     });
-    world.block_on(notified(world.env()).acquire(LONG, POLL)).unwrap();
+    drop(world.block_on(notified(world.env()).acquire(LONG, POLL)).unwrap());
     assert_eq!(now_ms(&world), 100, "told by the second");
 }
 
@@ -89,7 +89,7 @@ fn who_cannot_listen_polls() {
     for _ in 0..100 {
         world.fault_subscribe(CallError::NotSent("nobody there".into()));
     }
-    world.block_on(notified(world.env()).acquire(LONG, POLL)).unwrap();
+    drop(world.block_on(notified(world.env()).acquire(LONG, POLL)).unwrap());
     assert_eq!(now_ms(&world), 100, "at the next poll");
 }
 
