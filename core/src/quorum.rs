@@ -15,7 +15,7 @@ pub(crate) const fn quorum(nodes: usize) -> usize {
 /// Checks how many nodes a lock is kept on: of an even number one could fail for nothing, and one or two
 /// cannot lose any.
 pub(crate) fn check_nodes(nodes: usize) -> Result<(), OptionsError> {
-    if nodes < 3 || nodes % 2 == 0 {
+    if nodes < 3 || nodes.is_multiple_of(2) {
         return Err(OptionsError::NodesUneven { nodes });
     }
     Ok(())

@@ -29,7 +29,7 @@ pub(super) static ABOUT: About = About {
 pub(super) fn recipe(params: Params) -> Result<Shipped, OptionsError> {
     let nodes = u16::try_from(params.nodes).unwrap_or(u16::MAX);
     // Of an even number one node would be of no use.
-    let odd = if nodes % 2 == 0 { nodes.saturating_sub(1) } else { nodes };
+    let odd = if nodes.is_multiple_of(2) { nodes.saturating_sub(1) } else { nodes };
     let way = if odd < 3 { Way::Poll } else { Way::Nodes(odd) };
     let patience = params.ttl / 10;
     Shipped::new(
