@@ -3,7 +3,9 @@
 //! Invariant: nothing here asserts how long anything takes; what is asserted is that the thing
 //! measured did what it should.
 
+pub mod contend;
 pub mod copy;
 pub mod figures;
 pub mod load;
+pub mod locks;
 pub mod synthetic;

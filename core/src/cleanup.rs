@@ -5,17 +5,21 @@
 //! proof, for the server has passed the acquisition by then. On another connection only *deleted*
 //! is: the acquisition runs at most once, but it may still be on its way.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::env::{Conn, Env};
-use crate::link::Link;
+use crate::env::{CallError, Conn, Env};
+use crate::link::{Link, Turn};
 use crate::target::{Found, Target};
 use crate::time::Instant;
+use crate::timeout::within;
 use crate::token::OwnerToken;
 use crate::watched::Watched;
 
 const PAUSE_MIN: Duration = Duration::from_millis(1);
+/// The acquisition's own connection has this fraction of a call timeout to answer.
+const QUICK_PART: u32 = 4;
 
 /// How far a clean-up has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,7 +49,7 @@ impl Cleanup {
         // Behind the acquisition, on its own connection; unless that has been silent for so long that
         // what is sent behind would have no answer either.
         let silent = conn.gave_up(target.patience());
-        let link = if silent { Link::anew() } else { Link::on(conn.clone()) };
+        let link = if silent { Link::unconnected() } else { Link::on(conn.clone()) };
         let token = token.clone();
         let env = target.env.clone();
         env.spawn(async move { handle.run(&target, &link, &token, sent).await });
@@ -74,7 +78,7 @@ impl Cleanup {
         let end = sent.after(options.linger());
         let pause = (options.call_timeout() / 2).max(PAUSE_MIN);
         loop {
-            let (turn, answer) = target.compare_and_delete(link, token).await;
+            let (turn, answer) = self.ask(target, link, token).await;
             let settled = match answer {
                 Ok(Found::Own) => true,
                 Ok(Found::Missing | Found::Other) => turn.is_behind_acquire(),
@@ -87,12 +91,40 @@ impl Cleanup {
             if answer.is_ok() {
                 self.reach(Progress::NotOursNow);
             }
+            if turn.is_behind_acquire() && answer.is_err() {
+                // Its own connection says nothing: another may.
+                continue;
+            }
             let left = end.since(target.env.now());
             if left.is_zero() {
                 tracing::warn!(key = %target.key_text(), ?answer, "unknown acquisition given up; its key goes by its ttl");
                 return self.reach(Progress::Settled);
             }
             target.env.sleep(pause.min(left)).await;
+        }
+    }
+
+    /// Asks once. The acquisition's own connection has just left one call unanswered, so it is not
+    /// given a whole call timeout again.
+    async fn ask<E: Env>(
+        &self,
+        target: &Target<E>,
+        link: &Link<E::Conn>,
+        token: &OwnerToken,
+    ) -> (Turn, Result<Found, CallError>) {
+        let turn = link.turn();
+        let mut asked = pin!(target.give_up(link, token));
+        if !turn.is_behind_acquire() {
+            return asked.await;
+        }
+        let quick = target.options.call_timeout() / QUICK_PART;
+        match within(&target.env, quick, asked.as_mut()).await {
+            Some(answer) => answer,
+            None => {
+                link.broke(turn);
+                let silent = format!("no answer within {quick:?}");
+                (turn, Err(CallError::Indeterminate(silent.into())))
+            }
         }
     }
 

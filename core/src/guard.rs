@@ -13,6 +13,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use crate::env::{Env, Mark};
+use crate::fence::Fence;
 use crate::hold::Standing;
 use crate::lease::Lease;
 use crate::lock::{Lost, NotExtended, Released};
@@ -42,6 +43,15 @@ impl<E: Env> Guard<E> {
     /// The token of this acquisition.
     pub fn token(&self) -> &OwnerToken {
         &self.lease.token
+    }
+
+    /// The fencing token of this hold, where the lock has them ([`Options::fenced`]): higher than that
+    /// of every hold before it. Show it to the resource with every write. It falls back if the server
+    /// forgets, as a failover may have it do.
+    ///
+    /// [`Options::fenced`]: crate::options::OptionsBuilder::fenced
+    pub fn fence(&self) -> Option<Fence> {
+        self.lease.fence
     }
 
     /// The end of validity as now known, on this node's monotonic clock. The lock must not be

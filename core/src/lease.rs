@@ -5,10 +5,13 @@
 //! only while the key holds this acquisition's token, it never creates the key, and no later
 //! acquisition has the same token. So it can neither bring a released lock back nor touch another's.
 
+mod everywhere;
+
 use std::pin::pin;
 use std::sync::Arc;
 
 use crate::env::{CallError, Env, Mark, Phase};
+use crate::fence::Fence;
 use crate::hold::{Hold, Seen, Standing};
 use crate::link::Link;
 use crate::lock::{Lost, NotExtended, Released};
@@ -28,6 +31,15 @@ pub(crate) struct Lease<E: Env> {
     /// When the acquisition was sent.
     pub(crate) sent: Instant,
     pub(crate) hold: Hold,
+    pub(crate) link: Link<E::Conn>,
+    pub(crate) fence: Option<Fence>,
+    /// The other nodes of a lock on several.
+    pub(crate) others: Vec<Seat<E>>,
+}
+
+/// A lease's place on one more node.
+pub(crate) struct Seat<E: Env> {
+    pub(crate) target: Arc<Target<E>>,
     pub(crate) link: Link<E::Conn>,
 }
 
@@ -60,9 +72,8 @@ impl<E: Env> Lease<E> {
         }
         target.env.mark(Mark::Phase(Phase::RenewBeforeSend));
         let sent = target.env.now();
-        let call = target.compare_and_extend(&self.link, &self.token);
-        match race(pin!(call), pin!(self.over())).await {
-            First::Left((_, Ok(Found::Own))) => {
+        match race(pin!(self.ask_to_extend()), pin!(self.over())).await {
+            First::Left(Ok(Found::Own)) => {
                 let until = target.valid_until(sent);
                 let standing = self.tell(self.hold.extend(until, target.env.now()));
                 if let Standing::Held(until) = standing {
@@ -71,14 +82,21 @@ impl<E: Env> Lease<E> {
                 }
                 extended(standing)
             }
-            First::Left((_, Ok(Found::Missing))) => extended(self.lose(Lost::KeyGone)),
-            First::Left((_, Ok(Found::Other))) => extended(self.lose(Lost::TakenByOther)),
-            First::Left((_, Err(error))) => {
+            First::Left(Ok(Found::Missing)) => extended(self.lose(Lost::KeyGone)),
+            First::Left(Ok(Found::Other)) => extended(self.lose(Lost::TakenByOther)),
+            First::Left(Err(error)) => {
                 tracing::debug!(key = %target.key_text(), %error, "lock not renewed");
                 Err(error.into())
             }
             First::Right(ended) => extended(ended),
         }
+    }
+
+    async fn ask_to_extend(&self) -> Result<Found, CallError> {
+        if self.others.is_empty() {
+            return self.target.compare_and_extend(&self.link, &self.token).await.1;
+        }
+        self.extend_everywhere().await
     }
 
     /// Begins the release in the background, unless it has begun.
@@ -93,11 +111,14 @@ impl<E: Env> Lease<E> {
     }
 
     async fn release(&self) -> Released {
+        if !self.others.is_empty() {
+            return self.release_everywhere().await;
+        }
         let target = &*self.target;
         let mut unanswered = None;
         for attempt in 1..=RELEASE_TRIES {
             target.env.mark(Mark::Phase(Phase::ReleaseBeforeDelete));
-            let (_, answer) = target.compare_and_delete(&self.link, &self.token).await;
+            let (_, answer) = target.give_up(&self.link, &self.token).await;
             let error = match answer {
                 Ok(found) => return self.judge(found, unanswered),
                 Err(error) => error,

@@ -25,6 +25,19 @@
 //! # }
 //! ```
 //!
+//! # Which lock
+//!
+//! - [`Single`]: one key on one server, and who waits polls. With [`notify`] it sleeps until it is told;
+//!   with [`fenced`] every hold has a number that a resource can check ([`FenceGate`]); with
+//!   [`wait_for`] it is relied on only when replicas know of it.
+//! - [`Queue`]: one key on one server, handed over to the next in line: two commands an acquisition,
+//!   however many wait.
+//! - [`Redlock`]: one key on several independent servers, held by a quorum.
+//!
+//! [`notify`]: options::OptionsBuilder::notify
+//! [`fenced`]: options::OptionsBuilder::fenced
+//! [`wait_for`]: options::OptionsBuilder::wait_for
+//!
 //! # What it guarantees
 //!
 //! - **One holder at a time**, under the assumptions below. A guard knows until when it may be relied
@@ -42,7 +55,7 @@
 //! - **Pauses.** Nothing inside a process can notice that the process stands still. A holder that is
 //!   paused (garbage collection, a stopped or suspended machine) for longer than its validity lasts
 //!   may write once after its lock has passed on. No lock with a TTL is safe against that by itself:
-//!   where such a write does harm, the resource must refuse it.
+//!   where such a write does harm, the resource must refuse it, by a fencing token.
 //! - **Drift.** Over one TTL the client's clock and the server's run apart by less than the
 //!   [`Drift`] allowance, and the server's clock does not jump. The client's wall clock is not used.
 //! - **One server that does not forget.** A failover to a replica, or a restart after a power loss,
@@ -55,15 +68,24 @@
 //! service; a simulator brings another and attacks the same code. The crate logs through `tracing`,
 //! with the key and the outcome and never the token.
 
+mod attempt;
 mod cleanup;
 pub mod command;
+mod companion;
+mod ears;
 pub mod env;
+pub mod fence;
 pub mod guard;
 mod hold;
 mod lease;
+mod line;
 mod link;
 pub mod lock;
 pub mod options;
+pub mod queue;
+pub mod queue_scripts;
+mod quorum;
+pub mod redlock;
 pub mod reply;
 pub mod script;
 pub mod scripts;
@@ -87,9 +109,12 @@ mod testing;
 mod loom_tests;
 
 pub use env::{Env, Node};
+pub use fence::{Fence, FenceGate};
 pub use guard::Guard;
 pub use lock::{Lost, NotAcquired, NotExtended, Outcome, Released};
-pub use options::{Options, OptionsError, Renewal};
+pub use options::{Options, OptionsError, Renewal, Replicas};
+pub use queue::Queue;
+pub use redlock::Redlock;
 pub use single::Single;
 pub use token::OwnerToken;
 #[cfg(feature = "tokio")]

@@ -36,8 +36,8 @@ impl<C: Clone> Link<C> {
         Self { current: Mutex::new(Current { turn: 0, conn: Some(conn) }) }
     }
 
-    /// A link that is already beyond its first turn.
-    pub(crate) fn anew() -> Self {
+    /// A link that has no connection yet, to a node on which nothing was sent.
+    pub(crate) fn unconnected() -> Self {
         Self { current: Mutex::new(Current { turn: 1, conn: None }) }
     }
 

@@ -34,6 +34,22 @@ pub enum NotAcquired {
     /// the background.
     #[error("granted too late to be relied on")]
     TooLate,
+    /// Too few replicas acknowledged the hold in time. The key is being deleted in the background.
+    #[error("acknowledged by {acknowledged} replicas of {wanted}")]
+    NotReplicated {
+        /// How many did.
+        acknowledged: u32,
+        /// How many should have.
+        wanted: u32,
+    },
+    /// Too few nodes granted it; what was granted is being deleted in the background.
+    #[error("granted by {granted} of the {needed} nodes needed")]
+    NoQuorum {
+        /// How many nodes did.
+        granted: usize,
+        /// How many it takes.
+        needed: usize,
+    },
     /// The lock may or may not have been taken; a task in the background makes sure that no orphan
     /// key is left.
     #[error(transparent)]
@@ -51,11 +67,11 @@ pub enum NotAcquired {
 impl NotAcquired {
     /// Whether the server had taken the lock for this caller; in no case may the caller rely on it.
     ///
-    /// `Yes` is the grant that came too late; `Unknown` leaves a clean-up running.
+    /// `Yes` is the grant that came too late, or that too few know of; `Unknown` leaves a clean-up running.
     pub fn outcome(&self) -> Outcome {
         match self {
-            Self::Held | Self::Refused(_) | Self::NotSent(_) => Outcome::No,
-            Self::TooLate => Outcome::Yes,
+            Self::Held | Self::Refused(_) | Self::NotSent(_) | Self::NoQuorum { .. } => Outcome::No,
+            Self::TooLate | Self::NotReplicated { .. } => Outcome::Yes,
             Self::Unknown(_) => Outcome::Unknown,
             Self::Deadline { last } => last.outcome(),
         }
@@ -149,6 +165,8 @@ mod tests {
             (refused("OOM"), Outcome::No),
             (NotAcquired::NotSent("no route".into()), Outcome::No),
             (NotAcquired::TooLate, Outcome::Yes),
+            (NotAcquired::NotReplicated { acknowledged: 0, wanted: 1 }, Outcome::Yes),
+            (NotAcquired::NoQuorum { granted: 1, needed: 2 }, Outcome::No),
             (unknown.clone(), Outcome::Unknown),
             (NotAcquired::Deadline { last: Box::new(NotAcquired::Held) }, Outcome::No),
             (NotAcquired::Deadline { last: Box::new(unknown) }, Outcome::Unknown),

@@ -175,7 +175,7 @@ impl LoomEnv {
         let renewal = Renewal { every: EVERY, max_hold: None };
         let options =
             Options::builder(Duration::from_millis(900)).renewal(renewal).build().unwrap();
-        let target = Target { env: self.clone(), node: Node(0), key: (*b"k").into(), options };
+        let target = Target::new(self.clone(), Node(0), *b"k", options).unwrap();
         let valid_until = target.valid_until(at(0));
         Guard::new(Lease {
             token: OwnerToken::draw(self),
@@ -183,6 +183,8 @@ impl LoomEnv {
             sent: at(0),
             hold: Hold::new(valid_until),
             link: Link::on(LoomConn(self.clone())),
+            fence: None,
+            others: Vec::new(),
         })
     }
 

@@ -31,6 +31,15 @@ pub struct Renewal {
     pub max_hold: Option<Duration>,
 }
 
+/// How many replicas must know of a hold, and how long to wait for them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Replicas {
+    /// How many.
+    pub count: u32,
+    /// For how long, in whole milliseconds; less than the call timeout.
+    pub within: Duration,
+}
+
 /// How a lock is held. Built by [`Options::builder`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
@@ -39,6 +48,9 @@ pub struct Options {
     call_timeout: Duration,
     linger: Duration,
     renewal: Option<Renewal>,
+    notify: bool,
+    fenced: bool,
+    replicas: Option<Replicas>,
 }
 
 impl Options {
@@ -51,6 +63,9 @@ impl Options {
             call_timeout: None,
             linger: None,
             renewal: None,
+            notify: false,
+            fenced: false,
+            replicas: None,
         }
     }
 
@@ -83,6 +98,21 @@ impl Options {
     pub fn renewal(&self) -> Option<Renewal> {
         self.renewal
     }
+
+    /// Whether a release is told to whoever waits.
+    pub fn notifies(&self) -> bool {
+        self.notify
+    }
+
+    /// Whether every hold has a fencing token.
+    pub fn is_fenced(&self) -> bool {
+        self.fenced
+    }
+
+    /// How many replicas must know of a hold before it is relied on, if any.
+    pub fn replicas(&self) -> Option<Replicas> {
+        self.replicas
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -100,6 +130,9 @@ pub struct OptionsBuilder {
     call_timeout: Option<Duration>,
     linger: Option<Duration>,
     renewal: Option<RenewalChoice>,
+    notify: bool,
+    fenced: bool,
+    replicas: Option<Replicas>,
 }
 
 impl OptionsBuilder {
@@ -133,6 +166,29 @@ impl OptionsBuilder {
     /// Renews holds in the background, in this way.
     pub fn renewal(mut self, renewal: Renewal) -> Self {
         self.renewal = Some(RenewalChoice::Own(renewal));
+        self
+    }
+
+    /// Tells whoever waits when the lock is released, so that waiting is sleeping and not polling.
+    /// Everybody who uses the key must agree on this: who does not notify lets others sleep for the
+    /// rest of a TTL.
+    pub fn notify(mut self) -> Self {
+        self.notify = true;
+        self
+    }
+
+    /// Gives every hold a [fencing token](crate::fence::Fence), counted in a key beside the lock's,
+    /// in its hash slot. That key stays: it is what makes tokens rise from one hold to the next.
+    pub fn fenced(mut self) -> Self {
+        self.fenced = true;
+        self
+    }
+
+    /// Relies on a hold only after so many replicas have acknowledged it (`WAIT`). This narrows the
+    /// window in which a failover forgets a lock; it does not close it, for the replica that is
+    /// promoted may be another.
+    pub fn wait_for(mut self, count: u32, within: Duration) -> Self {
+        self.replicas = Some(Replicas { count, within });
         self
     }
 
@@ -173,8 +229,18 @@ impl OptionsBuilder {
                 return Err(OptionsError::MaxHoldZero);
             }
         }
+        if let Some(Replicas { count, within }) = self.replicas {
+            if count == 0 {
+                return Err(OptionsError::ReplicasZero);
+            }
+            // Redis counts the time in whole milliseconds, and takes zero for ever.
+            if within < Duration::from_millis(1) || within >= call_timeout {
+                return Err(OptionsError::ReplicasTime { within, call_timeout });
+            }
+        }
         let linger = self.linger.unwrap_or(ttl.saturating_add(call_timeout));
-        Ok(Options { ttl, drift, call_timeout, linger, renewal })
+        let Self { notify, fenced, replicas, .. } = self;
+        Ok(Options { ttl, drift, call_timeout, linger, renewal, notify, fenced, replicas })
     }
 }
 
@@ -219,6 +285,42 @@ pub enum OptionsError {
     /// The watchdog would never renew.
     #[error("max hold is zero; leave renewal out instead")]
     MaxHoldZero,
+    /// Nothing would be waited for.
+    #[error("no replica to wait for; leave it out instead")]
+    ReplicasZero,
+    /// Redis would wait for ever, or for longer than the lock waits for Redis.
+    #[error(
+        "waiting {within:?} for replicas; from one millisecond to less than the call timeout ({call_timeout:?})"
+    )]
+    ReplicasTime {
+        /// What was asked for.
+        within: Duration,
+        /// How long the lock waits for a reply.
+        call_timeout: Duration,
+    },
+    /// Of an even number of nodes one could fail for nothing; one or two cannot lose any.
+    #[error("{nodes} nodes; it takes three, or a larger odd number")]
+    NodesUneven {
+        /// How many were given.
+        nodes: usize,
+    },
+    /// One server has one vote.
+    #[error("node {node} is given twice")]
+    NodeTwice {
+        /// Its number.
+        node: u16,
+    },
+    /// A lock on several servers knows nothing of fencing tokens, replicas or messages of releases.
+    #[error("a lock on several nodes has no fencing tokens, replicas to wait for, or notices")]
+    OneNodeOnly,
+    /// A lock that is handed over knows nothing of fencing tokens, replicas or messages of releases.
+    #[error("a lock that is handed over has no fencing tokens, replicas to wait for, or notices")]
+    NotInLine,
+    /// A lock that needs further keys must be able to name them.
+    #[error(
+        "a key with `}}` and no hash tag has no companion in its hash slot: put a part of it in braces"
+    )]
+    KeyAlone,
     /// A lock needs a name.
     #[error("key is empty")]
     KeyEmpty,
@@ -311,6 +413,20 @@ mod tests {
         let timeout = |span| exact(10 * MS).call_timeout(span).build();
         assert_eq!(timeout(Duration::ZERO), Err(OptionsError::CallTimeoutZero));
         assert!(timeout(NS).is_ok());
+    }
+
+    #[test]
+    fn replicas_are_waited_for_within_a_call() {
+        let build = |count, within| exact(30 * MS).call_timeout(10 * MS).wait_for(count, within);
+        assert_eq!(build(0, MS).build(), Err(OptionsError::ReplicasZero));
+        let refused = |within| OptionsError::ReplicasTime { within, call_timeout: 10 * MS };
+        for within in [MS - NS, 10 * MS] {
+            assert_eq!(build(1, within).build(), Err(refused(within)));
+        }
+        for within in [MS, 10 * MS - NS] {
+            let replicas = build(1, within).build().unwrap().replicas();
+            assert_eq!(replicas, Some(Replicas { count: 1, within }));
+        }
     }
 
     #[test]

@@ -14,6 +14,14 @@ pub enum Meaning {
     /// The key was there, was the caller's and expires later now; the last argument is the new TTL
     /// in milliseconds.
     Extends,
+    /// The key was not there and is the caller's now; the last argument is its TTL in milliseconds.
+    /// The answer is a list, whose first element is the 1.
+    Creates,
+    /// The key was the caller's, or nobody's, and may be another's now, to whom it was handed over.
+    /// The answers -1 and 2 say that the key was left alone; of others nothing is known.
+    HandsOver,
+    /// The script is none of a lock's.
+    Other,
 }
 
 /// A Lua script and its SHA-1.
@@ -55,17 +63,30 @@ impl Script {
         key: &[u8],
         args: &[&[u8]],
     ) -> Result<Reply, CallError> {
-        let by_digest = self.command("EVALSHA", &self.sha1, key, args);
+        self.run_on(conn, &[key], args).await
+    }
+
+    /// Runs the script with these keys, which share a hash slot, in the same way.
+    ///
+    /// # Errors
+    /// As [`Conn::call`], save `NOSCRIPT`.
+    pub async fn run_on<C: Conn>(
+        &self,
+        conn: &C,
+        keys: &[&[u8]],
+        args: &[&[u8]],
+    ) -> Result<Reply, CallError> {
+        let by_digest = self.command("EVALSHA", &self.sha1, keys, args);
         match conn.call(by_digest).await {
             Err(error) if error.has_code("NOSCRIPT") => {
-                conn.call(self.command("EVAL", self.text, key, args)).await
+                conn.call(self.command("EVAL", self.text, keys, args)).await
             }
             answer => answer,
         }
     }
 
-    fn command(&self, verb: &str, body: &str, key: &[u8], args: &[&[u8]]) -> Command {
-        let head = Command::new(verb).arg(body).int(1).arg(key);
-        args.iter().fold(head, |command, arg| command.arg(arg))
+    fn command(&self, verb: &str, body: &str, keys: &[&[u8]], args: &[&[u8]]) -> Command {
+        let head = Command::new(verb).arg(body).int(keys.len() as u64);
+        keys.iter().chain(args).fold(head, |command, arg| command.arg(arg))
     }
 }

@@ -1,8 +1,10 @@
-//! The two scripts of a lock on one key.
+//! The scripts of a lock on one key.
 //!
-//! Invariant: both touch the key only while it holds the caller's own token, so neither can harm
-//! another's hold, run twice to ill effect, or bring a lost key back. Both answer 1 (done), 0 (the
-//! key is missing) or -1 (it is another's). They are public so that an observer can name them.
+//! Invariant: none touches a key that holds another's token, so none can harm another's hold, run
+//! twice to ill effect, or bring a lost key back; and whatever can fail comes before the key is set,
+//! so an error says that nothing was done. Those that compare answer 1 (done), 0 (the key is missing)
+//! or -1 (it is another's); those that acquire answer a list, 1 (granted) or 0 (held) first. They are
+//! public so that an observer can name them.
 
 use std::sync::LazyLock;
 
@@ -29,5 +31,40 @@ pub static COMPARE_AND_EXTEND: LazyLock<Script> = LazyLock::new(|| {
          redis.call('PEXPIRE', KEYS[1], ARGV[2])\n\
          return 1\n",
         Meaning::Extends,
+    )
+});
+
+/// As [`COMPARE_AND_DELETE`], and tells whoever listens on channel `ARGV[2]` that the key is free.
+pub static DELETE_AND_TELL: LazyLock<Script> = LazyLock::new(|| {
+    Script::new(
+        "local owner = redis.call('GET', KEYS[1])\n\
+         if owner ~= false and owner ~= ARGV[1] then return -1 end\n\
+         if owner ~= false then redis.call('DEL', KEYS[1]) end\n\
+         redis.call('PUBLISH', ARGV[2], 'free')\n\
+         if owner == false then return 0 end\n\
+         return 1\n",
+        Meaning::Deletes,
+    )
+});
+
+/// Sets `KEYS[1]` to `ARGV[1]` for `ARGV[2]` milliseconds if it is missing; else says for how many
+/// milliseconds it is still there.
+pub static TRY: LazyLock<Script> = LazyLock::new(|| {
+    Script::new(
+        "if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return {1} end\n\
+         return {0, redis.call('PTTL', KEYS[1])}\n",
+        Meaning::Creates,
+    )
+});
+
+/// As [`TRY`], and counts `KEYS[2]` up: the fencing token of the hold.
+pub static TRY_FENCED: LazyLock<Script> = LazyLock::new(|| {
+    Script::new(
+        "local left = redis.call('PTTL', KEYS[1])\n\
+         if left ~= -2 then return {0, left} end\n\
+         local fence = redis.call('INCR', KEYS[2])\n\
+         redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])\n\
+         return {1, fence}\n",
+        Meaning::Creates,
     )
 });

@@ -1,30 +1,28 @@
 //! A lock on one Redis server: `SET key token NX PX ttl`, released by compare-and-delete.
 //!
-//! Invariant: an acquisition ends in a guard, in *surely not*, or in a clean-up that removes what it
-//! may have left, also when its future is dropped half-way. Deliberately absent: anything against a
-//! failover or a power loss of that server, which may forget a lock it has granted.
+//! Invariant: whoever waits for a message listens before the attempt that it waits after, and never
+//! sleeps for longer than the key lives: no release is slept through. Deliberately absent: anything
+//! against a failover or a power loss of that server, which may forget a lock it has granted.
 
 use std::fmt;
-use std::pin::pin;
+use std::future::{Future, ready};
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::attempt::{Failed, attempt, whole_truth};
 use crate::cleanup::Cleanup;
-use crate::command::Command;
-use crate::env::{CallError, Conn, Env, Mark, Node, Phase};
+use crate::env::{Env, Mark, Node, Phase, Subscription};
 use crate::guard::Guard;
-use crate::hold::Hold;
-use crate::lease::Lease;
-use crate::link::Link;
 use crate::lock::NotAcquired;
-use crate::options::{Options, OptionsError, check_key_len};
-use crate::reply::Reply;
-use crate::target::{Target, unexpected};
-use crate::time::{Instant, span_ms};
-use crate::timeout::{First, race};
-use crate::token::OwnerToken;
-use crate::validity::is_valid;
+use crate::options::{Options, OptionsError};
+use crate::target::Target;
+use crate::time::Instant;
+use crate::timeout::{First, race, within};
 use crate::wait::Poll;
+
+/// Redis counts the life of a key in milliseconds.
+const GRAIN: Duration = Duration::from_millis(1);
 
 /// A lock on one key of one server. Cloning gives another handle to the same lock.
 pub struct Single<E: Env> {
@@ -35,16 +33,15 @@ impl<E: Env> Single<E> {
     /// The lock of this key on this node. Nothing is sent yet.
     ///
     /// # Errors
-    /// [`OptionsError::KeyEmpty`] and [`OptionsError::KeyTooLong`].
+    /// [`OptionsError::KeyEmpty`], [`OptionsError::KeyTooLong`], and [`OptionsError::KeyAlone`] where
+    /// fencing tokens need a second key.
     pub fn new(
         env: E,
         node: Node,
         key: impl Into<Box<[u8]>>,
         options: Options,
     ) -> Result<Self, OptionsError> {
-        let key = key.into();
-        check_key_len(key.len())?;
-        Ok(Self { target: Arc::new(Target { env, node, key, options }) })
+        Ok(Self { target: Arc::new(Target::new(env, node, key, options)?) })
     }
 
     /// Tries once. Takes at most one call timeout for a connection and one for the answer.
@@ -55,7 +52,7 @@ impl<E: Env> Single<E> {
     /// # Errors
     /// See [`NotAcquired`]; never [`NotAcquired::Deadline`].
     pub async fn try_acquire(&self) -> Result<Guard<E>, NotAcquired> {
-        self.attempt().await.map_err(|failed| failed.error)
+        attempt(&self.target).await.map_err(|failed| failed.error)
     }
 
     /// Tries until `deadline` has passed or the retries of `poll` are used up, pausing in between.
@@ -66,6 +63,9 @@ impl<E: Env> Single<E> {
     /// what the next one holds. After an attempt of unknown outcome, the next begins when its
     /// clean-up has had an answer: before that the caller might only find its own orphan.
     ///
+    /// With [`notify`](crate::options::OptionsBuilder::notify) it sleeps until it hears of a release or
+    /// the key's TTL is over, and polls only where it cannot listen.
+    ///
     /// # Errors
     /// [`NotAcquired::Deadline`] with the end of the last attempt; that end itself where the retries
     /// are used up; a refusal that time does not change (a wrong password) at once.
@@ -73,8 +73,9 @@ impl<E: Env> Single<E> {
         let end = self.target.env.now().after(deadline);
         let mut retries = poll.max_retries;
         let mut open = None;
+        let mut ear = None;
         loop {
-            let failed = match self.attempt().await {
+            let failed = match attempt(&self.target).await {
                 Ok(guard) => return Ok(guard),
                 Err(failed) => failed,
             };
@@ -85,16 +86,22 @@ impl<E: Env> Single<E> {
                 return Err(whole_truth(failed.error, open));
             }
             retries = retries.map(|retries| retries - 1);
-            if !self.wait(failed.cleanup, end, poll).await {
-                return Err(NotAcquired::Deadline {
-                    last: Box::new(whole_truth(failed.error, open)),
-                });
+            let Failed { error, cleanup, left } = failed;
+            if !self.wait(cleanup, left, &mut ear, end, poll).await {
+                return Err(NotAcquired::Deadline { last: Box::new(whole_truth(error, open)) });
             }
         }
     }
 
     /// Waits for the next attempt; false where there is no time for one.
-    async fn wait(&self, cleanup: Option<Arc<Cleanup>>, end: Instant, poll: Poll) -> bool {
+    async fn wait(
+        &self,
+        cleanup: Option<Arc<Cleanup>>,
+        held: Option<Duration>,
+        ear: &mut Option<E::Subscription>,
+        end: Instant,
+        poll: Poll,
+    ) -> bool {
         let env = &self.target.env;
         let left = end.since(env.now());
         if left.is_zero() {
@@ -108,110 +115,57 @@ impl<E: Env> Single<E> {
         }
         // Where the pause would outlast the deadline, the last attempt is made at the deadline.
         let left = end.since(env.now());
+        if let (Some(channel), Some(held)) = (&self.target.channel, held) {
+            // A key is gone when its last millisecond is over.
+            let spread = poll.pause(env.random()).saturating_sub(poll.base);
+            let sleep = env.sleep(held.saturating_add(spread + GRAIN).min(left));
+            match ear.take() {
+                Some(heard) => *ear = doze(heard, pin!(sleep)).await,
+                None => *ear = self.listen(channel).await,
+            }
+            // Who has just begun to listen looks again; who cannot listen polls.
+            if ear.is_some() {
+                return true;
+            }
+        }
+        let left = end.since(env.now());
         env.sleep(poll.pause(env.random()).min(left)).await;
         true
     }
 
-    async fn attempt(&self) -> Result<Guard<E>, Failed> {
+    async fn listen(&self, channel: &[u8]) -> Option<E::Subscription> {
         let target = &self.target;
-        let env = &target.env;
-        let conn = target.connect().await.map_err(Failed::surely)?;
-        let token = OwnerToken::draw(env);
-        env.mark(Mark::Phase(Phase::AcquireBeforeSend));
-        let sent = env.now();
-        let flight = Flight { target, conn: &conn, token: &token, sent, landed: false };
-        let answer = target.answer(pin!(conn.call(self.command(&token)))).await;
-        match answer {
-            Ok(Reply::Ok) => {}
-            Ok(Reply::Nil) => return Err(flight.missed(NotAcquired::Held)),
-            Ok(other) => return Err(flight.astray(unexpected(&other).into())),
-            Err(error) if error.is_indeterminate() => return Err(flight.astray(error.into())),
-            Err(error) => return Err(flight.missed(error.into())),
-        }
-        env.mark(Mark::Phase(Phase::AcquireApplied));
-        let valid_until = target.valid_until(sent);
-        if !is_valid(env.now(), valid_until) {
-            return Err(flight.astray(NotAcquired::TooLate));
-        }
-        flight.land();
-        tracing::debug!(key = %target.key_text(), "lock acquired");
-        let (hold, link) = (Hold::new(valid_until), Link::on(conn));
-        Ok(Guard::new(Lease { target: Arc::clone(target), token, sent, hold, link }))
-    }
-
-    fn command(&self, token: &OwnerToken) -> Command {
-        Command::new("SET")
-            .arg(&self.target.key)
-            .arg(token)
-            .arg("NX")
-            .arg("PX")
-            .int(span_ms(self.target.options.ttl()))
-    }
-}
-
-/// The end of an attempt, or the unknown end of an earlier one that is still being looked after.
-fn whole_truth(error: NotAcquired, open: Option<(Arc<Cleanup>, CallError)>) -> NotAcquired {
-    match open {
-        Some((cleanup, unknown)) if !cleanup.is_settled() => NotAcquired::Unknown(unknown),
-        _ => error,
-    }
-}
-
-/// An attempt that gave no guard, and the clean-up it has left running.
-struct Failed {
-    error: NotAcquired,
-    cleanup: Option<Arc<Cleanup>>,
-}
-
-impl Failed {
-    fn surely(error: impl Into<NotAcquired>) -> Self {
-        Self { error: error.into(), cleanup: None }
-    }
-}
-
-/// An acquisition that has been sent. Dropped before it has landed, as it is with its future, its
-/// outcome is unknown and a clean-up goes after it.
-struct Flight<'a, E: Env> {
-    target: &'a Arc<Target<E>>,
-    conn: &'a E::Conn,
-    token: &'a OwnerToken,
-    sent: Instant,
-    landed: bool,
-}
-
-impl<E: Env> Flight<'_, E> {
-    /// Its outcome is known and leaves nothing behind.
-    fn land(mut self) {
-        self.landed = true;
-    }
-
-    /// It surely has not taken the lock.
-    fn missed(self, error: NotAcquired) -> Failed {
-        tracing::debug!(key = %self.target.key_text(), %error, "lock not acquired");
-        self.land();
-        Failed::surely(error)
-    }
-
-    /// It may have taken the lock, but the caller does not have it.
-    fn astray(mut self, error: NotAcquired) -> Failed {
-        tracing::warn!(key = %self.target.key_text(), %error, "lock not acquired; cleaning up");
-        self.landed = true;
-        Failed { error, cleanup: Some(self.clean_up()) }
-    }
-
-    fn clean_up(&self) -> Arc<Cleanup> {
-        Cleanup::start(self.target, self.conn, self.token, self.sent)
-    }
-}
-
-impl<E: Env> Drop for Flight<'_, E> {
-    fn drop(&mut self) {
-        if !self.landed {
-            tracing::debug!(key = %self.target.key_text(), "acquisition dropped in mid-call; cleaning up");
-            // The task goes on by itself; nobody is left to wait for it.
-            let _cleanup = self.clean_up();
+        let listening = pin!(target.env.subscribe(target.node, channel));
+        match within(&target.env, target.options.call_timeout(), listening).await {
+            Some(Ok(ear)) => Some(ear),
+            Some(Err(error)) => {
+                tracing::debug!(key = %target.key_text(), %error, "cannot listen; polling");
+                None
+            }
+            None => None,
         }
     }
+}
+
+/// Waits for a message or the end of `sleep`; nothing is left of an ear that hears no more. One
+/// message is as good as many.
+async fn doze<S: Subscription>(
+    mut ear: S,
+    mut sleep: Pin<&mut impl Future<Output = ()>>,
+) -> Option<S> {
+    let woken = race(pin!(ear.next()), sleep.as_mut()).await;
+    if matches!(woken, First::Left(Err(_))) {
+        return None;
+    }
+    loop {
+        let more = race(pin!(ear.next()), pin!(ready(()))).await;
+        match more {
+            First::Left(Ok(_)) => {}
+            First::Left(Err(_)) => return None,
+            First::Right(()) => break,
+        }
+    }
+    Some(ear)
 }
 
 impl<E: Env> Clone for Single<E> {
@@ -230,5 +184,7 @@ impl<E: Env> fmt::Debug for Single<E> {
     }
 }
 
+#[cfg(all(test, not(picklock_loom)))]
+mod notify_tests;
 #[cfg(all(test, not(picklock_loom)))]
 mod tests;

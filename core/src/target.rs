@@ -7,16 +7,19 @@ use std::fmt;
 use std::pin::{Pin, pin};
 use std::time::Duration;
 
+use crate::companion::companion;
 use crate::env::{CallError, Conn, Env, Node};
+use crate::line::Line;
 use crate::link::{Link, Turn};
-use crate::options::Options;
+use crate::options::{Options, OptionsError, check_key_len};
+use crate::queue_scripts::LEAVE;
 use crate::reply::Reply;
 use crate::script::Script;
-use crate::scripts::{COMPARE_AND_DELETE, COMPARE_AND_EXTEND};
+use crate::scripts::{COMPARE_AND_DELETE, COMPARE_AND_EXTEND, DELETE_AND_TELL};
 use crate::time::{Instant, span_ms};
 use crate::timeout::within;
 use crate::token::OwnerToken;
-use crate::validity::valid_until;
+use crate::validity::valid_after;
 
 /// A key on a node, and how it is held.
 pub(crate) struct Target<E: Env> {
@@ -24,12 +27,18 @@ pub(crate) struct Target<E: Env> {
     pub(crate) node: Node,
     pub(crate) key: Box<[u8]>,
     pub(crate) options: Options,
+    /// Where a release is told, if it is.
+    pub(crate) channel: Option<Box<[u8]>>,
+    /// Where fencing tokens are counted, if they are.
+    pub(crate) counter: Option<Box<[u8]>>,
+    /// Where those stand who wait, if the lock is handed over.
+    pub(crate) line: Option<Line>,
 }
 
 /// What a script found under the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
-    /// The caller's token: the script has done its work.
+    /// The caller's token, or its place in line: the script has done its work.
     Own,
     /// Nothing.
     Missing,
@@ -38,9 +47,31 @@ pub(crate) enum Found {
 }
 
 impl<E: Env> Target<E> {
+    /// What these options say, with the keys that they need.
+    ///
+    /// # Errors
+    /// [`OptionsError`] where the key cannot be used so.
+    pub(crate) fn new(
+        env: E,
+        node: Node,
+        key: impl Into<Box<[u8]>>,
+        options: Options,
+    ) -> Result<Self, OptionsError> {
+        let key = key.into();
+        check_key_len(key.len())?;
+        let channel = options.notifies().then(|| [b"picklock:", &key[..]].concat().into());
+        let counter = options.is_fenced().then(|| companion(&key, ":fence")).transpose()?;
+        Ok(Self { env, node, key, options, channel, counter, line: None })
+    }
+
     /// The end of validity of a request sent then.
     pub(crate) fn valid_until(&self, sent: Instant) -> Instant {
-        valid_until(sent, self.options.ttl(), self.options.drift())
+        self.valid_after(sent, Duration::ZERO)
+    }
+
+    /// The end of validity of what was granted then, `waited` after our clock saw something.
+    pub(crate) fn valid_after(&self, from: Instant, waited: Duration) -> Instant {
+        valid_after(from, waited, self.options.ttl(), self.options.drift())
     }
 
     /// Waits for `call`, at most the call timeout. Only for what may have been sent: running out
@@ -73,13 +104,21 @@ impl<E: Env> Target<E> {
         }
     }
 
-    /// Deletes the key if it holds `token`. Idempotent.
-    pub(crate) async fn compare_and_delete(
+    /// Gives the key up if it holds `token`: deletes it, or hands it over. Idempotent.
+    pub(crate) async fn give_up(
         &self,
         link: &Link<E::Conn>,
         token: &OwnerToken,
     ) -> (Turn, Result<Found, CallError>) {
-        self.run(link, &COMPARE_AND_DELETE, &[token.as_bytes()]).await
+        let (key, token) = (&self.key[..], token.as_bytes());
+        let (turn, answer) = match (&self.line, &self.channel) {
+            (Some(line), _) => self.run(link, &LEAVE, &line.keys(key), &[token]).await,
+            (None, Some(channel)) => {
+                self.run(link, &DELETE_AND_TELL, &[key], &[token, channel]).await
+            }
+            (None, None) => self.run(link, &COMPARE_AND_DELETE, &[key], &[token]).await,
+        };
+        (turn, answer.and_then(found))
     }
 
     /// Gives the key its whole TTL again if it holds `token`.
@@ -89,20 +128,24 @@ impl<E: Env> Target<E> {
         token: &OwnerToken,
     ) -> (Turn, Result<Found, CallError>) {
         let ttl = Decimal::new(span_ms(self.options.ttl()));
-        self.run(link, &COMPARE_AND_EXTEND, &[token.as_bytes(), ttl.as_bytes()]).await
+        let args = [token.as_bytes(), ttl.as_bytes()];
+        let (turn, answer) = self.run(link, &COMPARE_AND_EXTEND, &[&self.key], &args).await;
+        (turn, answer.and_then(found))
     }
 
-    async fn run(
+    /// Runs a script, within the call timeout.
+    pub(crate) async fn run(
         &self,
         link: &Link<E::Conn>,
         script: &Script,
+        keys: &[&[u8]],
         args: &[&[u8]],
-    ) -> (Turn, Result<Found, CallError>) {
+    ) -> (Turn, Result<Reply, CallError>) {
         let (turn, conn) = match link.conn(self).await {
             Ok(current) => current,
             Err(error) => return (link.turn(), Err(error)),
         };
-        let answer = self.answer(pin!(script.run(&conn, &self.key, args))).await.and_then(found);
+        let answer = self.answer(pin!(script.run_on(&conn, keys, args))).await;
         if answer.as_ref().is_err_and(|error| !matches!(error, CallError::Refused(_))) {
             conn.gave_up(self.patience());
             link.broke(turn);
@@ -118,7 +161,8 @@ impl<E: Env> Target<E> {
 
 fn found(reply: Reply) -> Result<Found, CallError> {
     match reply {
-        Reply::Int(1) => Ok(Found::Own),
+        // Who stood in line for it has left the line.
+        Reply::Int(1 | 2) => Ok(Found::Own),
         Reply::Int(0) => Ok(Found::Missing),
         Reply::Int(-1) => Ok(Found::Other),
         other => Err(unexpected(&other)),
@@ -132,13 +176,13 @@ pub(crate) fn unexpected(reply: &Reply) -> CallError {
 }
 
 /// A decimal integer without allocation.
-struct Decimal {
+pub(crate) struct Decimal {
     digits: [u8; 20],
     start: usize,
 }
 
 impl Decimal {
-    fn new(value: u64) -> Self {
+    pub(crate) fn new(value: u64) -> Self {
         let mut decimal = Self { digits: [b'0'; 20], start: 20 };
         let mut rest = value;
         loop {
@@ -151,7 +195,7 @@ impl Decimal {
         }
     }
 
-    fn as_bytes(&self) -> &[u8] {
+    pub(crate) fn as_bytes(&self) -> &[u8] {
         &self.digits[self.start..]
     }
 }

@@ -2,7 +2,7 @@
 //! faults that are scripted call by call.
 //!
 //! Invariant: nothing happens but by the script, in the same order each time. It is not the
-//! simulator: it knows the five commands these tests need and takes the meaning of the lock scripts
+//! simulator: it knows the few commands these tests need and takes the meaning of the lock scripts
 //! for granted (a real server checks it in `tests/real_redis.rs`).
 
 mod audience;
@@ -182,7 +182,7 @@ impl World {
     pub(crate) fn phases(&self) -> Vec<Phase> {
         let phase = |mark: &Mark| match mark {
             Mark::Phase(phase) => Some(*phase),
-            Mark::ValidUntil(_) | Mark::Lost => None,
+            Mark::ValidUntil(_) | Mark::Fence(_) | Mark::Lost => None,
         };
         self.state().marks.iter().filter_map(phase).collect()
     }

@@ -8,7 +8,8 @@ use std::fmt;
 
 use crate::env::Env;
 
-const LEN: usize = 32;
+/// How long a token is, in bytes.
+pub(crate) const LEN: usize = 32;
 
 /// 128 random bits, written as 32 hexadecimal digits.
 ///

@@ -41,6 +41,19 @@ pub fn valid_until(sent: Instant, ttl: Duration, drift: Drift) -> Instant {
     sent.after(ttl.saturating_sub(drift.over(ttl)))
 }
 
+/// The same for a lease that was granted `waited` after something that this client's clock saw, by
+/// the server's clock: over that time, too, the two may have run apart.
+pub fn valid_after(from: Instant, waited: Duration, ttl: Duration, drift: Drift) -> Instant {
+    from.after(ttl.saturating_sub(drift.over(ttl.saturating_add(waited))))
+}
+
+/// From when on, at the earliest, a lease counts that a server's clock saw granted `waited` after it
+/// saw a request of ours that we sent at `asked`. It was granted before we heard of it, so never after
+/// `now`, whatever a server's clock has done meanwhile.
+pub fn handed_over(asked: Instant, waited: Duration, now: Instant) -> Instant {
+    asked.after(waited).min(now)
+}
+
 /// True while a lease valid until `until` may be relied on.
 pub fn is_valid(now: Instant, until: Instant) -> bool {
     now < until
@@ -83,7 +96,51 @@ mod tests {
         assert_eq!(drift.over(Duration::from_nanos(1_000_001)), Duration::from_nanos(2));
     }
 
+    #[test]
+    fn a_handover_counts_from_the_request_and_never_from_the_future() {
+        let (asked, now) = (Instant::from_ns(100), Instant::from_ns(1_000));
+        let ns = Duration::from_nanos;
+        assert_eq!(handed_over(asked, ns(899), now), Instant::from_ns(999));
+        assert_eq!(handed_over(asked, ns(901), now), now);
+        assert_eq!(handed_over(asked, Duration::ZERO, now), asked);
+    }
+
+    #[test]
+    fn waiting_costs_drift_as_well() {
+        let drift = Drift { ppm: 100_000, fixed: MS };
+        let from = Instant::from_ns(0);
+        assert_eq!(valid_after(from, Duration::ZERO, 100 * MS, drift), from.after(89 * MS));
+        assert_eq!(valid_after(from, 100 * MS, 100 * MS, drift), from.after(79 * MS));
+        assert_eq!(valid_after(from, 10_000 * MS, 100 * MS, drift), from);
+    }
+
     proptest! {
+        /// Whatever the server's rate within the allowance, what was handed over ends before it does.
+        #[test]
+        fn a_handovers_validity_ends_before_its_lease(
+            sent_ns in 0_u64..1 << 50,
+            under_way_ns in 0_u64..1 << 40,
+            waited_ns in 0_u64..1 << 45,
+            ttl_ms in 1_u64..1 << 30,
+            allowed_ppm in 0_u32..500_000,
+            off_ppm in 0_u32..500_000,
+            fast in any::<bool>(),
+        ) {
+            prop_assume!(off_ppm <= allowed_ppm);
+            let ttl = Duration::from_millis(ttl_ms);
+            let rate = if fast { 1_000_000 + u128::from(off_ppm) } else { 1_000_000 - u128::from(off_ppm) };
+            // What the server's clock takes for so long lasts so long by the client's.
+            let lasts = |server_ns: u64| u128::from(server_ns) * 1_000_000 / rate;
+            let handed_ns = u128::from(sent_ns + under_way_ns) + lasts(waited_ns);
+            let lease_end = handed_ns + lasts(span_ns(ttl));
+            let drift = Drift { ppm: allowed_ppm, fixed: Duration::ZERO };
+            let now = Instant::from_ns(u64::try_from(handed_ns).unwrap());
+            let from = handed_over(Instant::from_ns(sent_ns), Duration::from_nanos(waited_ns), now);
+            let until = valid_after(from, Duration::from_nanos(waited_ns), ttl, drift);
+            prop_assert!(u128::from(until.as_ns()) <= lease_end);
+        }
+
+
         /// Whatever the server's rate within the allowance, validity ends before the lease does.
         #[test]
         fn validity_ends_before_the_lease(

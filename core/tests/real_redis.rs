@@ -310,3 +310,37 @@ async fn ran(env: &TokioEnv, name: &str) -> u64 {
     let count = stats.lines().find_map(|line| line.strip_prefix(&*head)?.split(',').next());
     count.map_or(0, |count| count.parse().unwrap())
 }
+
+async fn charge_the_customer() {}
+
+/// The example of the crate's front page, word for word.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_front_page_acquires_works_and_releases() -> Result<(), Box<dyn std::error::Error>> {
+    let server = Server::start(&[]).await;
+    let env = TokioEnv::open(server.url("", ""))?;
+    // The key lives for ten seconds at a time; a watchdog renews it while we work.
+    let options = Options::builder(Duration::from_secs(10)).watchdog().build()?;
+    let lock = Single::new(env, Node(0), *b"invoice:42", options)?;
+
+    // Waits for its turn, a minute at most.
+    let guard = lock.acquire(Duration::from_secs(60), wait::Poll::default()).await?;
+    // Stops the work, should the lock be lost.
+    let ((), guard) = guard.run(charge_the_customer()).await?;
+    assert_eq!(guard.release().await, Released::Released);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn work_stops_when_the_lock_is_lost() {
+    let server = Server::start(&[]).await;
+    let options = Options::builder(Duration::from_millis(300)).watchdog().build().unwrap();
+    let lock = Single::new(server.env(), Node(0), *b"invoice:42", options).unwrap();
+    let guard = lock.acquire(PATIENCE, wait::Poll::default()).await.unwrap();
+    call(&server.env(), &["SET", "invoice:42", "another"]).await;
+    let work = std::future::pending::<()>();
+    let lost = guard.run(work).await.err();
+    // A node that stood still for long finds its own validity over before it hears of the other.
+    assert!(matches!(lost, Some(Lost::TakenByOther | Lost::ValidityEnded)), "{lost:?}");
+    let kept = call(&server.env(), &["GET", "invoice:42"]).await;
+    assert_eq!(kept.as_bytes(), Some(&b"another"[..]), "and the other's lock is left alone");
+}

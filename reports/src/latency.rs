@@ -25,6 +25,8 @@ pub enum Operation {
     Hold,
     /// From beginning to release to the answer.
     Release,
+    /// From beginning to release to having it, where the next to have it was already waiting.
+    Handoff,
     /// From sending a command of this name to its answer.
     Command(String),
 }
@@ -36,6 +38,7 @@ impl fmt::Display for Operation {
             Self::Refusal => "wait for refusal",
             Self::Hold => "hold",
             Self::Release => "release",
+            Self::Handoff => "handoff",
             Self::Command(name) => name,
         })
     }
@@ -153,6 +156,7 @@ impl Latencies {
                 latencies.span(Operation::Release, begun_ns, end_ns);
             }
         }
+        latencies.handoffs(timeline);
         for it in timeline.commands.iter().filter(|it| !history.head.is_resource(it.node)) {
             if let Some((end_ns, ..)) = it.answer {
                 let name = history.text(it.name).to_owned();
@@ -160,6 +164,23 @@ impl Latencies {
             }
         }
         latencies
+    }
+
+    /// From each release to whoever had the lock next and was waiting for it then.
+    fn handoffs(&mut self, timeline: &Timeline) {
+        let mut grants: Vec<(u64, u64)> = (timeline.acquisitions.iter())
+            .filter_map(|it| it.acquired_ns().map(|at_ns| (at_ns, it.invoke_ns)))
+            .collect();
+        grants.sort_unstable();
+        for it in timeline.acquisitions.iter().filter(|it| it.acquired_ns().is_some()) {
+            let Some(release_ns) = it.release_ns else { continue };
+            let next = grants.partition_point(|(at_ns, _)| *at_ns <= release_ns);
+            if let Some((at_ns, invoke_ns)) = grants.get(next)
+                && *invoke_ns <= release_ns
+            {
+                self.span(Operation::Handoff, release_ns, *at_ns);
+            }
+        }
     }
 
     fn span(&mut self, operation: Operation, from_ns: u64, to_ns: u64) {
@@ -199,6 +220,8 @@ impl Latencies {
 
 #[cfg(test)]
 mod tests {
+    use scenarios::history::{Event, Head, What};
+
     use super::*;
     use crate::support;
 
@@ -210,13 +233,54 @@ mod tests {
     fn every_kind_that_ended_is_measured() {
         let history = support::bonus_pool();
         let latencies = Latencies::of(&history);
-        let kinds =
-            ["acquire", "wait for refusal", "hold", "release", "DECR", "EVALSHA", "GET", "SET"];
+        let kinds = [
+            "acquire",
+            "wait for refusal",
+            "hold",
+            "release",
+            "handoff",
+            "DECR",
+            "EVALSHA",
+            "GET",
+            "SET",
+        ];
         assert_eq!(names(&latencies), kinds);
         let timeline = Timeline::of(&history);
         let acquired = timeline.acquisitions.iter().filter(|it| it.acquired_ns().is_some());
         assert_eq!(latencies.count(&Operation::Acquire), acquired.count() as u64);
         assert_eq!(latencies.count(&Operation::Command("DECR".to_owned())), 10);
+    }
+
+    /// An acquisition: when it began, when it had the lock, when it began to release.
+    fn handed_on(all: &[(u64, u64, Option<u64>)]) -> [u64; 3] {
+        let mut history = History::new(Head::default());
+        for (number, &(asks_ns, has_ns, lets_go_ns)) in (1..).zip(all) {
+            let mut event = |at_ns, what| {
+                let (client, acquisition, op) = (number, number, number);
+                history.events.push(Event { at_ns, client, acquisition, op, what });
+            };
+            event(asks_ns, What::Acquire);
+            event(has_ns, What::Acquired);
+            if let Some(at_ns) = lets_go_ns {
+                event(at_ns, What::Release);
+            }
+        }
+        let latencies = Latencies::of(&history);
+        let handoffs = latencies.get(&Operation::Handoff);
+        handoffs.map_or([0; 3], |it| [it.count(), it.min_ns(), it.max_ns()])
+    }
+
+    #[test]
+    fn a_handoff_is_from_the_release_to_the_next_that_was_waiting() {
+        let first = (0, 10, Some(50));
+        assert_eq!(handed_on(&[first, (20, 57, None)]), [1, 7, 7]);
+        assert_eq!(handed_on(&[first, (50, 57, None)]), [1, 7, 7], "just waiting");
+        assert_eq!(handed_on(&[first, (51, 57, None)]), [0; 3], "nobody was");
+        assert_eq!(handed_on(&[first, (20, 90, None), (20, 57, None)]), [1, 7, 7], "the next");
+        assert_eq!(handed_on(&[first, (20, 90, None), (51, 57, None)]), [0; 3], "came between");
+        assert_eq!(handed_on(&[first, (20, 57, Some(60)), (20, 90, None)]), [2, 7, 30]);
+        assert_eq!(handed_on(&[first, (20, 50, None)]), [0; 3], "it had it already");
+        assert_eq!(handed_on(&[(0, 10, None), (20, 57, None)]), [0; 3]);
     }
 
     #[test]

@@ -6,19 +6,30 @@ use crate::nearest::nearest;
 use crate::scenario::{Overrides, Scenario, ScenarioError};
 
 /// Name and text of every scenario, in the order in which they are shown.
-pub static ALL: [(&str, &str); 12] = [
+pub static ALL: [(&str, &str); 23] = [
     ("bonus-pool", include_str!("../catalog/bonus-pool.toml")),
+    ("check-then-create", include_str!("../catalog/check-then-create.toml")),
+    ("clock-skew", include_str!("../catalog/clock-skew.toml")),
     ("clock-step", include_str!("../catalog/clock-step.toml")),
+    ("crash-between", include_str!("../catalog/crash-between.toml")),
     ("crash-holder", include_str!("../catalog/crash-holder.toml")),
     ("expiry-race", include_str!("../catalog/expiry-race.toml")),
     ("failover", include_str!("../catalog/failover.toml")),
     ("gc-pause", include_str!("../catalog/gc-pause.toml")),
+    ("getset-late-del", include_str!("../catalog/getset-late-del.toml")),
+    ("getset-race", include_str!("../catalog/getset-race.toml")),
+    ("ghost-renewal", include_str!("../catalog/ghost-renewal.toml")),
+    ("growing-ttl", include_str!("../catalog/growing-ttl.toml")),
     ("holder-cut-off", include_str!("../catalog/holder-cut-off.toml")),
     ("long-job", include_str!("../catalog/long-job.toml")),
     ("lost-reply", include_str!("../catalog/lost-reply.toml")),
     ("node-down", include_str!("../catalog/node-down.toml")),
     ("power-loss", include_str!("../catalog/power-loss.toml")),
+    ("renew-steals", include_str!("../catalog/renew-steals.toml")),
+    ("same-client", include_str!("../catalog/same-client.toml")),
+    ("script-flush", include_str!("../catalog/script-flush.toml")),
     ("slow-network", include_str!("../catalog/slow-network.toml")),
+    ("stale-write", include_str!("../catalog/stale-write.toml")),
 ];
 
 /// Why there is no such scenario.

@@ -10,6 +10,7 @@
 mod availability;
 mod contention;
 mod deadlock_freedom;
+pub(crate) mod efficiency;
 mod fairness;
 mod fencing;
 mod lease_validity;
@@ -28,6 +29,7 @@ use crate::verdict::{Finding, Level, Verdict};
 use availability::Availability;
 use contention::Contention;
 use deadlock_freedom::DeadlockFreedom;
+use efficiency::Efficiency;
 use fairness::Fairness;
 use fencing::Fencing;
 use lease_validity::LeaseValidity;
@@ -51,6 +53,8 @@ pub struct Checkers<'a> {
     deadlock_freedom: DeadlockFreedom,
     availability: Option<Availability>,
     fairness: Option<Fairness>,
+    /// With how many thousandths of a command an acquisition may cost.
+    efficiency: Option<(Efficiency, u64)>,
     /// None where nothing is kept, or nothing could be said of it.
     lease_validity: Option<LeaseValidity>,
     contention: Contention,
@@ -71,6 +75,7 @@ impl<'a> Checkers<'a> {
             deadlock_freedom: DeadlockFreedom::default(),
             availability: head.available_within_ns.map(|ns| Availability::new(head, ns)),
             fairness: head.fair_within.map(Fairness::new),
+            efficiency: head.commands_within_milli.map(|it| (Efficiency::default(), it)),
             lease_validity: (head.tracked && head.exact).then(LeaseValidity::default),
             contention: Contention::default(),
             vacuity: Vacuity::default(),
@@ -81,6 +86,9 @@ impl<'a> Checkers<'a> {
     pub fn see(&mut self, event: &Event, texts: &Texts) {
         if let Some(fairness) = &mut self.fairness {
             fairness.see(event, self.head);
+        }
+        if let Some((efficiency, _)) = &mut self.efficiency {
+            efficiency.see(event, self.head, texts);
         }
         match event.what {
             What::Command { node, name, key, intent } => {
@@ -233,6 +241,9 @@ impl<'a> Checkers<'a> {
         }
         if let Some(fairness) = self.fairness {
             findings.push(found("fairness", Level::Progress, fairness.finish()));
+        }
+        if let Some((efficiency, within)) = self.efficiency {
+            findings.push(found("efficiency", Level::Progress, efficiency.finish(within)));
         }
         findings
     }

@@ -5,14 +5,28 @@
 //! Deliberately absent: retries of a workload's own, and work done under the lock.
 
 mod article;
+mod client_token;
 mod del_release;
+mod evalsha_only;
+mod exists_then_set;
+mod fenced;
+mod fixed_value;
 mod get_del_release;
+mod get_set_watchdog;
+mod getset_timestamp;
 pub mod list;
+mod no_ttl;
 mod none;
+mod notify;
 mod polling;
+mod queue;
+mod redlock;
+mod setnx_expire;
 mod shipped;
 mod single;
+mod single_wait;
 mod single_watchdog;
+mod watch_multi;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -29,10 +43,11 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// A way to lock.
 pub trait Recipe<E: Env>: Send + Sync {
     /// Acquires the lock on this environment, with the retries and pauses it was built with.
+    /// `client` says whose it is, from 1, for recipes that know clients by their names.
     ///
     /// # Errors
     /// [`NotHeld`] says why, and whether the lock may have been taken all the same.
-    fn acquire(&self, env: E) -> BoxFuture<'_, Result<Box<dyn Held>, NotHeld>>;
+    fn acquire(&self, env: E, client: u32) -> BoxFuture<'_, Result<Box<dyn Held>, NotHeld>>;
 }
 
 /// A lock that its client believes to hold.
@@ -89,6 +104,19 @@ impl Validity {
     }
 }
 
+/// What the value of the lock's key says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Value {
+    /// Which acquisition holds the lock: no other has the same.
+    #[default]
+    Token,
+    /// Nothing that would tell one acquisition from another.
+    Shared,
+    /// When the hold is over, in milliseconds of Unix time by its client's wall clock. The key itself
+    /// does not expire.
+    Stamp,
+}
+
 /// What there is to say of a recipe.
 #[derive(Debug)]
 pub struct About {
@@ -110,6 +138,8 @@ pub struct About {
     /// 0 for first come, first served. Such a recipe marks the phase `wait` once its place in the line is
     /// sure, and again only where it has to line up anew.
     pub fair: Option<u32>,
+    /// What the value of its key says.
+    pub value: Value,
     /// The scripts it runs.
     pub scripts: fn() -> Vec<&'static Script>,
 }
@@ -119,6 +149,10 @@ pub struct About {
 pub struct Params {
     /// The server the lock is kept on.
     pub node: Node,
+    /// How many servers a lock on several may be kept on, `Node(0)` the first.
+    pub nodes: u32,
+    /// How many replicas follow that server.
+    pub replicas: u32,
     /// The key it is kept under.
     pub key: Box<[u8]>,
     /// How long the key lives, in whole milliseconds.

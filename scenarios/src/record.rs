@@ -5,6 +5,7 @@
 //! dropped ends as *info*. Deliberately absent: any influence on what is recorded.
 
 mod conn;
+mod queued;
 mod understand;
 
 use std::future::Future;
@@ -18,6 +19,7 @@ use picklock::script::Script;
 use picklock::time::{Instant, WallTime};
 
 use crate::history::{Intent, Journal, Texts, What};
+use crate::recipe::{About, Value};
 
 use conn::Flight;
 pub use conn::RecordedConn;
@@ -32,23 +34,36 @@ pub trait Observed: Env {
     fn run_ns_at(&self, at: Instant) -> u64;
 }
 
-/// The scripts whose answers picklock can read.
-pub type Scripts = Arc<[&'static Script]>;
+/// What it takes to understand the commands of a recipe.
+#[derive(Clone, Debug, Default)]
+pub struct Dialect {
+    /// The scripts whose answers picklock can read.
+    pub scripts: Arc<[&'static Script]>,
+    /// What the value of the lock's key says.
+    pub value: Value,
+}
+
+impl Dialect {
+    /// Of this recipe.
+    pub fn of(about: &About) -> Self {
+        Self { scripts: (about.scripts)().into(), value: about.value }
+    }
+}
 
 /// One client's environment, under observation.
 #[derive(Clone)]
 pub struct Recorded<W: Observed> {
     world: W,
     journal: Journal,
-    scripts: Scripts,
+    dialect: Dialect,
     client: u32,
     acquisition: u32,
 }
 
 impl<W: Observed> Recorded<W> {
     /// Observes this client of the run, from 1; 0 is the run itself.
-    pub fn new(world: W, journal: Journal, scripts: Scripts, client: u32) -> Self {
-        Self { world, journal, scripts, client, acquisition: 0 }
+    pub fn new(world: W, journal: Journal, dialect: Dialect, client: u32) -> Self {
+        Self { world, journal, dialect, client, acquisition: 0 }
     }
 
     /// The same client, beginning a new acquisition: what is done through this handle belongs to it.
@@ -86,7 +101,8 @@ impl<W: Observed> Recorded<W> {
     }
 
     fn begin_command(&self, node: Node, command: &Command) -> (u32, Intent) {
-        let Understood { name, key, intent } = understand::understand(command, &self.scripts);
+        let wall = || self.world.wall();
+        let Understood { name, key, intent } = understand::understand(command, &self.dialect, wall);
         let op = self.invoke_with(|texts| {
             let name = understand::name(name, texts);
             let key = texts.intern_bytes(key);

@@ -93,6 +93,13 @@ pub struct Stats {
     /// Commands that the server counted over the same time, where it is ours alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_commands: Option<BTreeMap<String, u64>>,
+    /// How many commands clients sent for the lock, for each acquisition that got it. What they did to the
+    /// protected resource does not count; nothing where nobody got the lock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commands_per_acquisition: Option<f64>,
+    /// How often those that got the lock were bypassed; nothing where nobody got it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bypass: Option<BypassFigures>,
     /// Latency of each kind of operation.
     pub latencies: Vec<LatencyFigures>,
 }
@@ -108,6 +115,15 @@ pub struct Tally {
     pub failed: u64,
     /// Ended with no answer, or not at all.
     pub unknown: u64,
+}
+
+/// How often an acquisition was bypassed by others that began later and got the lock before it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct BypassFigures {
+    /// Ninety-nine in a hundred were bypassed no more often.
+    pub p99: u64,
+    /// The most.
+    pub max: u64,
 }
 
 /// The latency distribution of one kind of operation, in nanoseconds.

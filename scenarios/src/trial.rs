@@ -10,12 +10,14 @@ use std::time::Duration;
 use picklock::Drift;
 use picklock::command::Command;
 use picklock::env::{CallError, Conn, Env, Node};
+use picklock::reply::Reply;
 
 use crate::call::answered;
 use crate::history::{Declared, FORMAT, Head, Journal, What};
-use crate::recipe::{self, About, BuildError, Params, Recipe, Validity};
-use crate::record::{Observed, Recorded, Scripts};
+use crate::recipe::{self, About, BuildError, Params, Recipe, Validity, Value};
+use crate::record::{Dialect, Observed, Recorded};
 use crate::scenario::{Scenario, WorkloadPart};
+use crate::topology::Topology;
 use crate::workload::{self, INITIAL, Workload};
 
 /// The server a lock on one key is kept on.
@@ -24,6 +26,10 @@ const NODE: Node = Node(0);
 const BOUND: Duration = Duration::from_secs(1);
 /// How long between two looks at the lock's key.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// What PTTL answers where there is no key.
+const GONE: i64 = -2;
+/// What PTTL answers of a key that never expires.
+const FOR_EVER: i64 = -1;
 
 /// A scenario, put together for one run.
 pub struct Trial<W: Observed> {
@@ -31,7 +37,7 @@ pub struct Trial<W: Observed> {
     recipe: Box<dyn Recipe<Recorded<W>>>,
     workload: Box<dyn Workload<W>>,
     journal: Journal,
-    scripts: Scripts,
+    dialect: Dialect,
     lock_key: String,
     ttl: Duration,
 }
@@ -62,6 +68,11 @@ impl<W: Observed> Trial<W> {
         let ttl = scenario.lock.ttl.0;
         let params = Params {
             node: NODE,
+            nodes: scenario.topology().nodes(),
+            replicas: match scenario.topology() {
+                Topology::Replicated { replicas } => replicas,
+                Topology::Standalone | Topology::Independent { .. } => 0,
+            },
             key: lock_key.clone().into_bytes().into(),
             ttl,
             drift,
@@ -80,6 +91,7 @@ impl<W: Observed> Trial<W> {
             lock: about.name.to_owned(),
             tracked: about.validity == Validity::Tracked,
             locks: about.locks,
+            stamped: about.value == Value::Stamp,
             world: world.to_owned(),
             seed,
             clients: scenario.clients,
@@ -88,6 +100,7 @@ impl<W: Observed> Trial<W> {
             margin_ns: picklock::time::span_ns(drift.over(ttl)),
             exact,
             fair_within: about.fair,
+            commands_within_milli: scenario.commands_within_milli(),
             available_within_ns: scenario.available_within.map(|it| picklock::time::span_ns(it.0)),
             prizes,
             register,
@@ -101,7 +114,7 @@ impl<W: Observed> Trial<W> {
             recipe: recipe::list::build(about.name, params)?,
             workload: workload::build(&scenario.workload, prefix, resource.unwrap_or(NODE)),
             journal: Journal::new(head),
-            scripts: (about.scripts)().into(),
+            dialect: Dialect::of(about),
             lock_key,
             ttl,
         })
@@ -153,9 +166,7 @@ impl<W: Observed> Trial<W> {
     async fn wait_for_lock(&self, run: &Recorded<W>) -> Result<(), CallError> {
         let end = run.now().after(self.ttl.saturating_add(BOUND));
         loop {
-            let conn = run.connect(NODE).await?;
-            let look = Command::new("PTTL").arg(&self.lock_key);
-            let pttl_ms = answered(run, pin!(conn.call(look))).await?.as_int().unwrap_or(-1);
+            let pttl_ms = self.look_at_lock(run).await?;
             run.note(What::Probe(pttl_ms));
             if pttl_ms < 0 || run.now() >= end {
                 return Ok(());
@@ -164,7 +175,26 @@ impl<W: Observed> Trial<W> {
         }
     }
 
+    /// Milliseconds until the lock's key expires, as PTTL answers; where its value says when, by that.
+    async fn look_at_lock(&self, run: &Recorded<W>) -> Result<i64, CallError> {
+        let conn = run.connect(NODE).await?;
+        let is_stamped = self.about.value == Value::Stamp;
+        let name = if is_stamped { "GET" } else { "PTTL" };
+        let look = Command::new(name).arg(&self.lock_key);
+        let answer = answered(run, pin!(conn.call(look))).await?;
+        if !is_stamped {
+            return Ok(answer.as_int().unwrap_or(FOR_EVER));
+        }
+        let now_ms = i64::try_from(run.wall().as_unix_ms()).unwrap_or(i64::MAX);
+        Ok(match (answer.as_int(), answer) {
+            (_, Reply::Nil) => GONE,
+            (Some(stamp_ms), _) if stamp_ms < now_ms => GONE,
+            (Some(stamp_ms), _) => stamp_ms - now_ms,
+            (None, _) => FOR_EVER,
+        })
+    }
+
     fn observe(&self, world: W, client: u32) -> Recorded<W> {
-        Recorded::new(world, self.journal.clone(), Arc::clone(&self.scripts), client)
+        Recorded::new(world, self.journal.clone(), self.dialect.clone(), client)
     }
 }

@@ -59,7 +59,7 @@ async fn acquire<W: Observed>(
     recipe: &dyn Recipe<Recorded<W>>,
 ) -> Option<Box<dyn Held>> {
     let op = env.invoke(What::Acquire);
-    match recipe.acquire(env.clone()).await {
+    match recipe.acquire(env.clone(), env.client()).await {
         Ok(held) => {
             env.end(op, What::Acquired);
             Some(held)

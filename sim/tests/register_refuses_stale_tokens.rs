@@ -10,7 +10,7 @@ use bare_world::BareEnv;
 use picklock::env::{Env, Node};
 use scenarios::history::{FORMAT, Head, History, Journal, Timeline, Update, UpdateEnd};
 use scenarios::recipe::{BoxFuture, Held, NotHeld, Recipe, Release};
-use scenarios::record::{Recorded, Scripts};
+use scenarios::record::{Dialect, Recorded};
 use scenarios::scenario::{Overrides, Scenario};
 use scenarios::workload::{self, REFUSED};
 
@@ -22,7 +22,7 @@ struct Granting {
 struct Granted(Option<u64>);
 
 impl<E: Env> Recipe<E> for Granting {
-    fn acquire(&self, _env: E) -> BoxFuture<'_, Result<Box<dyn Held>, NotHeld>> {
+    fn acquire(&self, _env: E, _client: u32) -> BoxFuture<'_, Result<Box<dyn Held>, NotHeld>> {
         let token = self.tokens.lock().unwrap().pop_front().expect("a token for every round");
         Box::pin(async move { Ok(Box::new(Granted(token)) as Box<dyn Held>) })
     }
@@ -62,7 +62,7 @@ fn run(fenced: bool, parts: Vec<Part>) -> History {
     bare_world::run(7, async move {
         let work = Arc::new(workload::build(&scenario.workload, "{test}:", Node(1)));
         let observe =
-            |client| Recorded::new(BareEnv::new(), journal.clone(), Scripts::default(), client);
+            |client| Recorded::new(BareEnv::new(), journal.clone(), Dialect::default(), client);
         let run = observe(0);
         work.set_up(&run).await.unwrap();
         for (client, (after, tokens)) in (1..).zip(parts) {

@@ -59,20 +59,30 @@ fn result_of(scenario: &Scenario) -> RunResult {
 
 #[test]
 fn locks_hold_at_every_level_with_ten_winners() {
-    for about in recipe::list::ALL.into_iter().filter(|about| about.locks) {
+    for about in recipe::list::ALL {
         let lock = about.name;
-        let result = result_of(&bonus_pool(lock, &[]));
+        let scenario = bonus_pool(lock, &[]);
+        if scenario.expectation(lock).unwrap().belief != Outcome::Held {
+            continue;
+        }
+        let result = result_of(&scenario);
         for invariant in &result.invariants {
-            // The articles' locks keep no validity that could be held to anything.
-            let is_tracked = about.validity == recipe::Validity::Tracked;
-            let is_said = is_tracked || invariant.name != "lease-validity";
+            // The articles' locks keep no validity that could be held to anything; one lock has tokens.
+            let is_said = match invariant.name.as_str() {
+                "lease-validity" => about.validity == recipe::Validity::Tracked,
+                "rising-tokens" => lock == "fenced",
+                _ => true,
+            };
             let expected = if is_said { Outcome::Held } else { Outcome::NotApplicable };
             assert_eq!(invariant.verdict, expected, "{lock}: {invariant:?}");
         }
         assert_eq!(result.stats.winners, Some(10), "{lock}");
         assert_eq!(result.stats.acquisitions.invoked, 100, "{lock}");
         let tries: u64 = TAKES.iter().filter_map(|it| result.stats.commands.get(*it)).sum();
-        assert!(tries > 100, "{lock}: clients tried again");
+        // One to acquire, had nobody come in vain; by a script, where it is released by one, too.
+        let scripts = result.stats.commands.get("EVALSHA").copied().unwrap_or_default();
+        let tried_again = if tries > 0 { tries > 100 } else { scripts > 200 };
+        assert!(tried_again, "{lock}: clients tried again: {tries}, {scripts}");
     }
 }
 

@@ -3,17 +3,20 @@
 use std::time::Duration;
 
 use super::*;
+use crate::env::CallError;
 use crate::lock::Outcome;
+use crate::reply::Reply;
+use crate::target::unexpected;
 use crate::testing::{Fault, MS, TestEnv, World};
 use crate::validity::Drift;
 
-const TTL: Duration = Duration::from_millis(900);
+pub(super) const TTL: Duration = Duration::from_millis(900);
 /// The default call timeout for this TTL.
 const TIMEOUT: Duration = Duration::from_millis(300);
-const POLL: Poll =
+pub(super) const POLL: Poll =
     Poll { base: Duration::from_millis(10), jitter: Duration::ZERO, max_retries: None };
 
-fn options() -> Options {
+pub(super) fn options() -> Options {
     Options::builder(TTL).drift(Drift::NONE).build().unwrap()
 }
 

@@ -3,15 +3,27 @@
 //! Invariant: it knows what these tests send, and panics at anything else.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
 
 use crate::command::Command;
 use crate::env::CallError;
 use crate::reply::{Reply, ServerError};
 use crate::script::Script;
-use crate::scripts::{COMPARE_AND_DELETE, COMPARE_AND_EXTEND};
+use crate::scripts::{COMPARE_AND_DELETE, COMPARE_AND_EXTEND, DELETE_AND_TELL, TRY, TRY_FENCED};
+
+/// The scripts it takes the meaning of for granted, and what a test calls them.
+static SCRIPTS: [(&LazyLock<Script>, &str); 5] = [
+    (&COMPARE_AND_DELETE, "DELETE"),
+    (&COMPARE_AND_EXTEND, "EXTEND"),
+    (&DELETE_AND_TELL, "TELL"),
+    (&TRY, "TRY"),
+    (&TRY_FENCED, "FENCED"),
+];
 
 #[derive(Default)]
 pub(super) struct Server {
+    /// Counters of fencing tokens.
+    counts: BTreeMap<Vec<u8>, i64>,
     /// Values, and when they expire, in nanoseconds.
     pub(super) keys: BTreeMap<Vec<u8>, (Vec<u8>, u64)>,
     pub(super) known_scripts: BTreeSet<String>,
@@ -45,8 +57,7 @@ impl Server {
             b"DEL" => Ok(Reply::Int(i64::from(self.keys.remove(arg(1)).is_some()))),
             b"EVALSHA" | b"EVAL" => {
                 let body = std::str::from_utf8(arg(1)).unwrap();
-                let scripts = [&*COMPARE_AND_DELETE, &*COMPARE_AND_EXTEND];
-                let script = scripts.into_iter().find(|known| {
+                let script = SCRIPTS.into_iter().map(|(script, _)| &**script).find(|known| {
                     body == if command.name() == b"EVAL" { known.text() } else { known.sha1() }
                 });
                 let script = script.expect("a script of ours");
@@ -55,8 +66,30 @@ impl Server {
                 } else if !self.known_scripts.contains(body) {
                     return Err(ServerError::from_line("NOSCRIPT No matching script.").into());
                 }
-                let deletes = script.text() == COMPARE_AND_DELETE.text();
-                match self.get(arg(3), now_ns) {
+                let is = |other: &Script| script.text() == other.text();
+                let tells = is(&DELETE_AND_TELL);
+                let deletes = is(&COMPARE_AND_DELETE) || tells;
+                let found = self.get(arg(3), now_ns);
+                if tells && found.as_deref().is_none_or(|owner| owner == arg(4)) {
+                    self.published.push((arg(5).into(), b"free".to_vec()));
+                }
+                match found {
+                    Some(_) if is(&TRY) || is(&TRY_FENCED) => {
+                        let (_, expiry_ns) = self.keys[arg(3)];
+                        let left_ms = (expiry_ns - now_ns).div_ceil(1_000_000);
+                        let left_ms = i64::try_from(left_ms).unwrap_or(-1);
+                        Ok(Reply::Array(vec![Reply::Int(0), Reply::Int(left_ms)]))
+                    }
+                    None if is(&TRY) => {
+                        self.keys.insert(arg(3).into(), (arg(4).into(), ms_from_now(arg(5))));
+                        Ok(Reply::Array(vec![Reply::Int(1)]))
+                    }
+                    None if is(&TRY_FENCED) => {
+                        self.keys.insert(arg(3).into(), (arg(5).into(), ms_from_now(arg(6))));
+                        let count = self.counts.entry(arg(4).into()).or_default();
+                        *count += 1;
+                        Ok(Reply::Array(vec![Reply::Int(1), Reply::Int(*count)]))
+                    }
                     None => Ok(Reply::Int(0)),
                     Some(owner) if owner != arg(4) => Ok(Reply::Int(-1)),
                     Some(_) if deletes => {
@@ -81,8 +114,9 @@ pub(super) fn name_of(command: &Command) -> &'static str {
     match command.name() {
         b"SET" => "SET",
         b"DEL" => "DEL",
-        _ if is(&COMPARE_AND_DELETE) => "DELETE",
-        _ if is(&COMPARE_AND_EXTEND) => "EXTEND",
-        name => panic!("no name for {}", name.escape_ascii()),
+        name => match SCRIPTS.iter().find(|(script, _)| is(script)) {
+            Some((_, name)) => name,
+            None => panic!("no name for {}", name.escape_ascii()),
+        },
     }
 }

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use maud::{Markup, html};
-use scenarios::result::{LatencyFigures, RunResult, Stats};
+use scenarios::result::{BypassFigures, LatencyFigures, RunResult, Stats};
 
 use crate::format::{count, duration, plain};
 
@@ -55,6 +55,12 @@ pub(super) fn acquisitions(result: &RunResult) -> Markup {
             }
             @if let Some(winners) = stats.winners {
                 dt { "Winners" } dd { (count(u64::from(winners))) }
+            }
+            @if let Some(cost) = stats.commands_per_acquisition {
+                dt { "Commands for each yes" } dd { (format!("{cost:.2}")) }
+            }
+            @if let Some(BypassFigures { p99, max }) = stats.bypass {
+                dt { "Bypassed by later ones" } dd { "p99 " (count(p99)) ", max " (count(max)) }
             }
             dt { "Lasted" } dd { (duration(stats.duration_ns)) }
         }

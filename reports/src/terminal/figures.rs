@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
-use scenarios::result::{LatencyFigures, RunResult, Tally};
+use scenarios::result::{BypassFigures, LatencyFigures, RunResult, Tally};
 
 use super::{Style, Verbosity};
 use crate::format::{count, duration, plain};
@@ -63,6 +63,13 @@ pub(super) fn counts(result: &RunResult, style: Style) -> String {
         format!("acquisitions: {invoked} begun, {ok} yes, {failed} no, {unknown} unknown\n");
     if let Some(winners) = stats.winners {
         text.push_str(&format!("winners: {}\n", count(u64::from(winners))));
+    }
+    if let Some(cost) = stats.commands_per_acquisition {
+        text.push_str(&format!("commands for each yes: {cost:.2}\n"));
+    }
+    if let Some(BypassFigures { p99, max }) = stats.bypass {
+        let (p99, max) = (count(p99), count(max));
+        text.push_str(&format!("bypassed by later ones: p99 {p99}, max {max}\n"));
     }
     if style.verbosity == Verbosity::Verbose {
         text.push_str(&format!("lasted: {}\n", duration(stats.duration_ns)));

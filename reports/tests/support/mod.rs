@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use scenarios::history::{
     AcquireEnd, Answer, Event, FORMAT, Head, History, Intent, Timeline, Touch, What,
 };
-use scenarios::result::{Invariant, RunResult, SCHEMA, ServerFacts, Stats, Tally};
+use scenarios::result::{BypassFigures, Invariant, RunResult, SCHEMA, ServerFacts, Stats, Tally};
 use scenarios::verdict::{Level, Outcome, Witness, WitnessStep, worst};
 
 const TTL_NS: u64 = 500_000_000;
@@ -183,6 +183,8 @@ pub fn result(history: &History, invariants: Vec<Invariant>) -> RunResult {
         winners: Some(10),
         server_commands: Some(commands.clone()),
         commands,
+        commands_per_acquisition: Some(2.5),
+        bypass: Some(BypassFigures { p99: 7, max: 9 }),
         latencies: Vec::new(),
     };
     RunResult {

@@ -31,6 +31,13 @@ struct Waiting {
     by: (u32, u32),
 }
 
+impl Waiting {
+    /// Whether this one surely lined up only when the other was in line.
+    fn came_behind(&self, other: &Self) -> bool {
+        other.in_line.zip(self.came).is_some_and(|(in_line, came)| in_line < came)
+    }
+}
+
 /// Who is in line.
 pub(super) struct Fairness {
     within: u32,
@@ -90,22 +97,17 @@ impl Fairness {
 
     fn granted(&mut self, acquisition: u32) {
         let Some(it) = self.waiting.remove(&acquisition) else { return };
-        if let Some(came) = it.came {
-            let before = |other: &&mut Waiting| {
-                !other.excused && other.in_line.is_some_and(|in_line| in_line < came)
-            };
-            for other in self.waiting.values_mut().filter(before) {
-                if other.overtaken == 0 {
-                    other.by = (acquisition, it.client);
-                }
-                other.overtaken += 1;
+        let overtaken = |other: &&mut Waiting| !other.excused && it.came_behind(other);
+        for other in self.waiting.values_mut().filter(overtaken) {
+            if other.overtaken == 0 {
+                other.by = (acquisition, it.client);
             }
+            other.overtaken += 1;
         }
-        if it.excused || it.in_line.is_none() {
+        if it.excused {
             return;
         }
-        let is_behind = |other: &Waiting| other.came > it.in_line;
-        self.tried |= it.overtaken > 0 || self.waiting.values().any(is_behind);
+        self.tried |= it.overtaken > 0 || self.waiting.values().any(|other| other.came_behind(&it));
         if it.overtaken > self.within {
             self.broken(acquisition, it);
         }

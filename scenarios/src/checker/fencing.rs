@@ -6,6 +6,7 @@
 //! because a server lost its memory have gone back all the same. Deliberately absent: what becomes of
 //! writes with such tokens, which is the register's business.
 
+use std::cmp::{max_by_key, min_by_key};
 use std::collections::hash_map::Entry;
 
 use rustc_hash::FxHashMap;
@@ -85,10 +86,8 @@ impl Fencing {
         let greatest = if self.sent.is_empty() { None } else { self.sent.remove(&op) };
         if may_have {
             let made = &mut self.asking.entry(acquisition).or_default().made;
-            let token = |it: Option<Grant>| it.map(|it| it.token);
-            if made.is_none_or(|made| token(greatest) < token(made)) {
-                *made = Some(greatest);
-            }
+            let token = |it: &Option<Grant>| it.map(|it| it.token);
+            *made = Some(made.map_or(greatest, |made| min_by_key(made, greatest, token)));
         }
     }
 
@@ -131,9 +130,9 @@ impl Fencing {
             let of = [(before.acquisition, before.client), (acquisition, client)];
             self.broken(summary, of);
         }
-        if self.greatest.is_none_or(|it| it.token < token) {
-            self.greatest = Some(Grant { token, acquisition, client, at_ns });
-        }
+        let grant = Grant { token, acquisition, client, at_ns };
+        self.greatest =
+            Some(self.greatest.map_or(grant, |it| max_by_key(grant, it, |it| it.token)));
     }
 
     /// Notes a violation: the first is told, all are counted.

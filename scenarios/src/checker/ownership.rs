@@ -51,6 +51,8 @@ impl Op {
 pub(super) struct Ownership {
     key: Option<Text>,
     margin_ns: u64,
+    /// Holds are over when their clients said that they would be, whatever the server's clock shows.
+    stamped: bool,
     ops: Vec<Op>,
     losses: Vec<Loss>,
     /// When servers' clocks jumped, by which keys may have expired early: which one's, or perhaps
@@ -60,8 +62,9 @@ pub(super) struct Ownership {
 
 impl Ownership {
     pub(super) fn new(head: &Head) -> Self {
-        let (key, margin_ns) = (None, head.margin_ns);
-        Self { key, margin_ns, ops: Vec::new(), losses: Vec::new(), jumps: Vec::new() }
+        let Head { margin_ns, stamped, .. } = *head;
+        let (ops, losses, jumps) = (Vec::new(), Vec::new(), Vec::new());
+        Self { key: None, margin_ns, stamped, ops, losses, jumps }
     }
 
     /// Whether this is the key the lock is kept under.
@@ -97,7 +100,9 @@ impl Ownership {
 
     /// A server's wall clock has jumped.
     pub(super) fn jumped(&mut self, node: Option<u16>, at_ns: u64) {
-        self.jumps.push((node, at_ns));
+        if !self.stamped {
+            self.jumps.push((node, at_ns));
+        }
     }
 
     pub(super) fn finish(mut self, head: &Head, texts: &Texts) -> Verdict {
@@ -108,10 +113,10 @@ impl Ownership {
             return Verdict::Vacuous(Vacuous::KeyUntouched);
         }
         self.ops.sort_unstable_by_key(|op| (op.sent_ns, op.number));
-        let found = sweep::sweep(&self.ops, &self.losses, &self.jumps, self.margin_ns);
-        let found = match found {
+        let Self { ops, losses, jumps, margin_ns, stamped, .. } = &self;
+        let found = match sweep::sweep(ops, losses, jumps, *margin_ns) {
             Some(harm) => Ok(Some(harm)),
-            None => search::search(&self.ops, &self.losses, &self.jumps, self.margin_ns),
+            None => search::search(ops, losses, jumps, (*margin_ns, *stamped)),
         };
         match found {
             Ok(None) => Verdict::Held,

@@ -80,6 +80,12 @@ impl Tape {
         self
     }
 
+    /// Of a recipe whose value says when a hold is over.
+    pub(super) fn stamped(mut self) -> Self {
+        self.history.head.stamped = true;
+        self
+    }
+
     pub(super) fn margin(mut self, margin_ns: u64) -> Self {
         self.history.head.margin_ns = margin_ns;
         self
@@ -137,6 +143,12 @@ impl Tape {
     /// A scenario that allows stalls of so long.
     pub(super) fn available_within(mut self, ns: u64) -> Self {
         self.history.head.available_within_ns = Some(ns);
+        self
+    }
+
+    /// A scenario that allows so many thousandths of a command for an acquisition.
+    pub(super) fn commands_within(mut self, milli: u64) -> Self {
+        self.history.head.commands_within_milli = Some(milli);
         self
     }
 

@@ -98,6 +98,8 @@ pub enum By {
     Another,
     /// Any client.
     Any,
+    /// The client that is struck: what is under way of it goes on when it has come so far itself.
+    Itself,
 }
 
 /// Which directions between a client and a server.

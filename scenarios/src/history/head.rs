@@ -24,6 +24,10 @@ pub struct Head {
     pub tracked: bool,
     /// Whether the recipe locks at all; false for the one that does not.
     pub locks: bool,
+    /// Whether the value of the key says when a hold is over, by its client's wall clock, and the key
+    /// itself does not expire.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stamped: bool,
     /// The world's name.
     pub world: String,
     /// What every drawn number of picklock's own follows from.
@@ -49,6 +53,10 @@ pub struct Head {
     /// where it claims nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fair_within: Option<u32>,
+    /// How many commands it may take to get the lock once, in thousandths; none where nothing is said of
+    /// it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commands_within_milli: Option<u64>,
     /// How many prizes the pool held in the beginning, where there is a pool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prizes: Option<i64>,

@@ -5,6 +5,8 @@
 
 use std::collections::BTreeMap;
 
+use super::bypass::Bypass;
+use crate::checker::efficiency::Efficiency;
 use crate::history::{Event, Head, Texts, What};
 use crate::result::{Stats, Tally};
 
@@ -21,19 +23,24 @@ pub struct Counts<'a> {
     acquisitions: Tally,
     taken: u32,
     commands: BTreeMap<String, u64>,
+    cost: Efficiency,
+    bypass: Bypass,
 }
 
 impl<'a> Counts<'a> {
     /// No event yet, of a history that begins with this head.
     pub fn new(head: &'a Head) -> Self {
         let (acquisitions, commands) = (Tally::default(), BTreeMap::new());
-        Self { head, first_ns: None, last_ns: 0, acquisitions, taken: 0, commands }
+        let (cost, bypass) = (Efficiency::default(), Bypass::default());
+        Self { head, first_ns: None, last_ns: 0, acquisitions, taken: 0, commands, cost, bypass }
     }
 
     /// Counts the next event.
     pub fn see(&mut self, event: &Event, texts: &Texts) {
         self.first_ns.get_or_insert(event.at_ns);
         self.last_ns = event.at_ns;
+        self.cost.see(event, self.head, texts);
+        self.bypass.see(event);
         match event.what {
             What::Acquire => self.acquisitions.invoked += 1,
             What::Acquired => self.acquisitions.ok += 1,
@@ -68,6 +75,9 @@ impl<'a> Counts<'a> {
                 ..self.acquisitions
             },
             winners: self.head.prizes.map(|_| self.taken),
+            commands_per_acquisition: (self.cost.granted > 0)
+                .then(|| self.cost.commands as f64 / self.cost.granted as f64),
+            bypass: self.bypass.figures(),
             commands: self.commands,
             ..Stats::default()
         }
@@ -78,6 +88,7 @@ impl<'a> Counts<'a> {
 mod tests {
     use super::*;
     use crate::history::{Intent, Text, Touch};
+    use crate::result::BypassFigures;
 
     const NODE: u16 = 3;
 
@@ -111,6 +122,8 @@ mod tests {
         let stats = counts.stats();
         let tally = Tally { invoked: 4, ok: 1, failed: 1, unknown: 2 };
         assert_eq!(stats.acquisitions, tally);
+        assert_eq!(stats.commands_per_acquisition, Some(3.0));
+        assert_eq!(stats.bypass, Some(BypassFigures { p99: 0, max: 0 }));
         assert_eq!((stats.clients, stats.duration_ns, stats.winners), (3, 11, Some(1)));
         let commands = [("GET", 2), ("SET", 1)].map(|(name, count)| (name.to_owned(), count));
         assert_eq!(stats.commands, BTreeMap::from(commands));

@@ -9,12 +9,12 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use picklock::Outcome;
 use picklock::command::Command;
 use picklock::env::{CallError, Conn, Env, Mark, Phase};
 use picklock::reply::Reply;
 use picklock::scripts::COMPARE_AND_DELETE;
 use picklock::time::{span_ms, span_ns};
+use picklock::{Outcome, OwnerToken};
 
 use super::{BoxFuture, Held, NotHeld, Params, Recipe, Release};
 use crate::call::answered;
@@ -23,6 +23,12 @@ use crate::call::answered;
 pub(super) trait Way: Send + Sync + 'static {
     /// What a client keeps of a lock that it has taken.
     type Kept: Send + Sync;
+
+    /// What a client does once, before it tries.
+    fn prepare<E: Env>(client: &Client<E>) -> impl Future<Output = Result<(), CallError>> + Send {
+        let _ = client;
+        async { Ok(()) }
+    }
 
     /// Tries once; none where another has it.
     fn take<E: Env>(
@@ -41,9 +47,18 @@ pub(super) struct Client<E: Env> {
     pub(super) env: E,
     pub(super) conn: E::Conn,
     pub(super) params: Arc<Params>,
+    /// Which, from 1.
+    pub(super) number: u32,
 }
 
 impl<E: Env> Client<E> {
+    /// The same client, with the connection it would use now: as out of a pool.
+    pub(super) async fn anew(&self) -> Result<Self, CallError> {
+        let conn = self.env.connect(self.params.node).await?;
+        let (env, params) = (self.env.clone(), Arc::clone(&self.params));
+        Ok(Self { env, conn, params, number: self.number })
+    }
+
     /// Sends a command and waits for its answer.
     pub(super) async fn ask(&self, command: Command) -> Result<Reply, CallError> {
         answered(&self.env, pin!(self.conn.call(command))).await
@@ -70,6 +85,12 @@ impl<E: Env> Client<E> {
         let ttl_ms = span_ms(self.params.ttl);
         let set = self.on_key("SET").arg(value).arg("NX").arg("PX").int(ttl_ms);
         self.takes(set, &Reply::Ok).await
+    }
+
+    /// The same with a token of its own, which the client keeps.
+    pub(super) async fn set_token_nx_px(&self) -> Result<Option<OwnerToken>, CallError> {
+        let token = OwnerToken::draw(&self.env);
+        Ok(self.set_nx_px(token.as_bytes()).await?.then_some(token))
     }
 
     /// A command of this name whose key is the lock's.
@@ -151,23 +172,31 @@ impl<W: Way> Tried<W> {
         Duration::from_nanos(u64::try_from(part_ns).unwrap_or(u64::MAX))
     }
 
-    async fn attempt<E: Env>(&self, env: &E) -> Result<Option<Believed<E, W>>, CallError> {
+    async fn attempt<E: Env>(
+        &self,
+        env: &E,
+        number: u32,
+        tried: u32,
+    ) -> Result<Option<Believed<E, W>>, CallError> {
         let conn = env.connect(self.params.node).await?;
-        let client = Client { env: env.clone(), conn, params: Arc::clone(&self.params) };
+        let client = Client { env: env.clone(), conn, params: Arc::clone(&self.params), number };
+        if tried == 0 {
+            W::prepare(&client).await?;
+        }
         let kept = W::take(&client).await?;
         Ok(kept.map(|kept| Believed { client, kept }))
     }
 }
 
 impl<E: Env, W: Way> Recipe<E> for Tried<W> {
-    fn acquire(&self, env: E) -> BoxFuture<'_, Result<Box<dyn Held>, NotHeld>> {
+    fn acquire(&self, env: E, client: u32) -> BoxFuture<'_, Result<Box<dyn Held>, NotHeld>> {
         Box::pin(async move {
             for tried in 0..=self.params.retries {
                 if tried > 0 {
                     env.mark(Mark::Phase(Phase::Wait));
                     env.sleep(self.params.pause + self.jitter(env.random())).await;
                 }
-                match self.attempt(&env).await {
+                match self.attempt(&env, client, tried).await {
                     Ok(Some(held)) => return Ok(Box::new(held) as Box<dyn Held>),
                     Ok(None) => {}
                     Err(error) => return Err(error.into()),

@@ -6,11 +6,10 @@
 //! hold; C acquires while B is at work.
 //! Source: the first wrong unlock of the fourth article.
 
-use picklock::OwnerToken;
 use picklock::env::{CallError, Env};
 
 use super::article::{Client, Way};
-use super::{About, Release, Validity};
+use super::{About, Release, Validity, Value};
 
 pub(super) static ABOUT: About = About {
     name: "del-release",
@@ -20,6 +19,8 @@ pub(super) static ABOUT: About = About {
     assumes: &["no reply is lost", "no work, pause or delay longer than the TTL"],
     validity: Validity::None,
     locks: true,
+    fair: None,
+    value: Value::Token,
     scripts: Vec::new,
 };
 
@@ -30,8 +31,7 @@ impl Way for DelRelease {
 
     async fn take<E: Env>(client: &Client<E>) -> Result<Option<()>, CallError> {
         // The article's lock has a value of its own, which its release has no use for.
-        let token = OwnerToken::draw(&client.env);
-        Ok(client.set_nx_px(token.as_bytes()).await?.then_some(()))
+        Ok(client.set_token_nx_px().await?.map(drop))
     }
 
     async fn give_back<E: Env>(client: &Client<E>, (): &()) -> Release {

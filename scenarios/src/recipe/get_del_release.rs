@@ -10,7 +10,7 @@ use picklock::OwnerToken;
 use picklock::env::{CallError, Env};
 
 use super::article::{Client, Way, unknown};
-use super::{About, Release, Validity};
+use super::{About, Release, Validity, Value};
 
 pub(super) static ABOUT: About = About {
     name: "get-del-release",
@@ -20,6 +20,8 @@ pub(super) static ABOUT: About = About {
     assumes: &["no reply is lost", "no pause or delay longer than the TTL less the work"],
     validity: Validity::None,
     locks: true,
+    fair: None,
+    value: Value::Token,
     scripts: Vec::new,
 };
 
@@ -29,8 +31,7 @@ impl Way for GetDelRelease {
     type Kept = OwnerToken;
 
     async fn take<E: Env>(client: &Client<E>) -> Result<Option<OwnerToken>, CallError> {
-        let token = OwnerToken::draw(&client.env);
-        Ok(client.set_nx_px(token.as_bytes()).await?.then_some(token))
+        client.set_token_nx_px().await
     }
 
     async fn give_back<E: Env>(client: &Client<E>, token: &OwnerToken) -> Release {

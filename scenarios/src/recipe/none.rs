@@ -7,7 +7,7 @@
 
 use picklock::env::{Env, Mark, Phase};
 
-use super::{About, BoxFuture, Held, NotHeld, Recipe, Release, Validity};
+use super::{About, BoxFuture, Held, NotHeld, Recipe, Release, Validity, Value};
 
 pub(super) static ABOUT: About = About {
     name: "none",
@@ -18,6 +18,7 @@ pub(super) static ABOUT: About = About {
     validity: Validity::None,
     locks: false,
     fair: None,
+    value: Value::Token,
     scripts: Vec::new,
 };
 
@@ -31,7 +32,7 @@ pub(super) struct NoLock;
 struct Nothing<E>(E);
 
 impl<E: Env> Recipe<E> for NoLock {
-    fn acquire(&self, env: E) -> BoxFuture<'_, Result<Box<dyn Held>, NotHeld>> {
+    fn acquire(&self, env: E, _client: u32) -> BoxFuture<'_, Result<Box<dyn Held>, NotHeld>> {
         Box::pin(async move {
             env.mark(Mark::Phase(Phase::AcquireApplied));
             Ok(Box::new(Nothing(env)) as Box<dyn Held>)

@@ -12,7 +12,7 @@ use picklock::env::{CallError, Env};
 use picklock::scripts::COMPARE_AND_DELETE;
 
 use super::article::{Client, Way};
-use super::{About, Release, Validity};
+use super::{About, Release, Validity, Value};
 
 pub(super) static ABOUT: About = About {
     name: "polling",
@@ -23,6 +23,7 @@ pub(super) static ABOUT: About = About {
     validity: Validity::None,
     locks: true,
     fair: None,
+    value: Value::Token,
     scripts: || vec![&COMPARE_AND_DELETE],
 };
 
@@ -32,8 +33,7 @@ impl Way for Polling {
     type Kept = OwnerToken;
 
     async fn take<E: Env>(client: &Client<E>) -> Result<Option<OwnerToken>, CallError> {
-        let token = OwnerToken::draw(&client.env);
-        Ok(client.set_nx_px(token.as_bytes()).await?.then_some(token))
+        client.set_token_nx_px().await
     }
 
     async fn give_back<E: Env>(client: &Client<E>, token: &OwnerToken) -> Release {

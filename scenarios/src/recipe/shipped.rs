@@ -1,42 +1,86 @@
-//! The lock of the library, as a recipe: the very code that is shipped.
+//! The locks of the library, as recipes: the very code that is shipped.
 //!
 //! Invariant: nothing is added here but the boxing, so what is tested is what is used.
 
 use std::time::Duration;
 
 use picklock::env::Env;
-use picklock::{Guard, NotAcquired, Options, OptionsError, Poll, Released, Single};
+use picklock::options::OptionsBuilder;
+use picklock::{
+    Guard, Node, NotAcquired, Options, OptionsError, Poll, Queue, Redlock, Released, Single,
+};
 
 use super::{BoxFuture, Held, NotHeld, Params, Recipe, Release};
 
 /// Longer than any run: the retries end the wait.
 const NO_DEADLINE: Duration = Duration::from_secs(24 * 60 * 60);
 
+/// How to come to the lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// Polling, as often as the scenario says.
+    Poll,
+    /// Sleeping until told, for as long as the scenario's retries may take.
+    Notify,
+    /// Standing in line, for as long.
+    Line,
+    /// Polling so many independent servers.
+    Nodes(u16),
+}
+
 /// A lock on one key of one server.
 pub(super) struct Shipped {
     params: Params,
     options: Options,
+    way: Way,
 }
 
 impl Shipped {
-    /// The lock with these parameters, renewed by a watchdog or not.
-    pub(super) fn new(params: Params, watchdog: bool) -> Result<Self, OptionsError> {
-        let builder = Options::builder(params.ttl).drift(params.drift);
-        let options = if watchdog { builder.watchdog().build() } else { builder.build() }?;
-        Ok(Self { params, options })
+    /// The lock with these parameters, come to in this way, with what `options` adds.
+    pub(super) fn new(
+        params: Params,
+        way: Way,
+        options: impl FnOnce(OptionsBuilder) -> OptionsBuilder,
+    ) -> Result<Self, OptionsError> {
+        let builder = options(Options::builder(params.ttl).drift(params.drift));
+        let options = if way == Way::Notify { builder.notify().build() } else { builder.build() }?;
+        Ok(Self { params, options, way })
+    }
+
+    async fn guard<E: Env>(&self, env: E) -> Result<Guard<E>, NotHeld> {
+        let Params { node, retries, pause, jitter, .. } = self.params;
+        let (key, options) = (self.params.key.clone(), self.options.clone());
+        let cannot = |error: OptionsError| super::article::not_held(&error.to_string());
+        let poll = Poll { base: pause, jitter, max_retries: None };
+        let round = pause.saturating_add(jitter).saturating_add(options.call_timeout());
+        let as_long = round.saturating_mul(retries);
+        Ok(match self.way {
+            Way::Poll => {
+                let lock = Single::new(env, node, key, options).map_err(cannot)?;
+                let poll = Poll { max_retries: Some(retries), ..poll };
+                lock.acquire(NO_DEADLINE, poll).await?
+            }
+            Way::Notify => {
+                let lock = Single::new(env, node, key, options).map_err(cannot)?;
+                lock.acquire(as_long, poll).await?
+            }
+            Way::Nodes(nodes) => {
+                let nodes = (0..nodes).map(Node);
+                let lock = Redlock::new(env, nodes, key, options).map_err(cannot)?;
+                let poll = Poll { max_retries: Some(retries), ..poll };
+                lock.acquire(NO_DEADLINE, poll).await?
+            }
+            Way::Line => {
+                let lock = Queue::new(env, node, key, options).map_err(cannot)?;
+                lock.acquire(as_long).await?
+            }
+        })
     }
 }
 
 impl<E: Env> Recipe<E> for Shipped {
-    fn acquire(&self, env: E) -> BoxFuture<'_, Result<Box<dyn Held>, NotHeld>> {
-        Box::pin(async move {
-            let Params { node, key, retries, pause, jitter, .. } = &self.params;
-            let lock = Single::new(env, *node, key.clone(), self.options.clone())
-                .map_err(|error| super::article::not_held(&error.to_string()))?;
-            let poll = Poll { base: *pause, jitter: *jitter, max_retries: Some(*retries) };
-            let guard = lock.acquire(NO_DEADLINE, poll).await?;
-            Ok(Box::new(guard) as Box<dyn Held>)
-        })
+    fn acquire(&self, env: E, _client: u32) -> BoxFuture<'_, Result<Box<dyn Held>, NotHeld>> {
+        Box::pin(async move { Ok(Box::new(self.guard(env).await?) as Box<dyn Held>) })
     }
 }
 
@@ -49,6 +93,10 @@ impl From<NotAcquired> for NotHeld {
 impl<E: Env> Held for Guard<E> {
     fn is_valid(&self) -> bool {
         Guard::is_valid(self)
+    }
+
+    fn fence(&self) -> Option<u64> {
+        Guard::fence(self).map(picklock::Fence::get)
     }
 
     fn release(self: Box<Self>) -> BoxFuture<'static, Release> {

@@ -5,8 +5,8 @@
 use picklock::OptionsError;
 use picklock::scripts::COMPARE_AND_DELETE;
 
-use super::shipped::Shipped;
-use super::{About, Params, Validity};
+use super::shipped::{Shipped, Way};
+use super::{About, Params, Validity, Value};
 
 pub(super) static ABOUT: About = About {
     name: "single",
@@ -21,10 +21,11 @@ pub(super) static ABOUT: About = About {
     validity: Validity::Tracked,
     locks: true,
     fair: None,
+    value: Value::Token,
     scripts: || vec![&COMPARE_AND_DELETE],
 };
 
 /// The recipe.
 pub(super) fn recipe(params: Params) -> Result<Shipped, OptionsError> {
-    Shipped::new(params, false)
+    Shipped::new(params, Way::Poll, |options| options)
 }

@@ -1,7 +1,7 @@
 //! A connection under observation: every command with its outcome.
 //!
 //! Invariant: each command sent has exactly one end in the history, also when nobody waits for it
-//! any more.
+//! any more. A transaction belongs to the handle on which it was begun.
 
 use std::time::Duration;
 
@@ -9,20 +9,30 @@ use picklock::command::Command;
 use picklock::env::{CallError, Conn, Env, Node};
 use picklock::reply::Reply;
 
+use super::queued::{End, Queued};
 use super::{Observed, Recorded, understand};
 use crate::history::{Intent, Touch, What};
 
+/// How a server answers a command that waits in a transaction.
+const QUEUED: &str = "QUEUED";
+
 /// A connection of a client under observation.
-#[derive(Clone)]
 pub struct RecordedConn<W: Observed> {
     env: Recorded<W>,
     node: Node,
     conn: <W as Env>::Conn,
+    queued: Queued,
 }
 
 impl<W: Observed> RecordedConn<W> {
     pub(super) fn new(env: Recorded<W>, node: Node, conn: <W as Env>::Conn) -> Self {
-        Self { env, node, conn }
+        Self { env, node, conn, queued: Queued::default() }
+    }
+}
+
+impl<W: Observed> Clone for RecordedConn<W> {
+    fn clone(&self) -> Self {
+        Self::new(self.env.clone(), self.node, self.conn.clone())
     }
 }
 
@@ -33,10 +43,24 @@ impl<W: Observed> Conn for RecordedConn<W> {
 
     async fn call(&self, command: Command) -> Result<Reply, CallError> {
         let (op, intent) = self.env.begin_command(self.node, &command);
-        let flight = Flight { env: &self.env, op, intent, landed: false };
+        let ends = Queued::is_end(command.name());
+        let queued = ends.then_some(&self.queued);
+        let flight = Flight { env: &self.env, op, intent, queued, landed: false };
         let answer = self.conn.call(command).await;
-        flight.land(&answer);
+        if matches!(&answer, Ok(Reply::Status(status)) if &**status == QUEUED) {
+            flight.waits_in(&self.queued);
+        } else {
+            flight.land(&answer);
+        }
         answer
+    }
+}
+
+impl<W: Observed> Drop for RecordedConn<W> {
+    fn drop(&mut self) {
+        for (op, _) in self.queued.take_last() {
+            self.env.end_with(op, |texts| What::Unanswered(texts.intern("left in a transaction")));
+        }
     }
 }
 
@@ -45,6 +69,8 @@ pub(super) struct Flight<'a, W: Observed> {
     env: &'a Recorded<W>,
     op: u32,
     intent: Intent,
+    /// The commands that end with it.
+    queued: Option<&'a Queued>,
     landed: bool,
 }
 
@@ -56,13 +82,29 @@ impl<'a, W: Observed> Flight<'a, W> {
             let (name, key) = (texts.intern("SUBSCRIBE"), texts.intern_bytes(channel));
             What::Command { node: node.0, name, key, intent }
         });
-        Self { env, op, intent, landed: false }
+        Self { env, op, intent, queued: None, landed: false }
     }
 
     pub(super) fn land(mut self, answer: &Result<Reply, CallError>) {
         self.landed = true;
-        let intent = self.intent;
-        self.env.end_with(self.op, |texts| match answer {
+        self.end(self.op, self.intent, answer);
+        for ((op, intent), end) in self.queued.map(|it| it.end(answer)).unwrap_or_default() {
+            match end {
+                End::Answered(reply) => self.end(op, intent, &Ok(reply)),
+                End::Dropped(why) => self.env.end_with(op, |it| What::Refused(it.intern(why))),
+                End::Unknown(why) => self.env.end_with(op, |it| What::Unanswered(it.intern(why))),
+            }
+        }
+    }
+
+    /// It waits in a transaction: it has not ended yet.
+    fn waits_in(mut self, queued: &Queued) {
+        self.landed = true;
+        queued.push(self.op, self.intent);
+    }
+
+    fn end(&self, op: u32, intent: Intent, answer: &Result<Reply, CallError>) {
+        self.env.end_with(op, |texts| match answer {
             Ok(reply) => What::Answered {
                 touch: understand::touch(intent, reply),
                 answer: understand::answer(reply, texts),
@@ -78,8 +120,12 @@ impl<'a, W: Observed> Flight<'a, W> {
 
 impl<W: Observed> Drop for Flight<'_, W> {
     fn drop(&mut self) {
-        if !self.landed {
-            self.env.end_with(self.op, |texts| What::Unanswered(texts.intern("abandoned")));
+        if self.landed {
+            return;
+        }
+        let waiting = self.queued.map(Queued::take).unwrap_or_default();
+        for op in waiting.into_iter().map(|(op, _)| op).chain([self.op]) {
+            self.env.end_with(op, |texts| What::Unanswered(texts.intern("abandoned")));
         }
     }
 }

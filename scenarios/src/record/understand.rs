@@ -6,9 +6,12 @@
 
 use picklock::command::{Args, Command};
 use picklock::reply::Reply;
-use picklock::script::{Meaning, Script};
+use picklock::script::Meaning;
+use picklock::time::WallTime;
 
+use super::Dialect;
 use crate::history::{Answer, Intent, Text, Texts, Touch};
+use crate::recipe::Value;
 
 const NS_PER_MS: u64 = 1_000_000;
 const NS_PER_S: u64 = 1_000_000_000;
@@ -42,7 +45,7 @@ mod verb {
     pub(super) const EVAL: u64 = packed(b"EVAL");
     pub(super) const EVALSHA: u64 = packed(b"EVALSHA");
     /// Those that leave the life of a key alone.
-    pub(super) const HARMLESS: [u64; 22] = [
+    pub(super) const HARMLESS: [u64; 24] = [
         packed(b"GET"),
         packed(b"DECR"),
         packed(b"INCR"),
@@ -60,6 +63,9 @@ mod verb {
         packed(b"WATCH"),
         packed(b"UNWATCH"),
         packed(b"MULTI"),
+        // What a transaction does is written down as the commands that were queued in it.
+        packed(b"EXEC"),
+        packed(b"DISCARD"),
         packed(b"SCRIPT"),
         packed(b"ROLE"),
         packed(b"CONFIG"),
@@ -89,22 +95,27 @@ pub(super) fn name(name: &[u8], texts: &mut Texts) -> Text {
 }
 
 /// The first key of a command, and what the command would do to it.
-pub(super) fn understand<'a>(command: &'a Command, scripts: &[&'static Script]) -> Understood<'a> {
+/// `wall` is the wall clock of whoever sends it.
+pub(super) fn understand<'a>(
+    command: &'a Command,
+    dialect: &Dialect,
+    wall: impl FnOnce() -> WallTime,
+) -> Understood<'a> {
     let mut args = command.args();
     let name = args.next().unwrap_or_default();
     let upper = upper(name);
     if matches!(upper, verb::EVALSHA | verb::EVAL) {
         let body = args.next().unwrap_or_default();
         let key = args.nth(1).unwrap_or_default();
-        let intent = script(upper == verb::EVALSHA, body, args, scripts);
+        let intent = script(upper == verb::EVALSHA, body, args, dialect);
         return Understood { name, key, intent };
     }
     let key = args.next().unwrap_or_default();
     let certain = |touch| Intent { touch, compares: false };
     let intent = match upper {
         verb::SET => set(args),
-        verb::SETNX => certain(Touch::Create(None)),
-        verb::GETSET => certain(Touch::Overwrite(None)),
+        verb::SETNX => certain(Touch::Create(stamped(args.next(), dialect, wall))),
+        verb::GETSET => certain(Touch::Overwrite(stamped(args.next(), dialect, wall))),
         verb::DEL | verb::UNLINK => certain(Touch::Delete),
         verb::PEXPIRE => certain(expiry(args.next(), NS_PER_MS)),
         verb::EXPIRE => certain(expiry(args.next(), NS_PER_S)),
@@ -147,6 +158,17 @@ fn expiry(span: Option<&[u8]>, unit_ns: u64) -> Touch {
     }
 }
 
+/// How long a hold lasts whose key has this value: as long as the value says, where it says so, counted
+/// from now by the clock of the client that wrote it; otherwise for ever.
+fn stamped(
+    value: Option<&[u8]>,
+    dialect: &Dialect,
+    wall: impl FnOnce() -> WallTime,
+) -> Option<u64> {
+    let stamp_ms = value.filter(|_| dialect.value == Value::Stamp).and_then(number)?;
+    Some(stamp_ms.saturating_mul(NS_PER_MS).saturating_sub(wall().as_unix_ns()))
+}
+
 /// SET with its options, behind the key; one that keeps or computes the expiry otherwise is beyond us.
 fn set(mut args: Args<'_>) -> Intent {
     let (mut creates, mut compares, mut ttl_ns) = (false, false, None);
@@ -173,8 +195,9 @@ fn set(mut args: Args<'_>) -> Intent {
     Intent { touch, compares }
 }
 
-fn script(by_digest: bool, body: &[u8], args: Args<'_>, scripts: &[&'static Script]) -> Intent {
-    let known = scripts.iter().find(|script| {
+/// A script that compares values spares the holds of others only where each has a value of its own.
+fn script(by_digest: bool, body: &[u8], args: Args<'_>, dialect: &Dialect) -> Intent {
+    let known = dialect.scripts.iter().find(|script| {
         if by_digest {
             body.eq_ignore_ascii_case(script.sha1().as_bytes())
         } else {
@@ -184,17 +207,33 @@ fn script(by_digest: bool, body: &[u8], args: Args<'_>, scripts: &[&'static Scri
     let touch = match known.map(|script| script.meaning()) {
         Some(Meaning::Deletes) => Touch::Delete,
         Some(Meaning::Extends) => expiry(args.last(), NS_PER_MS),
-        None => Touch::Unknown,
+        Some(Meaning::Creates) => {
+            let ttl_ms = args.last().and_then(number);
+            let touch = ttl_ms.map_or(Touch::Unknown, |ttl_ms| {
+                Touch::Create(Some(ttl_ms.saturating_mul(NS_PER_MS)))
+            });
+            return Intent { touch, compares: false };
+        }
+        Some(Meaning::HandsOver | Meaning::Other) | None => Touch::Unknown,
     };
-    Intent { touch, compares: known.is_some() }
+    Intent { touch, compares: known.is_some() && dialect.value == Value::Token }
 }
 
 /// What the command did, to judge by its answer.
 pub(super) fn touch(intent: Intent, reply: &Reply) -> Touch {
     let done = match intent.touch {
-        Touch::None | Touch::Unknown => return intent.touch,
-        // SET says OK where it wrote and nothing where it did not; SETNX says 1 or 0.
-        Touch::Create(_) => matches!(reply, Reply::Ok | Reply::Int(1)),
+        Touch::None => return Touch::None,
+        // A script that hands over says so where it found another's key and left it alone.
+        Touch::Unknown if intent.compares && matches!(reply, Reply::Int(-1 | 2)) => {
+            return Touch::None;
+        }
+        Touch::Unknown => return Touch::Unknown,
+        // SET says OK where it wrote and nothing where it did not; SETNX says 1 or 0; a script says so
+        // in the first place of a list.
+        Touch::Create(_) => match reply {
+            Reply::Array(list) => list.first() == Some(&Reply::Int(1)),
+            reply => matches!(reply, Reply::Ok | Reply::Int(1)),
+        },
         // GETSET answers the old value, which may be none.
         Touch::Overwrite(_) if intent.compares => *reply == Reply::Ok,
         Touch::Overwrite(_) => true,
@@ -227,6 +266,7 @@ fn cut(text: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use picklock::queue_scripts::{JOIN, LEAVE};
     use picklock::scripts::{COMPARE_AND_DELETE, COMPARE_AND_EXTEND};
 
     use super::*;
@@ -236,11 +276,45 @@ mod tests {
         args.split(' ').fold(Command::new(name), |command, arg| command.arg(arg))
     }
 
-    fn reads(line: &str) -> Intent {
+    /// 2,000.4 seconds of Unix time.
+    const NOW: WallTime = WallTime::from_unix_ns(2_000_400_000_000);
+
+    fn speaks(value: Value) -> Dialect {
+        Dialect { scripts: [&*COMPARE_AND_DELETE, &*COMPARE_AND_EXTEND].into(), value }
+    }
+
+    fn reads_as(line: &str, value: Value) -> Intent {
         let command = command(line);
-        let understood = understand(&command, &[&COMPARE_AND_DELETE, &COMPARE_AND_EXTEND]);
+        let understood = understand(&command, &speaks(value), || NOW);
         assert_eq!(understood.key, b"k", "{line}");
         understood.intent
+    }
+
+    fn reads(line: &str) -> Intent {
+        reads_as(line, Value::Token)
+    }
+
+    #[test]
+    fn a_stamp_says_how_long_a_hold_lasts_by_its_clients_clock() {
+        let plain = |touch| Intent { touch, compares: false };
+        let stamped = |line| reads_as(line, Value::Stamp);
+        let lasts = Some(600 * NS_PER_MS);
+        assert_eq!(stamped("SETNX k 2001000"), plain(Touch::Create(lasts)));
+        assert_eq!(stamped("GETSET k 2001000"), plain(Touch::Overwrite(lasts)));
+        assert_eq!(stamped("SETNX k 2000399"), plain(Touch::Create(Some(0))), "it is over");
+        assert_eq!(stamped("SETNX k soon"), plain(Touch::Create(None)));
+        for value in [Value::Token, Value::Shared] {
+            assert_eq!(reads_as("SETNX k 2001000", value), plain(Touch::Create(None)));
+            assert_eq!(reads_as("GETSET k 2001000", value), plain(Touch::Overwrite(None)));
+        }
+    }
+
+    #[test]
+    fn to_compare_with_what_others_have_too_spares_nobody() {
+        let line = format!("EVALSHA {} 1 k t", COMPARE_AND_DELETE.sha1());
+        let deletes = |compares| Intent { touch: Touch::Delete, compares };
+        assert_eq!(reads_as(&line, Value::Token), deletes(true));
+        assert_eq!(reads_as(&line, Value::Shared), deletes(false));
     }
 
     #[test]
@@ -259,7 +333,9 @@ mod tests {
         assert_eq!(reads("unlink k"), plain(Touch::Delete));
         assert_eq!(reads("PEXPIRE k 7"), plain(Touch::Extend(7 * NS_PER_MS)));
         assert_eq!(reads("EXPIRE k 7"), plain(Touch::Extend(7 * NS_PER_S)));
-        assert_eq!(reads("DECR k"), plain(Touch::None));
+        for harmless in ["DECR k", "WATCH k", "EXEC k", "EXISTS k"] {
+            assert_eq!(reads(harmless), plain(Touch::None), "{harmless}");
+        }
         assert_eq!(reads("RENAME k l"), plain(Touch::Unknown));
     }
 
@@ -270,9 +346,9 @@ mod tests {
         assert_eq!(reads(&format!("EVALSHA {} 1 k t", COMPARE_AND_DELETE.sha1())), deletes);
         assert_eq!(reads(&format!("EVALSHA {} 1 k t 9", COMPARE_AND_EXTEND.sha1())), extends);
         let by_text = Command::new("EVAL").arg(COMPARE_AND_DELETE.text()).int(1).arg("k").arg("t");
-        assert_eq!(understand(&by_text, &[&COMPARE_AND_DELETE]).intent, deletes);
+        assert_eq!(understand(&by_text, &speaks(Value::Token), || NOW).intent, deletes);
         assert_eq!(
-            understand(&by_text, &[]).intent,
+            understand(&by_text, &Dialect::default(), || NOW).intent,
             Intent { touch: Touch::Unknown, compares: false }
         );
     }
@@ -290,6 +366,27 @@ mod tests {
         assert_eq!(touch(delete, &Reply::Int(-1)), Touch::None);
         let overwrite = Intent { touch: Touch::Overwrite(None), compares: false };
         assert_eq!(touch(overwrite, &Reply::Nil), overwrite.touch);
+    }
+
+    #[test]
+    fn scripts_that_acquire_or_hand_over_say_what_they_did_in_their_answers() {
+        let creates = Intent { touch: Touch::Create(Some(9 * NS_PER_MS)), compares: false };
+        let hands_over = Intent { touch: Touch::Unknown, compares: true };
+        let dialect = Dialect { scripts: [&*JOIN, &*LEAVE].into(), value: Value::Token };
+        let of = |line: String| understand(&command(&line), &dialect, || NOW).intent;
+        assert_eq!(of(format!("EVALSHA {} 3 k l b t 1 2 c 9", JOIN.sha1())), creates);
+        assert_eq!(of(format!("EVALSHA {} 3 k l b t", LEAVE.sha1())), hands_over);
+        let list = |code| Reply::Array(vec![Reply::Int(code), Reply::bulk(b"17")]);
+        assert_eq!(touch(creates, &list(1)), creates.touch);
+        for code in [0, 2, -1] {
+            assert_eq!(touch(creates, &list(code)), Touch::None, "{code}");
+        }
+        for (code, left_alone) in [(1, false), (0, false), (2, true), (-1, true)] {
+            let expected = if left_alone { Touch::None } else { Touch::Unknown };
+            assert_eq!(touch(hands_over, &Reply::Int(code)), expected, "{code}");
+        }
+        let unknown = Intent { touch: Touch::Unknown, compares: false };
+        assert_eq!(touch(unknown, &Reply::Int(-1)), Touch::Unknown);
     }
 
     #[test]

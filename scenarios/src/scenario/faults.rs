@@ -7,7 +7,7 @@
 
 use super::network::unread;
 use super::{Scenario, ScenarioError};
-use crate::fault::{Fault, Staged, Trigger, When, Whom};
+use crate::fault::{By, Fault, Staged, Trigger, When, Whom};
 use crate::topology::{Kind, Topology};
 
 /// A key of the file, and what is wrong with its value.
@@ -163,8 +163,12 @@ impl Check<'_> {
     }
 
     fn values(&self) -> Result<(), Wrong> {
-        let Staged { lasts, by, ppm, kind, .. } = self.fault;
+        let Staged { lasts, until, by, ppm, kind, .. } = self.fault;
         let name = kind.name();
+        if *kind == Fault::Pause && until.is_some_and(|until| until.by == By::Itself) {
+            let why = "who stands still comes nowhere by itself".to_owned();
+            return self.wrong("until", why, "leave `by` away, for any other client");
+        }
         if lasts.is_some_and(|lasts| lasts.0.is_zero()) {
             let why = format!("a {name} that lasts no time does nothing");
             return self.wrong("for", why, "1ns is the least");

@@ -16,6 +16,8 @@ use crate::span::Span;
 
 /// More clients than this are a slip of the finger, or need more than one machine.
 const CLIENTS_MOST: u32 = 100_000;
+/// Nobody can mean that it may take more commands than this to get a lock.
+const COMMANDS_MOST: f64 = 1e9;
 
 /// What is said beside the file.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -142,6 +144,11 @@ impl Scenario {
         if self.clients > CLIENTS_MOST {
             let why = format!("clients is {}: {CLIENTS_MOST} is the most", self.clients);
             return wrong("clients", why);
+        }
+        if let Some(within) = self.commands_within.filter(|it| !(0.0..=COMMANDS_MOST).contains(it))
+        {
+            let why = format!("{within} commands: it is a number from 0 to {COMMANDS_MOST}");
+            return wrong("commands_within", why);
         }
         if let Err(error) = recipe::list::about(&self.lock.recipe) {
             return Err(("lock.recipe".to_owned(), unknown_recipe(&error)));

@@ -28,6 +28,12 @@ fn the_file_says_what_is_run() {
     assert_eq!((scenario.name.as_str(), scenario.clients), ("test", 100));
     assert_eq!(scenario.lock.ttl.0, Duration::from_secs(1));
     assert!(scenario.remarks().is_empty());
+    assert_eq!(scenario.commands_within_milli(), None);
+    for (asked, milli) in [("2.1", 2_100), ("0", 0), ("1000000000", 1_000_000_000_000)] {
+        let set = vec![("commands_within".to_owned(), asked.to_owned())];
+        let asked = parse(pool(), &Overrides { set, ..Overrides::default() }).unwrap();
+        assert_eq!(asked.commands_within_milli(), Some(milli));
+    }
     assert_eq!(scenario.expectation("single").unwrap().effect, Outcome::Held);
     assert_eq!(scenario.expectation("none").unwrap().effect, Outcome::Violated);
 }
@@ -58,6 +64,9 @@ fn values_that_cannot_be_run_are_shown_in_their_place() {
         ("clients = 100", "clients = 0", "at least one client", "0"),
         ("clients = 100", "clients = 100001", "the most", "100001"),
         ("clients = 100", "clients = -1", "whole number", "-1"),
+        ("clients = 100", "clients = 9\ncommands_within = -0.1", "from 0 to 1000000000", "-0.1"),
+        ("clients = 100", "clients = 9\ncommands_within = 1000000001", "from 0", "1000000001"),
+        ("clients = 100", "clients = 9\ncommands_within = nan", "from 0", "nan"),
         ("ttl = \"1s\"", "ttl = \"0s\"", "protects nothing", "\"0s\""),
         ("ttl = \"1s\"", "ttl = \"-1s\"", "negative", "\"-1s\""),
         ("ttl = \"1s\"", "ttl = \"99999999999999999999s\"", "too long", "\"9999"),

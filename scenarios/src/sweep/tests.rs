@@ -1,4 +1,4 @@
-//! Sweeps: what schedules add up to.
+//! Adding up schedules: whatever their order, and however many of them show nothing.
 
 use super::*;
 use crate::history::{Event, Head};

@@ -75,6 +75,8 @@ pub(super) struct World {
     ready: VecDeque<u32>,
     /// The task that is being polled.
     pub(super) current: u32,
+    /// A task is being polled: what its process says now it says in one breath.
+    polling: bool,
     pub(super) processes: Vec<Process>,
     pub(super) servers: Vec<ServerNode>,
     pub(super) fleet: Fleet,
@@ -96,7 +98,7 @@ pub(super) struct World {
 impl World {
     /// Makes it as new, with so many processes and servers, keeping the memory.
     pub(super) fn reset(&mut self, choices: Choices, seed: u64, processes: u32, servers: u32) {
-        (self.closed, self.events, self.at_once) = (false, 0, 0);
+        (self.closed, self.polling, self.events, self.at_once) = (false, false, 0, 0);
         self.go_on_to(0);
         self.queue.clear();
         self.ready.clear();
@@ -170,6 +172,7 @@ impl World {
     /// happen meanwhile. It is over where nobody has anything left to do, or nothing happens before
     /// `end_ns`.
     pub(super) fn turn(&mut self, polled: Option<(u32, Work, bool)>, end_ns: u64) -> Turn {
+        self.polling = false;
         if let Some((task, work, ready)) = polled {
             if ready {
                 self.tasks.end(task);
@@ -177,6 +180,7 @@ impl World {
             } else if let Some(left) = self.tasks.put_back(task, work) {
                 self.graves.push_back(left);
             }
+            self.end_doomed();
         }
         loop {
             if let Some(left) = self.graves.pop_front() {
@@ -211,6 +215,7 @@ impl World {
                     if let Some(work) = self.tasks.begin(task) {
                         self.tick();
                         self.current = task;
+                        self.polling = true;
                         return Some((task, work));
                     }
                 }
@@ -280,6 +285,11 @@ impl World {
             self.seed,
             self.tasks.all()
         );
+    }
+
+    /// Whether a task of this process is being polled.
+    pub(super) fn is_polling(&self, process: u32) -> bool {
+        self.polling && self.tasks.process(self.current) == Some(process)
     }
 
     /// Stops a process where it stands.

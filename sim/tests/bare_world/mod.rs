@@ -33,8 +33,8 @@ struct World {
     asked: u64,
     random: u64,
     model: Model,
-    /// By the number of a connection for listening.
-    heard: BTreeMap<u32, Heard>,
+    /// By connection for listening.
+    heard: BTreeMap<ClientId, Heard>,
     timers: BTreeMap<(u64, u64), Waker>,
     tasks: Vec<Option<Task>>,
     born: Vec<Task>,
@@ -170,7 +170,7 @@ impl Env for BareEnv {
     /// Each subscription has a connection of its own.
     async fn subscribe(&self, node: Node, channel: &[u8]) -> Result<BareSubscription, CallError> {
         let ear = BareEnv::new();
-        world(|world| drop(world.heard.insert(ear.conn.0, Heard::default())));
+        world(|world| drop(world.heard.insert(ear.conn, Heard::default())));
         let subscription = BareSubscription { ear };
         let conn = subscription.ear.connect(node).await?;
         conn.call(Command::new("SUBSCRIBE").arg(channel)).await?;
@@ -204,7 +204,7 @@ impl Subscription for BareSubscription {
     async fn next(&mut self) -> Result<Box<[u8]>, CallError> {
         poll_fn(|cx| {
             world(|world| {
-                let heard = world.heard.get_mut(&self.ear.conn.0).expect("it goes with its handle");
+                let heard = world.heard.get_mut(&self.ear.conn).expect("it goes with its handle");
                 heard.waiter = Some(cx.waker().clone());
                 heard.inbox.pop_front().map_or(Poll::Pending, |message| Poll::Ready(Ok(message)))
             })
@@ -218,7 +218,7 @@ impl Drop for BareSubscription {
         let conn = self.ear.conn;
         WORLD.with_borrow_mut(|world| {
             if let Some(world) = world {
-                world.heard.remove(&conn.0);
+                world.heard.remove(&conn);
                 world.model.disconnect(conn);
             }
         });
@@ -228,7 +228,7 @@ impl Drop for BareSubscription {
 /// Sends messages of channels on their way.
 fn hand_out(env: &BareEnv) {
     let mut out = Vec::new();
-    world(|world| world.model.drain_outbox(|session, message| out.push((session.0, message))));
+    world(|world| world.model.drain_outbox(|session, message| out.push((session, message))));
     for (session, message) in out {
         let Answer::Push(parts) = message else { panic!("nobody waits for {message:?}") };
         let Some(Answer::Bulk(payload)) = parts.into_iter().nth(2) else { continue };

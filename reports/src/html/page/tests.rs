@@ -28,6 +28,8 @@ fn the_page_says_everything() {
         "<title>bonus-pool: violated — picklock</title>",
         "<span class=\"badge violated\">violated</span>",
         "<span class=\"badge na\">n/a</span>",
+        "<dt>Commands for each yes</dt><dd>2.50</dd>",
+        "<dt>Bypassed by later ones</dt><dd>p99 7, max 9</dd>",
         "nothing was checked",
         "no fault met a hold",
         "the first of 2",

@@ -53,6 +53,8 @@ fn a_run_that_held() {
     assert_eq!(lines[2..9], table);
     assert!(lines.contains(&"acquisitions: 100 begun, 95 yes, 5 no, 0 unknown"));
     assert!(lines.contains(&"winners: 10"));
+    assert!(lines.contains(&"commands for each yes: 2.50"));
+    assert!(lines.contains(&"bypassed by later ones: p99 7, max 9"));
     assert!(text.ends_with("\n\nverdict: held\n"));
 }
 
@@ -65,10 +67,10 @@ fn the_latency_table_is_aligned() {
         assert!(header.contains(name), "{header}");
     }
     let rows: Vec<&str> = table.take_while(|line| !line.is_empty()).collect();
-    assert_eq!(rows.len(), 8);
+    assert_eq!(rows.len(), 9);
     assert!(rows.iter().all(|row| row.chars().count() == header.chars().count()), "{text}");
     assert!(rows[1].starts_with("wait for refusal "));
-    assert!(rows[7].contains(" 4,051 "));
+    assert!(rows[8].contains(" 4,051 "));
 }
 
 #[test]

@@ -3,6 +3,8 @@
 use std::ops::Range;
 
 use picklock::env::Phase;
+use rand_pcg::Pcg64Mcg;
+use rand_pcg::rand_core::{Rng, SeedableRng};
 
 use crate::checker::testing::{CREATE, Tape};
 use crate::fault::Fault;
@@ -36,6 +38,8 @@ fn witness(tape: Tape, within: u32) -> Witness {
 fn who_comes_behind_one_in_line_has_to_wait() {
     assert_eq!(outcome(waits(first(), 2, 80..600, 101, 110)), Held);
     assert_eq!(outcome(waits(first(), 2, 80..400, 101, 110)), Violated);
+    let three = waits(waits(first(), 2, 80..600, 101, 110), 3, 80..700, 121, 130);
+    assert_eq!(outcome(three), Held);
     let took = first().waited(2, 2, 200..300).did(2, 201..290, CREATE);
     assert_eq!(outcome(took), Violated, "nor may it take the lock without lining up");
 }
@@ -49,6 +53,8 @@ fn who_may_have_been_there_before_has_overtaken_nobody() {
     let to_resource = waits(first().to(5, "register"), 2, 200..300, 201, 210);
     assert_eq!(outcome(to_resource.resource(5)), NotApplicable, "nor to the lock");
     assert_eq!(outcome(first()), NotApplicable, "alone");
+    let at_once = first().waited(2, 2, 40..90).did(2, 45..46, CREATE);
+    assert_eq!(outcome(at_once), NotApplicable, "2 never was in line");
     assert_eq!(outcome(waits(first(), 2, 80..600, 101, 110).refused(3, 3, 200..300)), Held);
 }
 
@@ -93,6 +99,9 @@ fn who_does_not_get_it_was_not_overtaken() {
             170,
         )
     };
+    let behind = |tape: Tape| tape.did(2, 160..161, CREATE);
+    assert_eq!(outcome(behind(first().refused(2, 2, 150..300))), NotApplicable, "nor behind");
+    assert_eq!(outcome(behind(first().unknown(2, 2, 150..300))), NotApplicable);
     assert_eq!(outcome(gave_up(true)), NotApplicable);
     assert_eq!(outcome(gave_up(false)), NotApplicable);
 }
@@ -108,6 +117,7 @@ fn a_client_that_was_struck_shows_nothing_from_then_on() {
         "who was struck counts"
     );
     assert_eq!(outcome(overtaken().struck(Fault::Pause, 1, 501)), Violated, "it was over");
+    assert_eq!(outcome(overtaken().struck(Fault::Pause, 1, 450)), NotApplicable, "too late");
     assert_eq!(outcome(overtaken().struck(Fault::Crash, 1, 350)), NotApplicable);
     let twice = overtaken().struck(Fault::Reset, 1, 20).struck(Fault::Reset, 1, 30);
     assert_eq!(outcome(twice), NotApplicable);
@@ -133,10 +143,73 @@ fn the_dead_are_forgotten() {
     let tape = tape.acquires(2, 150).crash(2, 180);
     let tape = waits(tape, 1, 50..500, 60, 100);
     assert_eq!(outcome(tape), NotApplicable);
+    let others = waits(first(), 2, 80..600, 101, 110).acquires(3, 120).crash(3, 130);
+    assert_eq!(outcome(others), Held, "and nobody else is");
 }
 
 #[test]
 fn nothing_is_said_where_nothing_is_claimed() {
     let tape = waits(first(), 2, 80..400, 101, 110);
     assert!(tape.findings().iter().all(|it| it.name != "fairness"));
+}
+
+/// A client at the server: when it lined up there, when it got the lock, and its number.
+#[derive(Clone, Copy, Debug)]
+struct Served {
+    lined_up_ns: u64,
+    granted_ns: u64,
+    client: u32,
+}
+
+/// A number within the range.
+fn any(draw: &mut Pcg64Mcg, range: Range<u64>) -> u64 {
+    range.start + draw.next_u64() % (range.end - range.start)
+}
+
+/// Six clients whose messages travel for any time, and a server that hands the lock to any of the first
+/// so many in its line.
+fn served(draw: &mut Pcg64Mcg, first: usize) -> (Tape, Vec<Served>) {
+    let (mut tape, mut served) = (Tape::new(), Vec::new());
+    let mut coming: Vec<(u64, u64, u32)> = (1..=6)
+        .map(|client| {
+            let asks_ns = any(draw, 0..300);
+            (asks_ns + any(draw, 2..60), asks_ns, client)
+        })
+        .collect();
+    coming.sort_unstable();
+    let mut free_ns = 0;
+    while let Some((earliest_ns, ..)) = coming.first() {
+        let now_ns = free_ns.max(*earliest_ns);
+        let line = coming.partition_point(|(lined_up_ns, ..)| *lined_up_ns <= now_ns);
+        let place = usize::try_from(any(draw, 0..line.min(first) as u64)).unwrap();
+        let (lined_up_ns, asks_ns, client) = coming.remove(place);
+        let told_ns = lined_up_ns + any(draw, 1..60);
+        let has_ns = told_ns.max(now_ns + any(draw, 1..60)) + 1;
+        tape = tape.waited(client, client, asks_ns..has_ns).did(client, asks_ns..told_ns, CREATE);
+        if now_ns > lined_up_ns {
+            tape = tape.phase(client, told_ns, Phase::Wait);
+        }
+        served.push(Served { lined_up_ns, granted_ns: now_ns, client });
+        free_ns = has_ns + any(draw, 1..40);
+    }
+    (tape, served)
+}
+
+#[test]
+fn a_server_that_keeps_its_line_is_never_blamed_and_one_that_does_not_is_for_good_reasons() {
+    let mut blamed = 0;
+    for seed in 0..2_000 {
+        let mut draw = Pcg64Mcg::seed_from_u64(seed);
+        let (tape, _) = served(&mut draw, 1);
+        assert_ne!(outcome(tape), Violated, "seed {seed}");
+        let (tape, served) = served(&mut draw, 3);
+        let Verdict::Violated(witness) = tape.fair_within(0).finding("fairness") else { continue };
+        blamed += 1;
+        let [one, other] = [0, 1].map(|which| {
+            *served.iter().find(|it| it.client == witness.clients[which]).expect("a client")
+        });
+        assert!(one.lined_up_ns < other.lined_up_ns, "seed {seed}: {one:?} {other:?}");
+        assert!(other.granted_ns < one.granted_ns, "seed {seed}: {one:?} {other:?}");
+    }
+    assert!(blamed > 400, "{blamed}");
 }

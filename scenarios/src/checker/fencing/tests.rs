@@ -1,5 +1,6 @@
 //! Tokens that rise, fall and come back, on both sides of what is certain.
 
+use crate::checker::Checkers;
 use crate::checker::testing::{CREATE, Tape};
 use crate::fault::Fault;
 use crate::history::Touch;
@@ -98,4 +99,19 @@ fn a_server_that_forgot_its_counter_is_named() {
     let after = |at_ns| witness(then(150, 5).server_lost(Fault::Failover, 3, at_ns..210)).summary;
     assert!(after(100).ends_with("with token 7: in between, server 3 lost its memory"));
     assert!(after(99).ends_with("with token 7"), "that was before");
+}
+
+#[test]
+fn what_has_ended_is_no_longer_kept() {
+    let asked = first().did(2, 150..160, CREATE).fence(2, 170, 8);
+    for tape in [
+        asked.clone().waited(2, 2, 140..300),
+        asked.clone().refused(2, 2, 140..300),
+        asked.unknown(2, 2, 140..300),
+    ] {
+        let history = tape.history();
+        let mut checkers = Checkers::new(&history.head);
+        history.events.iter().for_each(|event| checkers.see(event, &history.texts));
+        assert!(checkers.fencing.asking.is_empty() && checkers.fencing.sent.is_empty());
+    }
 }

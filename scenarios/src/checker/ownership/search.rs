@@ -33,7 +33,7 @@ pub(super) fn search(
     ops: &[Op],
     losses: &[Loss],
     jumps: &[(Option<u16>, u64)],
-    margin_ns: u64,
+    (margin_ns, stamped): (u64, bool),
 ) -> Result<Option<Harm>, TooMany> {
     let mut nodes: Vec<u16> = ops.iter().map(|op| op.node).collect();
     nodes.sort_unstable();
@@ -48,7 +48,7 @@ pub(super) fn search(
             .filter(|(of, _)| of.is_none_or(|of| of == node))
             .map(|(_, at_ns)| *at_ns)
             .collect();
-        match Search::new(&ops, &losses, jumps, margin_ns).run() {
+        match Search::new(&ops, &losses, jumps, (margin_ns, stamped)).run() {
             Ok(Some(harm)) => {
                 let occurrences = first.map_or(0, |first| first.occurrences) + harm.occurrences;
                 let earlier = first.filter(|first| first.culprit.sent_ns <= harm.culprit.sent_ns);
@@ -71,6 +71,8 @@ struct Search<'a> {
     /// When its clock jumped.
     jumps: Vec<u64>,
     margin_ns: u64,
+    /// A new hold lives from the sending of what made it, and not from when that was carried out.
+    stamped: bool,
     /// Commands that are under way and will be answered.
     flying: Vec<u32>,
     /// Commands without an answer that have been sent, by acquisition.
@@ -86,12 +88,18 @@ struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    fn new(ops: &'a [Op], losses: &'a [Loss], jumps: Vec<u64>, margin_ns: u64) -> Self {
+    fn new(
+        ops: &'a [Op],
+        losses: &'a [Loss],
+        jumps: Vec<u64>,
+        (margin_ns, stamped): (u64, bool),
+    ) -> Self {
         Self {
             ops,
             losses,
             jumps,
             margin_ns,
+            stamped,
             flying: Vec::new(),
             open: FxHashMap::default(),
             deletes: Vec::new(),
@@ -169,7 +177,10 @@ impl<'a> Search<'a> {
                 continue;
             }
             for &other in &self.flying {
-                if reading.early.contains(&other) {
+                // Of a key that is nobody's already, a command that makes it so is better kept for later.
+                let vain =
+                    reading.state == State::Nobodys && self.op(other).touch == Touch::Unknown;
+                if vain || reading.early.contains(&other) {
                     continue;
                 }
                 for mut next in self.carry_out(&reading, other, now_ns) {
@@ -210,7 +221,8 @@ impl<'a> Search<'a> {
         // What is carried out later lives longer: the earliest moment leaves the most to the others.
         let held = |before: &Reading, ttl_ns: Option<u64>| {
             let owner = (op.acquisition, op.client);
-            let may_end_ns = ttl_ns.map_or(u64::MAX, |ttl_ns| self.lives(before.at_ns, ttl_ns));
+            let lives_from_ns = if self.stamped { op.sent_ns } else { before.at_ns };
+            let may_end_ns = ttl_ns.map_or(u64::MAX, |ttl_ns| self.lives(lives_from_ns, ttl_ns));
             let from_ns = before.at_ns;
             let since_ns = op.sent_ns;
             before.is(State::of(owner, since_ns, from_ns, may_end_ns))
@@ -242,13 +254,9 @@ impl<'a> Search<'a> {
                 };
                 self.found_key(reading, place, now_ns).into_iter().map(extended).collect()
             }
-            Touch::Unknown => {
-                let owner = (op.acquisition, op.client);
-                let created = State::of(owner, op.sent_ns, reading.at_ns, 0);
-                let others = [State::Free, State::Nobodys, created];
-                let others = others.into_iter().map(|state| reading.is(state));
-                std::iter::once(reading.clone()).chain(others).collect()
-            }
+            // It may have left the key as it was, or free, or to anybody: where it is nobody's, whatever
+            // can follow each of these can follow, and harms nobody.
+            Touch::Unknown => vec![reading.is(State::Nobodys)],
         }
     }
 
@@ -327,7 +335,12 @@ impl<'a> Search<'a> {
                     // What has come back in its place is nobody's rightful hold.
                     return vec![reading.is(State::Nobodys)];
                 }
-                let gone = self.gone(reading, now_ns).and_then(|gone| own(&gone));
+                let gone = self.gone(reading, now_ns);
+                if let Some(over) = gone.as_ref().filter(|_| self.stamped) {
+                    // A hold that is over by its own word leaves its key behind, which is nobody's.
+                    return vec![over.is(State::Nobodys)];
+                }
+                let gone = gone.and_then(|gone| own(&gone));
                 gone.into_iter().chain([reading.harmed(owner, place)]).collect()
             }
             State::Free => {

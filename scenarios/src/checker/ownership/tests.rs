@@ -276,3 +276,49 @@ proptest! {
         prop_assert_eq!(violated(&tape), harmed, "{:?}", steps);
     }
 }
+
+/// A client that takes a lock over, or puts its own time into it.
+const TAKE_OVER: Intent = Intent { touch: Touch::Overwrite(Some(TTL_NS)), compares: false };
+
+#[test]
+fn a_stamped_hold_may_be_taken_over_when_its_time_has_passed_and_not_before() {
+    let end = 100 + TTL_NS;
+    let taken = |span| created().stamped().did(2, span, TAKE_OVER);
+    assert!(violated(&taken(end - 10..end - 1)));
+    assert!(!violated(&taken(end - 10..end)), "it may have passed by then");
+    assert!(!violated(&taken(end..end + 10)));
+    // The next hold is as good as any, and ends by its own time.
+    let next = |span| taken(end..end + 10).did(3, span, TAKE_OVER);
+    assert!(violated(&next(end + 20..end + 30)));
+    assert!(!violated(&next(end + TTL_NS..end + TTL_NS + 10)));
+    assert!(violated(&taken(end..end + 10).did(1, end + 20..end + 30, PLAIN_DELETE)));
+}
+
+#[test]
+fn a_stamped_hold_leaves_its_key_behind_which_is_nobodys() {
+    let end = 100 + TTL_NS;
+    let late = || created().did(2, end + 10..end + 20, PLAIN_DELETE);
+    assert!(violated(&late()), "a key that has expired cannot be deleted: somebody renewed it");
+    assert!(!violated(&late().stamped()), "one whose time has passed can");
+    let within = created().stamped().did(2, end - 20..end - 10, PLAIN_DELETE);
+    assert!(violated(&within));
+}
+
+#[test]
+fn a_stamp_counts_from_the_sending_however_late_it_is_carried_out() {
+    // Acquisition 1 is let in by the deletion of 3, which is sent long after its request.
+    let end = 100 + TTL_NS;
+    let taken = || {
+        let before = Tape::new().did(3, 10..20, CREATE).did(1, 100..400, CREATE);
+        before.did(3, 300..310, DELETE).did(2, end..end + 10, TAKE_OVER)
+    };
+    assert!(violated(&taken()), "the server counts from when it carries a command out");
+    assert!(!violated(&taken().stamped()), "a client has counted before");
+}
+
+#[test]
+fn a_servers_clock_has_no_part_in_a_stamp() {
+    let jumped = || created().struck(Fault::ClockStep, 0, 150).did(2, 200..210, TAKE_OVER);
+    assert!(!violated(&jumped()));
+    assert!(violated(&jumped().stamped()));
+}

@@ -133,6 +133,15 @@ fn faults_that_cannot_be_had_are_shown_in_their_place() {
     wrong(pause, "phase = \"hold\"", "command = \"DEL k\"", "no command", "DEL", "\"DEL k\"");
     wrong(pause, "phase = \"hold\"", "command = \"\"", "no name", "DEL", "\"\"");
     wrong(pause, "for = \"1s\"", "", "does not say `for`", "until", "[[fault]]");
+    let itself = "until = { phase = \"hold\", by = \"itself\" }";
+    wrong(
+        pause,
+        "for = \"1s\"",
+        itself,
+        "comes nowhere",
+        "leave `by` away",
+        "{ phase = \"hold\", by",
+    );
     wrong(pause, "for = \"1s\"", "for = \"0s\"", "no time", "1ns", "\"0s\"");
     wrong(pause, "for = \"1s\"", "for = \"1s\"\nby = \"1s\"", "no use for `by`", "", "\"1s\"\n");
     wrong(pause, "for = \"1s\"", "four = \"1s\"", "four", "did you mean `for`?", "four");

@@ -24,6 +24,7 @@ impl World {
         if self.nemesis.stage.on && !again {
             self.about_to_send(process, command);
         }
+        self.end_doomed();
         // Stopped by what is staged here, or at a phase just before.
         if self.processes[process as usize].state != State::Running {
             return true;

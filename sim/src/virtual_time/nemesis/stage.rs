@@ -31,6 +31,9 @@ pub(in super::super) struct Stage {
     armed: Vec<(u32, u32)>,
     /// Faults that wait for somebody to hold the lock.
     awaiting_holder: Vec<u32>,
+    /// The client that has come to the place where it dies, and the cue: it says in the same breath what
+    /// it was about to say, and does nothing more.
+    doomed: Option<(u32, u32)>,
     /// What lasts until somebody comes to a phase.
     lasting: Vec<Lasting>,
     /// Messages that wait on a stalled connection.
@@ -54,6 +57,7 @@ impl Stage {
         self.holders.clear();
         self.armed.clear();
         self.awaiting_holder.clear();
+        self.doomed = None;
         self.lasting.clear();
         self.stalled.clear();
     }
@@ -120,7 +124,12 @@ impl World {
         while let Some(Lasting { process: struck, until, end }) =
             self.nemesis.stage.lasting.get(place).copied()
         {
-            if until.phase == phase && (until.by == By::Any || struck != process) {
+            let is_theirs = match until.by {
+                By::Another => struck != process,
+                By::Any => true,
+                By::Itself => struck == process,
+            };
+            if until.phase == phase && is_theirs {
                 self.nemesis.stage.lasting.remove(place);
                 self.end_lasting(end);
             } else {
@@ -247,6 +256,9 @@ impl World {
                     self.lasts(cue, process, Plan::Resume(process));
                 }
             }
+            Fault::Crash if self.is_polling(process) => {
+                self.nemesis.stage.doomed = Some((process, place));
+            }
             Fault::Crash => self.kill(process),
             Fault::Partition => {
                 self.cut(process, cue.ways.unwrap_or_default().there_and_back(), for_ns);
@@ -268,6 +280,13 @@ impl World {
                 };
                 self.end(kind, server, to, for_ns);
             }
+        }
+    }
+
+    /// Ends the client whose death was staged for this moment.
+    pub(in super::super) fn end_doomed(&mut self) {
+        if let Some((process, place)) = self.nemesis.stage.doomed.take() {
+            self.as_cue(place, |world| world.kill(process));
         }
     }
 

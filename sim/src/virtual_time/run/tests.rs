@@ -8,6 +8,7 @@ use scenarios::verdict::{Level, Outcome, worst};
 use super::*;
 
 mod boundaries;
+mod recipes;
 mod register;
 
 fn scenario(lock: &str) -> Scenario {
@@ -29,8 +30,12 @@ fn outcome(history: &History, level: Level) -> Outcome {
 
 #[test]
 fn a_benign_schedule_has_ten_winners_and_no_fault() {
-    for about in scenarios::recipe::list::ALL.into_iter().filter(|about| about.locks) {
-        let lock = about.name;
+    let locks = scenarios::recipe::list::ALL.into_iter().map(|about| about.name);
+    let holds = |lock: &&str| {
+        let scenario = scenario(lock);
+        scenario.expectation(lock).unwrap().belief == Outcome::Held
+    };
+    for lock in locks.filter(holds) {
         let mut runner = Runner::new(&scenario(lock)).unwrap();
         let schedule = runner.run(1, Choices::listed(Vec::new()));
         assert_eq!(schedule.facts.stuck, 0);
@@ -111,12 +116,21 @@ fn a_scenario_without_a_swarm_shows_what_it_claims() {
                 assert_eq!(schedule.facts.stuck, 0, "{name} {} {seed}", about.name);
                 let found = runner.journal().look(|history| {
                     if scenario.resource().is_some() {
-                        let harmed = outcome(history, Level::Effect) == Outcome::Violated;
+                        // Tokens that go back do no harm by themselves.
+                        let harmed = checker::judge(history, true).iter().any(|it| {
+                            it.level == Level::Effect
+                                && it.name != "rising-tokens"
+                                && it.verdict.outcome() == Outcome::Violated
+                        });
                         assert_eq!(harmed, is_harmed(history), "{name} {} {seed}", about.name);
                     }
                     shown(history)
                 });
-                if found != expected {
+                // Nothing is claimed of a flawed recipe where no story tells of it.
+                let is_unclaimed =
+                    |it: Outcome| it == Outcome::NotApplicable && about.flaw.is_some();
+                let mut both = found.into_iter().zip(expected);
+                if both.any(|(found, expected)| found != expected && !is_unclaimed(expected)) {
                     differ.entry(format!("{found:?}")).or_default().push(seed);
                 }
             }

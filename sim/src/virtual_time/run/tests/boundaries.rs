@@ -14,8 +14,8 @@ use super::*;
 const US_NS: u64 = 1_000;
 const MS_NS: u64 = 1_000 * US_NS;
 
-/// Two clients, the first of which is nearer to the server and so has the lock first. Its work takes
-/// two renewals at a third of the TTL, and less than the TTL where nobody renews.
+/// Two clients, one of which is nearer to the server and so has the lock first. Its work takes two
+/// renewals at a third of the TTL, and less than the TTL where nobody renews.
 const SCENARIO: &str = r#"
 title = "Every boundary"
 story = "One client's lock is struck at one of its commands, while another waits."
@@ -33,7 +33,7 @@ hold = "500ms"
 [network]
 latency = "1ms"
 [[network.link]]
-client = 1
+client = NEAR
 latency = "100us"
 [[expect]]
 locks = ["*"]
@@ -57,7 +57,14 @@ const FAULTS: [&str; 9] = [
     "crash, reply under way",
 ];
 
-/// A command that the first client sends for its lock.
+/// Whether the client that is struck comes first or waits.
+#[derive(Clone, Copy, PartialEq)]
+enum Role {
+    First,
+    Waiting,
+}
+
+/// A command that client 1 sends for its lock.
 struct Boundary {
     /// What it is for, which time, and what it is called.
     name: String,
@@ -69,9 +76,10 @@ struct Boundary {
     answered_ns: u64,
 }
 
-fn parse(lock: &str, fault: &str) -> Scenario {
+fn parse(lock: &str, role: Role, fault: &str) -> Scenario {
     let overrides = Overrides { lock: Some(lock.to_owned()), ..Overrides::default() };
-    let text = format!("{SCENARIO}{fault}");
+    let near = if role == Role::First { "1" } else { "2" };
+    let text = format!("{}{fault}", SCENARIO.replace("NEAR", near));
     Scenario::parse("boundary", "boundary.toml", &text, &overrides).unwrap()
 }
 
@@ -86,9 +94,9 @@ fn begun_ns(history: &History) -> u64 {
     history.events.iter().find(|it| it.what == What::Acquire).unwrap().at_ns
 }
 
-/// What the first client sends for its lock when nothing disturbs it.
-fn boundaries(lock: &str) -> Vec<Boundary> {
-    let history = run(&parse(lock, ""));
+/// What client 1 sends for its lock when nothing disturbs it.
+fn boundaries(lock: &str, role: Role) -> Vec<Boundary> {
+    let history = run(&parse(lock, role, ""));
     let begun_ns = begun_ns(&history);
     let (mut phase, mut turns) = ("", std::collections::BTreeMap::<&str, u32>::new());
     let (mut sent, mut found) = (Vec::new(), Vec::new());
@@ -180,13 +188,12 @@ fn told(history: &History, it: &Acquisition, begun_ns: u64) -> String {
 }
 
 /// A line for every fault at every boundary.
-fn table(lock: &str) -> String {
+fn table(lock: &str, role: Role) -> String {
     let mut table = String::new();
-    for boundary in boundaries(lock) {
+    for boundary in boundaries(lock, role) {
         writeln!(table, "{}", boundary.name).unwrap();
         for fault in FAULTS {
-            let scenario = parse(lock, &staged(&boundary, fault));
-            let history = run(&scenario);
+            let history = run(&parse(lock, role, &staged(&boundary, fault)));
             let place = format!("{lock}, {}, {fault}", boundary.name);
             let strikes =
                 history.events.iter().filter(|it| matches!(it.what, What::Fault { .. })).count();
@@ -197,12 +204,12 @@ fn table(lock: &str) -> String {
             }
             let (timeline, begun_ns) = (Timeline::of(&history), begun_ns(&history));
             let of = |client| timeline.acquisitions.iter().find(|it| it.client == client).unwrap();
-            let (first, second) = (of(1), of(2));
-            let Some((had_ns, AcquireEnd::Ok)) = second.end else { panic!("{place}: {second:?}") };
+            let (struck, other) = (of(1), of(2));
+            let Some((had_ns, AcquireEnd::Ok)) = other.end else { panic!("{place}: {other:?}") };
             writeln!(
                 table,
-                "    {fault:<24} the first {}; the second has it at {} ms",
-                told(&history, first, begun_ns),
+                "    {fault:<24} it {}; the other has it at {} ms",
+                told(&history, struck, begun_ns),
                 (had_ns - begun_ns) / MS_NS
             )
             .unwrap();
@@ -212,7 +219,16 @@ fn table(lock: &str) -> String {
 }
 
 fn compare(lock: &str, expected: &str) {
-    let found = table(lock);
+    let mut found = format!("coming first\n\n{}", table(lock, Role::First));
+    let waits = run(&parse(lock, Role::Waiting, ""));
+    // Who waits by trying again sends nothing else than who comes first.
+    if waits
+        .events
+        .iter()
+        .any(|it| matches!(it.what, What::Command { name, .. } if waits.text(name) == "SUBSCRIBE"))
+    {
+        write!(found, "\nwaiting\n\n{}", table(lock, Role::Waiting)).unwrap();
+    }
     assert!(found == expected, "boundaries/{lock}.txt says otherwise; found was:\n{found}");
 }
 
@@ -224,4 +240,19 @@ fn every_boundary_of_single_has_its_outcome() {
 #[test]
 fn every_boundary_of_single_watchdog_has_its_outcome() {
     compare("single-watchdog", include_str!("boundaries/single-watchdog.txt"));
+}
+
+#[test]
+fn every_boundary_of_notify_has_its_outcome() {
+    compare("notify", include_str!("boundaries/notify.txt"));
+}
+
+#[test]
+fn every_boundary_of_queue_has_its_outcome() {
+    compare("queue", include_str!("boundaries/queue.txt"));
+}
+
+#[test]
+fn every_boundary_of_fenced_has_its_outcome() {
+    compare("fenced", include_str!("boundaries/fenced.txt"));
 }

@@ -11,14 +11,14 @@ use super::*;
 const MS_NS: u64 = 1_000_000;
 
 /// A scenario of the catalogue with this lock and these changes.
-fn catalogued(name: &str, lock: &str, set: &[(&str, &str)]) -> Scenario {
+pub(super) fn catalogued(name: &str, lock: &str, set: &[(&str, &str)]) -> Scenario {
     let text = scenarios::catalog::text(name).unwrap();
     let set = set.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
     let overrides = Overrides { lock: Some(lock.to_owned()), set, ..Overrides::default() };
     Scenario::parse(name, name, text, &overrides).unwrap()
 }
 
-fn history_of(scenario: &Scenario, seed: u64) -> History {
+pub(super) fn history_of(scenario: &Scenario, seed: u64) -> History {
     let mut runner = Runner::new(scenario).unwrap();
     let schedule = runner.run(seed, Choices::seeded(seed));
     assert_eq!(schedule.facts.stuck, 0);

@@ -1,0 +1,228 @@
+//! What locks cost on a real redis-server: commands, handoffs, and a pair alone.
+//!
+//! Starts a redis-server of its own on the loopback interface, lets each library go through the same, in
+//! turn, prints ratios with the raw figures, and ends by itself. No figure decides the exit code.
+//! Invariant: commands are counted by the server, and only those that clients sent, not those of
+//! scripts.
+
+#![expect(clippy::disallowed_methods, reason = "a measurement takes the machine's time")]
+
+use std::error::Error;
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use benches::contend::{Contended, Contender, contend};
+use benches::figures::median;
+use benches::load::throughput;
+use benches::locks::{in_line, notified, polling};
+use picklock::command::Command;
+use picklock::env::{Conn, Env};
+use picklock::{Node, TokioEnv};
+use sim::live::limits::ensure_open_files;
+use sim::live::server::{Server, ServerSpec, find_server};
+use sim::live::supervisor::{self, Supervisor};
+
+const HOLD: Duration = Duration::from_millis(2);
+const ROUNDS: usize = 3;
+const WAITERS: [usize; 2] = [100, 500];
+/// As many open files as the waiters take, with two connections each, and more to be sure.
+const FILES: u64 = 4096;
+const PAIRS: usize = 400;
+const CLIENTS: usize = 50;
+const REQUESTS: u32 = 50_000;
+const ROUND_TRIPS: usize = 2_000;
+/// A script is sent in full once, before anything is counted, so these are all that clients send.
+const SENT: [&str; 3] = ["evalsha", "eval", "subscribe"];
+
+fn main() -> ExitCode {
+    // The supervisor of the server is this program once more.
+    if std::env::args_os().nth(1).is_some_and(|arg| arg == supervisor::COMMAND) {
+        return supervisor::main();
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let measured = runtime.map_err(Into::into).and_then(|runtime| runtime.block_on(measure()));
+    match measured {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("locks: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn measure() -> Result<(), Box<dyn Error>> {
+    ensure_open_files(FILES)?;
+    let binary = find_server(None, None)?;
+    let supervisor = Supervisor::spawn(None)?;
+    let mut server = Server::start(&supervisor, ServerSpec::new(&binary.path)).await?;
+    let bench = Bench { addr: server.addr(), control: open(server.addr())? };
+    println!("redis-server {}; every client with connections of its own\n", server.version());
+    for waiters in WAITERS {
+        bench.waiters(waiters).await?;
+    }
+    bench.alone().await?;
+    server.stop().await?;
+    drop(server);
+    supervisor.shutdown().await;
+    Ok(())
+}
+
+fn open(addr: SocketAddr) -> Result<TokioEnv, Box<dyn Error>> {
+    Ok(TokioEnv::open(format!("redis://{addr}/"))?)
+}
+
+struct Bench {
+    addr: SocketAddr,
+    control: TokioEnv,
+}
+
+impl Bench {
+    /// Many clients and one lock.
+    async fn waiters(&self, waiters: usize) -> Result<(), Box<dyn Error>> {
+        let idle = self.round_trip().await?;
+        println!("{waiters} waiters, {ROUNDS} rounds, {HOLD:?} under the lock");
+        println!("idle round trip {:.0} us\n", micros(idle));
+        println!(
+            "{:<20} {:>9} {:>13} {:>13} {:>11}",
+            "", "commands", "handoff p50", "handoff p99", "wall/ideal"
+        );
+        #[cfg(feature = "peers")]
+        {
+            use benches::locks::peers::{RedLock, RsLock};
+            let url = format!("redis://{}/", self.addr);
+            // Its SET is sent by clients, and its script deletes.
+            let make = |key: &str| Ok(RsLock::new(&url, key));
+            self.row("rslock 0.10", waiters, idle, true, make).await?;
+            let make = |key: &str| Ok(RedLock::new(&url, key));
+            self.row("redlock 2.0", waiters, idle, true, make).await?;
+        }
+        let make = |key: &str| Ok(polling(open(self.addr)?, key)?);
+        self.row("picklock, polling", waiters, idle, true, make).await?;
+        let make = |key: &str| Ok(notified(open(self.addr)?, key)?);
+        self.row("picklock, notify", waiters, idle, false, make).await?;
+        let make = |key: &str| Ok(in_line(open(self.addr)?, key)?);
+        self.row("picklock, queue", waiters, idle, false, make).await?;
+        println!();
+        Ok(())
+    }
+
+    async fn row<C: Contender>(
+        &self,
+        name: &str,
+        waiters: usize,
+        idle: Duration,
+        sets: bool,
+        make: impl Fn(&str) -> Result<C, Box<dyn Error>>,
+    ) -> Result<(), Box<dyn Error>> {
+        let key = format!("picklock:bench:{name}:{waiters}");
+        let clients = (0..waiters).map(|_| make(&key)).collect::<Result<Vec<_>, _>>()?;
+        let mut before = 0;
+        let measured = async {
+            before = self.sent(sets).await?;
+            Ok(())
+        };
+        let found = contend(clients, ROUNDS, HOLD, measured).await?;
+        let sent = self.sent(sets).await? - before;
+        let Contended { mut handoffs, wall, held } = found;
+        handoffs.sort_unstable();
+        let at = |part: f64| handoffs[((handoffs.len() - 1) as f64 * part) as usize];
+        let times = |span: Duration| span.as_secs_f64() / idle.as_secs_f64();
+        println!(
+            "{name:<20} {:>9.2} {:>6.0} us {:>3.1}x {:>6.0} us {:>3.1}x {:>10.2}",
+            sent as f64 / (waiters * ROUNDS) as f64,
+            micros(at(0.5)),
+            times(at(0.5)),
+            micros(at(0.99)),
+            times(at(0.99)),
+            wall.as_secs_f64() / held.as_secs_f64(),
+        );
+        Ok(())
+    }
+
+    /// One after the other, with nobody in the way.
+    async fn alone(&self) -> Result<(), Box<dyn Error>> {
+        println!(
+            "uncontended: {CLIENTS} clients with a key each, {PAIRS} pairs of acquire and release"
+        );
+        println!("{:<34} {:>10} {:>12} {:>14}", "", "commands", "pairs/s", "of the limit");
+        let limit = throughput(self.addr, u32::try_from(CLIENTS)?, 1, REQUESTS).await?;
+        for (name, shared) in [("connections of their own", false), ("one connection", true)] {
+            let env = open(self.addr)?;
+            let mut locks = Vec::new();
+            for client in 0..CLIENTS {
+                let env = if shared { env.clone() } else { open(self.addr)? };
+                locks.push(polling(env, &format!("picklock:bench:alone:{client}"))?);
+            }
+            // A pair each beforehand, for the connections and the script.
+            pairs(&locks, 1).await?;
+            let before = self.sent(true).await?;
+            let took = pairs(&locks, PAIRS).await?;
+            let sent = self.sent(true).await? - before;
+            let many = (CLIENTS * PAIRS) as f64;
+            let rate = many / took.as_secs_f64();
+            println!(
+                "{name:<34} {:>10.2} {rate:>12.0} {:>14.2}",
+                sent as f64 / many,
+                2.0 * rate / limit
+            );
+            // No more than one client is measured at a time.
+            drop(locks);
+        }
+        println!(
+            "\nthe limit: {limit:.0} SETs a second over {CLIENTS} connections, one at a time each"
+        );
+        Ok(())
+    }
+
+    /// How many commands clients have sent since the server began.
+    async fn sent(&self, sets: bool) -> Result<u64, Box<dyn Error>> {
+        let conn = self.control.connect(Node(0)).await?;
+        let reply = conn.call(Command::new("INFO").arg("commandstats")).await?;
+        let text = String::from_utf8_lossy(reply.as_bytes().unwrap_or_default()).into_owned();
+        let calls = |name: &str| {
+            let line = text.lines().find_map(|line| {
+                line.strip_prefix("cmdstat_")?.strip_prefix(name)?.strip_prefix(":calls=")
+            });
+            line.and_then(|rest| rest.split(',').next()?.parse::<u64>().ok()).unwrap_or(0)
+        };
+        let names = SENT.into_iter().chain(sets.then_some("set"));
+        Ok(names.map(calls).sum())
+    }
+
+    /// The median round trip on an idle server.
+    async fn round_trip(&self) -> Result<Duration, Box<dyn Error>> {
+        let conn = self.control.connect(Node(0)).await?;
+        let mut spans = Vec::with_capacity(ROUND_TRIPS);
+        for _ in 0..ROUND_TRIPS {
+            let began = Instant::now();
+            conn.call(Command::new("PING")).await?;
+            spans.push(began.elapsed());
+        }
+        Ok(median(&spans))
+    }
+}
+
+/// So many pairs of each lock, all at once.
+async fn pairs(locks: &[benches::locks::Ours], count: usize) -> Result<Duration, Box<dyn Error>> {
+    let began = Instant::now();
+    let mut running = Vec::new();
+    for lock in locks {
+        let lock = benches::locks::Ours(lock.0.clone());
+        running.push(tokio::spawn(async move {
+            for _ in 0..count {
+                let held = lock.acquire().await?;
+                lock.release(held).await?;
+            }
+            Ok::<_, String>(())
+        }));
+    }
+    for pair in running {
+        pair.await??;
+    }
+    Ok(began.elapsed())
+}
+
+fn micros(span: Duration) -> f64 {
+    span.as_secs_f64() * 1e6
+}

@@ -1,0 +1,144 @@
+//! The scripts of a lock that is handed over from one to the next.
+//!
+//! Invariant: the key is only ever set where it is missing or its holder gives it up, and whoever is
+//! handed the lock has surely been sent a message (but perhaps not received it). Who is not in the line
+//! any more gets in by [`JOIN`] alone, so a look that comes late finds nothing to do. Whatever can fail
+//! comes before the key is set.
+//!
+//! `KEYS[1]` is the lock's key, `KEYS[2]` the line (owner tokens, by their numbers), `KEYS[3]` what is
+//! known of who stands there: until when to wait for a word of theirs, their TTL, their channel. Line
+//! and book expire when nobody can be waiting. A message is the token, and behind it the server's time
+//! in microseconds if the lock is now this token's; without that it means: look again.
+
+use std::sync::LazyLock;
+
+use crate::script::{Meaning, Script};
+
+/// What the scripts have in common: the server's time, in microseconds as text and in milliseconds, and
+/// who is first in line.
+macro_rules! clock {
+    () => {
+        "local time = redis.call('TIME')\n\
+         local us = time[1] .. string.format('%06d', time[2])\n\
+         local now = time[1] * 1000 + math.floor(time[2] / 1000)\n\
+         local function drop(token)\n\
+         redis.call('ZREM', KEYS[2], token)\n\
+         redis.call('HDEL', KEYS[3], token)\n\
+         end\n\
+         local function first()\n\
+         local token = redis.call('ZRANGE', KEYS[2], 0, 0)[1]\n\
+         if not token then return nil end\n\
+         local seat = redis.call('HGET', KEYS[3], token)\n\
+         if not seat then return token, 0, '1', '' end\n\
+         local till, ttl, channel = string.match(seat, '^(%d+) (%d+) (.*)$')\n\
+         return token, tonumber(till), ttl, channel\n\
+         end\n"
+    };
+}
+
+/// What taking the lock and looking have in common. `ARGV`: the token, how much longer a waiter sleeps
+/// for each one ahead of it, how much later than it said it may be, its channel, its TTL; spans in
+/// milliseconds.
+macro_rules! ask {
+    ($joins:literal) => {
+        concat!(
+            clock!(),
+            "local token, ttl = ARGV[1], ARGV[5]\n\
+             local joins = ",
+            $joins,
+            "\n\
+             local owner = redis.call('GET', KEYS[1])\n\
+             if owner == token then\n\
+             redis.call('PEXPIRE', KEYS[1], ttl)\n\
+             return {2, us}\n\
+             end\n\
+             if owner == false then\n\
+             local head, till, _, channel = first()\n\
+             while head and head ~= token do\n\
+             if redis.call('PUBLISH', channel, head) > 0 and till >= now then break end\n\
+             drop(head)\n\
+             head, till, _, channel = first()\n\
+             end\n\
+             if head == token or (joins and not head) then\n\
+             drop(token)\n\
+             redis.call('SET', KEYS[1], token, 'PX', ttl)\n\
+             return {1, us}\n\
+             end\n\
+             end\n\
+             local place = redis.call('ZRANK', KEYS[2], token)\n\
+             if not place then\n\
+             if not joins then return {-1, us} end\n\
+             local last = redis.call('ZREVRANGE', KEYS[2], 0, 0, 'WITHSCORES')[2] or 0\n\
+             redis.call('ZADD', KEYS[2], last + 1, token)\n\
+             place = redis.call('ZRANK', KEYS[2], token)\n\
+             end\n\
+             local left = redis.call('PTTL', KEYS[1])\n\
+             if left == -1 then left = tonumber(ttl) end\n\
+             local wake = math.max(left, 0) + place * ARGV[2] + 1\n\
+             local till = now + wake + ARGV[3]\n\
+             redis.call('HSET', KEYS[3], token, string.format('%.0f %s %s', till, ttl, ARGV[4]))\n\
+             local lives = wake + 2 * ARGV[3]\n\
+             for line = 2, 3 do\n\
+             if redis.call('PTTL', KEYS[line]) < lives then redis.call('PEXPIRE', KEYS[line], lives) end\n\
+             end\n\
+             return {0, us, wake}\n"
+        )
+    };
+}
+
+/// Takes the lock where it is free and nobody waits, else stands in line. It answers a list: 1 (taken),
+/// 2 (it was the caller's already, and has its whole TTL again) or 0 (waiting), the server's time in
+/// microseconds, and how long to sleep at most before looking, in milliseconds.
+pub static JOIN: LazyLock<Script> = LazyLock::new(|| Script::new(ask!("true"), Meaning::Creates));
+
+/// As [`JOIN`] for whoever stands in line already; -1 where the caller does not, nor has the lock.
+pub static LOOK: LazyLock<Script> = LazyLock::new(|| Script::new(ask!("false"), Meaning::Creates));
+
+/// Takes `KEYS[1]` for `ARGV[2]` milliseconds under token `ARGV[1]` where it is free and nobody waits in
+/// `KEYS[2]`. It answers a list: 1 or 0.
+pub static TAKE: LazyLock<Script> = LazyLock::new(|| {
+    Script::new(
+        "if redis.call('ZCARD', KEYS[2]) > 0 then return {0} end\n\
+         if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return {1} end\n\
+         return {0}\n",
+        Meaning::Creates,
+    )
+});
+
+/// Leaves: takes `ARGV[1]` out of the line and, where it has the lock or nobody has, hands the lock to
+/// the next who can be reached. It answers 1 (the caller had the lock, or nobody had and it stood in
+/// line), 2 (it stood in line, and the lock is another's), 0 (neither, and the key was missing) or -1
+/// (neither, and it is another's).
+pub static LEAVE: LazyLock<Script> = LazyLock::new(|| {
+    Script::new(
+        concat!(
+            clock!(),
+            "local stood = redis.call('ZREM', KEYS[2], ARGV[1])\n\
+             redis.call('HDEL', KEYS[3], ARGV[1])\n\
+             local owner = redis.call('GET', KEYS[1])\n\
+             if owner ~= false and owner ~= ARGV[1] then\n\
+             if stood == 1 then return 2 end\n\
+             return -1\n\
+             end\n\
+             local told = 0\n\
+             local head, till, ttl, channel = first()\n\
+             while head do\n\
+             drop(head)\n\
+             if till >= now then\n\
+             told = redis.call('PUBLISH', channel, head .. us)\n\
+             else\n\
+             redis.call('PUBLISH', channel, head)\n\
+             end\n\
+             if told > 0 then\n\
+             redis.call('SET', KEYS[1], head, 'PX', ttl)\n\
+             break\n\
+             end\n\
+             head, till, ttl, channel = first()\n\
+             end\n\
+             if owner == ARGV[1] and told == 0 then redis.call('DEL', KEYS[1]) end\n\
+             if owner == ARGV[1] or stood == 1 then return 1 end\n\
+             return 0\n"
+        ),
+        Meaning::HandsOver,
+    )
+});

@@ -1,0 +1,44 @@
+//! A lock whose value is the client's name.
+//!
+//! Claim: each client has a value of its own, so none can release another's lock.
+//! Flaw: all acquisitions of one client have the same value: a late release of one ends the next.
+//! Smallest failing schedule: A's release is slow; A's key expires; A acquires again; the slow release
+//! arrives and ends A's own later hold; B acquires while A is at work.
+//! Source: the third article, on why a value must differ from request to request.
+
+use picklock::env::{CallError, Env};
+use picklock::scripts::COMPARE_AND_DELETE;
+
+use super::article::{Client, Way};
+use super::{About, Release, Validity, Value};
+
+pub(super) static ABOUT: About = About {
+    name: "client-token",
+    how: "SET NX PX with the client's name; compare-and-delete",
+    from: "article 3",
+    flaw: Some("a late release ends the same client's next hold; keeps no validity; polls"),
+    assumes: &["no reply is lost", "no work, pause or delay longer than the TTL"],
+    validity: Validity::None,
+    locks: true,
+    fair: None,
+    value: Value::Shared,
+    scripts: || vec![&COMPARE_AND_DELETE],
+};
+
+pub(super) struct ClientToken;
+
+fn name<E: Env>(client: &Client<E>) -> String {
+    format!("client-{}", client.number)
+}
+
+impl Way for ClientToken {
+    type Kept = ();
+
+    async fn take<E: Env>(client: &Client<E>) -> Result<Option<()>, CallError> {
+        Ok(client.set_nx_px(name(client).as_bytes()).await?.then_some(()))
+    }
+
+    async fn give_back<E: Env>(client: &Client<E>, (): &()) -> Release {
+        client.compare_and_delete(name(client).as_bytes()).await
+    }
+}

@@ -1,0 +1,43 @@
+//! A lock that never expires: SET NX without a TTL.
+//!
+//! Claim: the key is there while somebody works; whoever has done deletes it.
+//! Flaw: a holder that dies, or never reaches the server again, leaves its key for ever.
+//! Smallest failing schedule: A acquires and dies; nobody can ever acquire again.
+//! Source: the second and the third article, on why a key needs a TTL.
+
+use picklock::OwnerToken;
+use picklock::env::{CallError, Env};
+use picklock::reply::Reply;
+use picklock::scripts::COMPARE_AND_DELETE;
+
+use super::article::{Client, Way};
+use super::{About, Release, Validity, Value};
+
+pub(super) static ABOUT: About = About {
+    name: "no-ttl",
+    how: "SET NX without a TTL; compare-and-delete",
+    from: "articles 2 and 3",
+    flaw: Some("a holder that is gone holds it for ever; forgets a lost reply; polls"),
+    assumes: &["nobody who holds the lock dies or is cut off", "no request or reply is lost"],
+    validity: Validity::None,
+    locks: true,
+    fair: None,
+    value: Value::Token,
+    scripts: || vec![&COMPARE_AND_DELETE],
+};
+
+pub(super) struct NoTtl;
+
+impl Way for NoTtl {
+    type Kept = OwnerToken;
+
+    async fn take<E: Env>(client: &Client<E>) -> Result<Option<OwnerToken>, CallError> {
+        let token = OwnerToken::draw(&client.env);
+        let set = client.on_key("SET").arg(&token).arg("NX");
+        Ok(client.takes(set, &Reply::Ok).await?.then_some(token))
+    }
+
+    async fn give_back<E: Env>(client: &Client<E>, token: &OwnerToken) -> Release {
+        client.compare_and_delete(token.as_bytes()).await
+    }
+}

@@ -1,0 +1,42 @@
+//! The library's lock on several independent servers.
+//!
+//! Sound under its assumptions. See `core/src/redlock.rs`.
+
+use picklock::OptionsError;
+use picklock::scripts::COMPARE_AND_DELETE;
+
+use super::shipped::{Shipped, Way};
+use super::{About, Params, Validity, Value};
+
+pub(super) static ABOUT: About = About {
+    name: "redlock",
+    how: "single on each of several nodes at once, held by a quorum; with fewer than three nodes, on one",
+    from: "the picklock library",
+    flaw: None,
+    assumes: &[
+        "no pause between the last look at the validity and the write",
+        "clocks run apart by less than the drift allowance",
+        "no more than a minority of the nodes forgets, or has its clock jump, within a TTL",
+    ],
+    validity: Validity::Tracked,
+    locks: true,
+    fair: None,
+    value: Value::Token,
+    scripts: || vec![&COMPARE_AND_DELETE],
+};
+
+/// The recipe.
+pub(super) fn recipe(params: Params) -> Result<Shipped, OptionsError> {
+    let nodes = u16::try_from(params.nodes).unwrap_or(u16::MAX);
+    // Of an even number one node would be of no use.
+    let odd = if nodes.is_multiple_of(2) { nodes.saturating_sub(1) } else { nodes };
+    let way = if odd < 3 { Way::Poll } else { Way::Nodes(odd) };
+    let patience = params.ttl / 10;
+    Shipped::new(
+        params,
+        way,
+        |options| {
+            if odd < 3 { options } else { options.call_timeout(patience) }
+        },
+    )
+}

@@ -1,0 +1,140 @@
+//! Commands that wait in a transaction until EXEC.
+//!
+//! Invariant: a command that was answered `QUEUED` has not ended; it ends when EXEC does, with its
+//! own part of that answer, and as *info* where nobody can say. Deliberately absent: MULTI and WATCH,
+//! which change nothing by themselves.
+
+use std::sync::{Mutex, PoisonError};
+
+use picklock::env::CallError;
+use picklock::reply::Reply;
+
+use crate::history::Intent;
+
+/// What ends a transaction, and how a server says that it has thrown one away.
+const EXEC: &[u8] = b"EXEC";
+const DISCARD: &[u8] = b"DISCARD";
+const ABORTED: &str = "EXECABORT";
+
+/// A command that waits: its number in the history, and what it would do.
+type Waiting = (u32, Intent);
+
+/// The commands that wait on one handle of a connection.
+#[derive(Debug, Default)]
+pub(super) struct Queued(Mutex<Vec<Waiting>>);
+
+/// How a command ended that was waiting.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// Carried out, with this answer.
+    Answered(Reply),
+    /// Surely not carried out.
+    Dropped(&'static str),
+    /// Nobody knows.
+    Unknown(&'static str),
+}
+
+impl Queued {
+    /// A command has been queued.
+    pub(super) fn push(&self, op: u32, intent: Intent) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push((op, intent));
+    }
+
+    /// Whether a command of this name ends what is queued.
+    pub(super) fn is_end(name: &[u8]) -> bool {
+        name.eq_ignore_ascii_case(EXEC) || name.eq_ignore_ascii_case(DISCARD)
+    }
+
+    /// How the commands that wait have ended, now that EXEC or DISCARD was answered so.
+    pub(super) fn end(&self, answer: &Result<Reply, CallError>) -> Vec<(Waiting, End)> {
+        let waiting = self.take();
+        let count = waiting.len();
+        let each = |place: usize| match answer {
+            Ok(Reply::Array(answers)) if answers.len() == count => {
+                End::Answered(answers[place].clone())
+            }
+            Ok(Reply::Nil) => End::Dropped("a watched key has changed"),
+            Ok(Reply::Ok) => End::Dropped("discarded"),
+            Err(error) if error.has_code(ABORTED) => End::Dropped("the transaction was refused"),
+            Err(CallError::NotSent(_)) => End::Dropped("the transaction was never ended"),
+            _ => End::Unknown("what the transaction did is not known"),
+        };
+        waiting.into_iter().enumerate().map(|(place, it)| (it, each(place))).collect()
+    }
+
+    /// Those that still wait, of which nobody will learn anything.
+    pub(super) fn take(&self) -> Vec<Waiting> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The same, of a handle that nobody else has.
+    pub(super) fn take_last(&mut self) -> Vec<Waiting> {
+        std::mem::take(self.0.get_mut().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use picklock::reply::ServerError;
+
+    use super::*;
+    use crate::history::Touch;
+
+    const DELETES: Intent = Intent { touch: Touch::Delete, compares: false };
+
+    fn ends(answer: Result<Reply, CallError>) -> Vec<End> {
+        let queued = Queued::default();
+        (7..9).for_each(|op| queued.push(op, DELETES));
+        let ended = queued.end(&answer);
+        assert!(
+            ended.iter().map(|((op, intent), _)| (*op, *intent)).eq([(7, DELETES), (8, DELETES)])
+        );
+        assert!(queued.take().is_empty());
+        ended.into_iter().map(|(_, end)| end).collect()
+    }
+
+    fn refused(line: &str) -> Result<Reply, CallError> {
+        Err(CallError::Refused(ServerError::from_line(line)))
+    }
+
+    #[test]
+    fn each_ends_with_its_own_part_of_the_answer() {
+        let both = Ok(Reply::Array(vec![Reply::Int(1), Reply::Int(0)]));
+        assert_eq!(ends(both), [End::Answered(Reply::Int(1)), End::Answered(Reply::Int(0))]);
+    }
+
+    #[test]
+    fn what_was_thrown_away_was_not_carried_out() {
+        let dropped = [
+            Ok(Reply::Nil),
+            Ok(Reply::Ok),
+            refused("EXECABORT Transaction discarded because of previous errors."),
+            Err(CallError::NotSent("no connection".into())),
+        ];
+        for answer in dropped {
+            let said = format!("{answer:?}");
+            assert!(ends(answer).iter().all(|it| matches!(it, End::Dropped(_))), "{said}");
+        }
+    }
+
+    #[test]
+    fn anything_else_leaves_it_open() {
+        let unknown = [
+            Ok(Reply::Array(vec![Reply::Int(1)])),
+            Ok(Reply::Int(1)),
+            // An error in the answer of one of them: the others may have been carried out.
+            refused("WRONGTYPE Operation against a key holding the wrong kind of value"),
+            Err(CallError::Indeterminate("silence".into())),
+        ];
+        for answer in unknown {
+            let said = format!("{answer:?}");
+            assert!(ends(answer).iter().all(|it| matches!(it, End::Unknown(_))), "{said}");
+        }
+    }
+
+    #[test]
+    fn exec_and_discard_end_a_transaction() {
+        assert!(Queued::is_end(b"EXEC") && Queued::is_end(b"discard"));
+        assert!(!Queued::is_end(b"MULTI") && !Queued::is_end(b"DEL"));
+    }
+}

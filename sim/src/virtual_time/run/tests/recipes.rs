@@ -1,0 +1,136 @@
+//! What single recipes are seen doing, schedule by schedule.
+
+use std::collections::BTreeMap;
+
+use scenarios::history::{Answer, Event, Stage, Touch, What};
+
+use super::register::{catalogued, history_of};
+use super::*;
+use scenarios::verdict::Verdict;
+
+/// The commands of this name on the lock's key, or on none, with how each ended.
+fn commands(history: &History, wanted: &str) -> Vec<(Event, Option<Event>)> {
+    let mut ends = BTreeMap::new();
+    let mut found = Vec::new();
+    for event in &history.events {
+        match event.what {
+            What::Command { name, .. } if history.text(name) == wanted => found.push(*event),
+            _ if event.op > 0 => drop(ends.insert(event.op, *event)),
+            _ => {}
+        }
+    }
+    let with_end = |it: Event| (it, ends.get(&it.op).copied().filter(|end| end.at_ns >= it.at_ns));
+    found.into_iter().map(with_end).collect()
+}
+
+#[test]
+fn what_a_transaction_did_is_known_when_it_is_over() {
+    let history = history_of(&catalogued("long-job", "watch-multi", &[("lock.ttl", "5s")]), 1);
+    let (deletes, execs) = (commands(&history, "DEL"), commands(&history, "EXEC"));
+    assert_eq!((deletes.len(), execs.len()), (2, 2));
+    for ((_, deleted), (_, executed)) in deletes.into_iter().zip(execs) {
+        let (deleted, executed) = (deleted.unwrap(), executed.unwrap());
+        let done = What::Answered { touch: Touch::Delete, answer: Answer::Int(1) };
+        assert_eq!(deleted.what, done);
+        assert_eq!(deleted.at_ns, executed.at_ns);
+        let nothing = What::Answered { touch: Touch::None, answer: Answer::List };
+        assert_eq!(executed.what, nothing, "EXEC itself touches nothing");
+    }
+}
+
+#[test]
+fn what_was_queued_is_not_carried_out_where_the_key_has_changed() {
+    let history = history_of(&catalogued("expiry-race", "watch-multi", &[]), 1);
+    let dropped = commands(&history, "DEL").into_iter().filter_map(|(_, end)| match end?.what {
+        What::Refused(why) => Some(history.text(why).to_owned()),
+        _ => None,
+    });
+    assert_eq!(dropped.collect::<Vec<_>>(), ["a watched key has changed"]);
+}
+
+#[test]
+fn the_articles_watchdog_renews_five_times_and_asks_for_more_each_time() {
+    let history = history_of(&catalogued("long-job", "get-set-watchdog", &[]), 1);
+    let first = history.events.iter().find(|it| it.what == What::Acquired).unwrap().acquisition;
+    let asked = history.events.iter().filter_map(|it| match it.what {
+        What::Command { intent, .. } if it.acquisition == first => match intent.touch {
+            Touch::Overwrite(Some(ttl_ns)) => Some(ttl_ns / 1_000_000),
+            _ => None,
+        },
+        _ => None,
+    });
+    assert_eq!(asked.collect::<Vec<_>>(), [400, 600, 800, 1_000, 1_200]);
+}
+
+#[test]
+fn a_lock_whose_time_has_passed_can_be_had_though_its_key_is_there() {
+    // The last client dies with the lock.
+    let set = [("clients", "1")];
+    let probes = |lock: &str| {
+        let history = history_of(&catalogued("crash-holder", lock, &set), 1);
+        let probes = history.events.iter().filter_map(|it| match it.what {
+            What::Probe(pttl_ms) => Some(pttl_ms),
+            _ => None,
+        });
+        probes.collect::<Vec<_>>()
+    };
+    let stamped = probes("getset-timestamp");
+    let (last, before) = stamped.split_last().unwrap();
+    assert_eq!(*last, -2, "{stamped:?}");
+    assert!(!before.is_empty() && before.is_sorted_by(|one, next| one > next), "{stamped:?}");
+    assert!(before.iter().all(|left_ms| (0..=300).contains(left_ms)), "{stamped:?}");
+    assert_eq!(probes("no-ttl"), [-1], "and one without a time cannot");
+}
+
+#[test]
+fn a_release_without_its_script_is_told_so_and_leaves_the_key() {
+    let history = history_of(&catalogued("script-flush", "evalsha-only", &[]), 1);
+    let told = history.events.iter().filter_map(|it| match it.what {
+        What::Released(text) => Some(history.text(text)),
+        _ => None,
+    });
+    let told: Vec<&str> = told.collect();
+    assert_eq!(told[0], "not released: the server has lost the script");
+}
+
+/// The release waits on its way until its own client has the lock once more, and not any other.
+#[test]
+fn a_late_release_ends_the_same_clients_next_hold() {
+    let ownership = |lock: &str| {
+        let history = history_of(&catalogued("same-client", lock, &[]), 1);
+        let applied = history.events.iter().filter(|it| it.what == What::Acquired);
+        let clients: Vec<u32> = applied.map(|it| it.client).collect();
+        assert!(
+            clients[0] == 1 && clients[1] != 1,
+            "{lock}: others have it in between: {clients:?}"
+        );
+        checker::check(&history, true).remove(0).verdict
+    };
+    let Verdict::Violated(witness) = ownership("client-token") else { panic!("not violated") };
+    let summary = "client 1 deleted the lock's key with EVALSHA while client 1 held it";
+    assert_eq!(witness.summary, summary);
+    assert_eq!(ownership("polling"), Verdict::Held);
+}
+
+/// A client says in one breath what it was about to say, dies, and says nothing more.
+#[test]
+fn the_dead_are_silent() {
+    for (name, lock) in
+        [("crash-between", "single"), ("crash-between", "polling"), ("crash-holder", "polling")]
+    {
+        let history = history_of(&catalogued(name, lock, &[]), 1);
+        let is_death = |it: &&Event| {
+            matches!(it.what, What::Fault { fault: scenarios::fault::Fault::Crash, .. })
+        };
+        let death = *history.events.iter().find(is_death).unwrap();
+        let after = history.events.iter().skip_while(|it| **it != death).skip(1);
+        let theirs = after.filter(|it| it.client == death.client);
+        for event in theirs {
+            let stage = event.what.stage();
+            assert!(matches!(stage, Stage::Info | Stage::Note), "{name} {lock}: {event:?}");
+        }
+        let acquired = |it: &&Event| it.what == What::Acquired && it.client == death.client;
+        let acquired = history.events.iter().find(acquired).unwrap();
+        assert!(acquired.at_ns <= death.at_ns, "{name} {lock}");
+    }
+}

@@ -1,0 +1,127 @@
+//! The library's locks in surroundings that no scenario of the catalogue has yet: independent nodes,
+//! replicas that must know, many rounds of handing over.
+
+use scenarios::history::{History, What};
+use scenarios::judge::{Circumstances, judge};
+use scenarios::result::RunResult;
+use scenarios::scenario::{Overrides, Scenario};
+use scenarios::verdict::{Level, Outcome};
+use sim::virtual_time::{Choices, Runner};
+
+const SWARM: &str = "[swarm]\norder = true\npause = { chance = 0.02, max = \"30ms\" }\n\
+    crash = 0.002\ndelay = { chance = 0.02, max = \"30ms\" }\nlose_request = 0.005\n\
+    lose_reply = 0.005\nreset = 0.005\npartitions = 2\npartition = \"100ms\"\ndrift_ppm = 1000\n\
+    script_flush = true\nwithin = \"1s\"\n";
+
+fn scenario(lock: &str, more: &str) -> Scenario {
+    let text = format!(
+        "title = \"t\"\nstory = \"s\"\nsource = \"s\"\nproperties = [\"no deadlock\"]\n\
+         clients = 6\n\
+         [lock]\nrecipe = \"{lock}\"\nttl = \"500ms\"\nretries = 400\npause = \"10ms\"\n\
+         jitter = \"20ms\"\n\
+         [workload.register]\nhold = \"5ms\"\nrounds = 4\nthink = \"10ms\"\n\
+         [network]\nlatency = {{ min = \"200us\", max = \"2ms\" }}\n\
+         {more}\
+         [[expect]]\nlocks = [\"*\"]\nkey = \"held\"\nbelief = \"held\"\neffect = \"held\"\n\
+         progress = \"held\"\nwhy = \"w\"\n"
+    );
+    Scenario::parse("survive", "survive.toml", &text, &Overrides::default()).unwrap()
+}
+
+fn judged(history: &History) -> RunResult {
+    judge(history, Circumstances { complete: true, ..Circumstances::default() })
+}
+
+/// Runs so many schedules; no belief and no effect is ever broken, and nobody is stuck.
+fn sweep(scenario: &Scenario, seeds: u64, mut look: impl FnMut(&History)) {
+    let mut runner = Runner::new(scenario).unwrap();
+    for seed in 0..seeds {
+        let schedule = runner.run(seed, Choices::seeded(seed));
+        assert_eq!(schedule.facts.stuck, 0, "seed {seed}");
+        runner.journal().look(|history| {
+            let result = judged(history);
+            for level in [Level::Belief, Level::Effect] {
+                assert_eq!(result.level(level), Outcome::Held, "seed {seed}: {result:#?}");
+            }
+            assert_ne!(result.level(Level::Key), Outcome::Violated, "seed {seed}: {result:#?}");
+            look(history);
+        });
+    }
+}
+
+fn count(history: &History, what: impl Fn(&What) -> bool) -> usize {
+    history.events.iter().filter(|event| what(&event.what)).count()
+}
+
+const FIVE: &str = "[topology]\nkind = \"independent\"\nnodes = 5\n";
+
+#[test]
+fn redlock_holds_under_the_swarm() {
+    let mut faults = 0;
+    sweep(&scenario("redlock", &format!("{FIVE}{SWARM}")), 60, |history| {
+        faults += count(history, |what| matches!(what, What::Fault { .. }));
+        assert!(count(history, |what| *what == What::Acquired) > 0);
+    });
+    assert!(faults > 0);
+}
+
+/// Two of five nodes die while the lock is held, and are back without memory long after.
+#[test]
+fn redlock_goes_on_with_a_minority_down_and_stands_still_without_a_quorum() {
+    let dies = |server: u32| {
+        format!(
+            "[[fault]]\nkind = \"server-crash\"\non = \"server {server}\"\n\
+             at = {{ phase = \"hold\", nth = 1 }}\nfor = \"5s\"\n"
+        )
+    };
+    for (down, within_ns) in [(2, true), (3, false)] {
+        let faults: String = (0..down).map(|nth| dies(2 * nth)).collect();
+        sweep(&scenario("redlock", &format!("{FIVE}{faults}")), 5, |history| {
+            let struck = count(history, |what| matches!(what, What::Fault { .. }));
+            assert_eq!(struck, down as usize);
+            let wrote = |event: &&scenarios::history::Event| {
+                matches!(event.what, What::Updated(_)) && event.at_ns < 4_000_000_000
+            };
+            let soon = history.events.iter().filter(wrote).count();
+            assert_eq!(soon >= 24, within_ns, "{down} down: {soon} updates within 4 s");
+            assert_eq!(count(history, |what| matches!(what, What::Updated(_))), 24, "in the end");
+        });
+    }
+}
+
+#[test]
+fn a_lock_that_is_handed_over_holds_under_the_swarm_round_after_round() {
+    let mut handed_over = 0;
+    sweep(&scenario("queue", SWARM), 60, |history| {
+        let joins = count(history, |what| *what == What::Acquired);
+        handed_over += joins;
+    });
+    assert!(handed_over > 60 * 12, "most rounds come to their end: {handed_over}");
+}
+
+/// The replica that is promoted is the one that knew of the hold, so a lock that waited for it is not
+/// granted twice.
+#[test]
+fn a_replica_that_acknowledged_keeps_the_lock_through_a_failover() {
+    let failover = "[topology]\nkind = \"replicated\"\nreplicas = 1\n\
+                    lag = { min = \"1ms\", max = \"4ms\" }\n\
+                    [[fault]]\nkind = \"failover\"\nat = { phase = \"hold\" }\nfor = \"40ms\"\n";
+    sweep(&scenario("single-wait", failover), 20, |history| {
+        assert_eq!(count(history, |what| matches!(what, What::Fault { .. })), 1);
+    });
+}
+
+#[test]
+fn what_no_replica_acknowledges_is_not_claimed() {
+    let slow = "[topology]\nkind = \"replicated\"\nreplicas = 1\nlag = \"10s\"\n";
+    let mut runner = Runner::new(&scenario("single-wait", slow)).unwrap();
+    runner.run(1, Choices::listed(Vec::new()));
+    runner.journal().look(|history| {
+        assert_eq!(count(history, |what| *what == What::Acquired), 0);
+        let given_up = history.events.iter().any(|event| match event.what {
+            What::NotAcquired(why) => history.texts.get(why).contains("acknowledged by 0"),
+            _ => false,
+        });
+        assert!(given_up);
+    });
+}
