@@ -214,11 +214,19 @@ impl Conn for BareConn {
 fn carry_out(env: &BareEnv, command: &Command) -> Result<Reply, CallError> {
     let args: Vec<&[u8]> = command.args().collect();
     let now = env.wall();
-    match world(|world| world.model.execute(now, env.conn, &args)) {
+    level(world(|world| world.model.execute(now, env.conn, &args)))
+}
+
+fn level(answer: Answer) -> Result<Reply, CallError> {
+    match answer {
         Answer::Nil => Ok(Reply::Nil),
         Answer::Ok => Ok(Reply::Ok),
         Answer::Int(value) => Ok(Reply::Int(value)),
         Answer::Bulk(bytes) => Ok(Reply::bulk(&bytes)),
+        Answer::Status(text) => Ok(Reply::Status(String::from_utf8_lossy(&text).into())),
+        Answer::Array(items) => {
+            Ok(Reply::Array(items.into_iter().map(level).collect::<Result<_, _>>()?))
+        }
         Answer::Error(fail) => {
             let line = String::from_utf8_lossy(fail.text()).into_owned();
             Err(CallError::Refused(ServerError::from_line(&line)))
