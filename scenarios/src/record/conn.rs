@@ -8,8 +8,8 @@ use picklock::env::{CallError, Conn, Env, Node};
 use picklock::reply::Reply;
 
 use super::queued::{End, Queued};
-use super::{Observed, Recorded, understand};
-use crate::history::{Intent, What};
+use super::{Observed, Recorded, Sent, understand};
+use crate::history::What;
 
 /// How a server answers a command that waits in a transaction.
 const QUEUED: &str = "QUEUED";
@@ -36,10 +36,10 @@ impl<W: Observed> Clone for RecordedConn<W> {
 
 impl<W: Observed> Conn for RecordedConn<W> {
     async fn call(&self, command: Command) -> Result<Reply, CallError> {
-        let (op, intent) = self.env.begin_command(self.node, &command);
+        let sent = self.env.begin_command(self.node, &command);
         let ends = Queued::is_end(command.name());
         let queued = ends.then_some(&self.queued);
-        let flight = Flight { env: &self.env, op, intent, queued, landed: false };
+        let flight = Flight { env: &self.env, sent, queued, landed: false };
         let answer = self.conn.call(command).await;
         if matches!(&answer, Ok(Reply::Status(status)) if &**status == QUEUED) {
             flight.waits_in(&self.queued);
@@ -52,8 +52,9 @@ impl<W: Observed> Conn for RecordedConn<W> {
 
 impl<W: Observed> Drop for RecordedConn<W> {
     fn drop(&mut self) {
-        for (op, _) in self.queued.take_last() {
-            self.env.end_with(op, |texts| What::Unanswered(texts.intern("left in a transaction")));
+        for sent in self.queued.take_last() {
+            self.env
+                .end_with(sent.op, |texts| What::Unanswered(texts.intern("left in a transaction")));
         }
     }
 }
@@ -61,8 +62,7 @@ impl<W: Observed> Drop for RecordedConn<W> {
 /// A command on its way. Dropped before it has landed, its outcome is unknown.
 struct Flight<'a, W: Observed> {
     env: &'a Recorded<W>,
-    op: u32,
-    intent: Intent,
+    sent: Sent,
     /// The commands that end with it.
     queued: Option<&'a Queued>,
     landed: bool,
@@ -71,12 +71,14 @@ struct Flight<'a, W: Observed> {
 impl<W: Observed> Flight<'_, W> {
     fn land(mut self, answer: &Result<Reply, CallError>) {
         self.landed = true;
-        self.end(self.op, self.intent, answer);
-        for ((op, intent), end) in self.queued.map(|it| it.end(answer)).unwrap_or_default() {
+        self.end(self.sent, answer);
+        for (sent, end) in self.queued.map(|it| it.end(answer)).unwrap_or_default() {
             match end {
-                End::Answered(reply) => self.end(op, intent, &Ok(reply)),
-                End::Dropped(why) => self.env.end_with(op, |it| What::Refused(it.intern(why))),
-                End::Unknown(why) => self.env.end_with(op, |it| What::Unanswered(it.intern(why))),
+                End::Answered(reply) => self.end(sent, &Ok(reply)),
+                End::Dropped(why) => self.env.end_with(sent.op, |it| What::Refused(it.intern(why))),
+                End::Unknown(why) => {
+                    self.env.end_with(sent.op, |it| What::Unanswered(it.intern(why)))
+                }
             }
         }
     }
@@ -84,13 +86,13 @@ impl<W: Observed> Flight<'_, W> {
     /// It waits in a transaction: it has not ended yet.
     fn waits_in(mut self, queued: &Queued) {
         self.landed = true;
-        queued.push(self.op, self.intent);
+        queued.push(self.sent);
     }
 
-    fn end(&self, op: u32, intent: Intent, answer: &Result<Reply, CallError>) {
-        self.env.end_with(op, |texts| match answer {
+    fn end(&self, sent: Sent, answer: &Result<Reply, CallError>) {
+        self.env.end_with(sent.op, |texts| match answer {
             Ok(reply) => What::Answered {
-                touch: understand::touch(intent, reply),
+                touch: understand::touch(sent, reply),
                 answer: understand::answer(reply, texts),
             },
             Err(error @ CallError::Indeterminate(_)) => {
@@ -108,8 +110,8 @@ impl<W: Observed> Drop for Flight<'_, W> {
             return;
         }
         let waiting = self.queued.map(Queued::take).unwrap_or_default();
-        for op in waiting.into_iter().map(|(op, _)| op).chain([self.op]) {
-            self.env.end_with(op, |texts| What::Unanswered(texts.intern("abandoned")));
+        for sent in waiting.into_iter().chain([self.sent]) {
+            self.env.end_with(sent.op, |texts| What::Unanswered(texts.intern("abandoned")));
         }
     }
 }
