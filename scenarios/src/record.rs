@@ -100,16 +100,28 @@ impl<W: Observed> Recorded<W> {
         self.journal.invoke(|| self.world.run_ns(), self.client, self.acquisition, what)
     }
 
-    fn begin_command(&self, node: Node, command: &Command) -> (u32, Intent) {
+    fn begin_command(&self, node: Node, command: &Command) -> Sent {
         let wall = || self.world.wall();
-        let Understood { name, key, intent } = understand::understand(command, &self.dialect, wall);
+        let Understood { name, key, intent, gives_old } =
+            understand::understand(command, &self.dialect, wall);
         let op = self.invoke_with(|texts| {
             let name = understand::name(name, texts);
             let key = texts.intern_bytes(key);
             What::Command { node: node.0, name, key, intent }
         });
-        (op, intent)
+        Sent { op, intent, gives_old }
     }
+}
+
+/// A command that has been sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Sent {
+    /// Its number in the history.
+    op: u32,
+    /// What it would do.
+    intent: Intent,
+    /// It answers what was there before.
+    gives_old: bool,
 }
 
 impl<W: Observed> Env for Recorded<W> {

@@ -21,7 +21,7 @@ const WRONG: [(&[&str], &str); 35] = [
     (&["run", "bonus-pool"], "--scenario bonus-pool"),
     (&["--scenario", "bonus-pool", "list"], "options go behind it"),
     (&["--scenario", "bonus-pool", "--lock", "singel"], "did you mean `single`?"),
-    (&["--scenario", "bonus-pool", "--lock", "paxos"], "the recipes are: none, del-release"),
+    (&["--scenario", "bonus-pool", "--lock", "paxos"], "the recipes are: none, "),
     (&["--scenario", "bonus-pool", "--clients", "0"], "at least one client"),
     (&["--scenario", "bonus-pool", "--clients", "100001"], "100000 is the most"),
     (&["--scenario", "bonus-pool", "--clients", "-1"], "a whole number of clients"),

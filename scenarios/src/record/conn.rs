@@ -10,7 +10,7 @@ use picklock::env::{CallError, Conn, Env, Node};
 use picklock::reply::Reply;
 
 use super::queued::{End, Queued};
-use super::{Observed, Recorded, understand};
+use super::{Observed, Recorded, Sent, understand};
 use crate::history::{Intent, Touch, What};
 
 /// How a server answers a command that waits in a transaction.
@@ -42,10 +42,10 @@ impl<W: Observed> Conn for RecordedConn<W> {
     }
 
     async fn call(&self, command: Command) -> Result<Reply, CallError> {
-        let (op, intent) = self.env.begin_command(self.node, &command);
+        let sent = self.env.begin_command(self.node, &command);
         let ends = Queued::is_end(command.name());
         let queued = ends.then_some(&self.queued);
-        let flight = Flight { env: &self.env, op, intent, queued, landed: false };
+        let flight = Flight { env: &self.env, sent, queued, landed: false };
         let answer = self.conn.call(command).await;
         if matches!(&answer, Ok(Reply::Status(status)) if &**status == QUEUED) {
             flight.waits_in(&self.queued);
@@ -58,8 +58,9 @@ impl<W: Observed> Conn for RecordedConn<W> {
 
 impl<W: Observed> Drop for RecordedConn<W> {
     fn drop(&mut self) {
-        for (op, _) in self.queued.take_last() {
-            self.env.end_with(op, |texts| What::Unanswered(texts.intern("left in a transaction")));
+        for sent in self.queued.take_last() {
+            self.env
+                .end_with(sent.op, |texts| What::Unanswered(texts.intern("left in a transaction")));
         }
     }
 }
@@ -67,8 +68,7 @@ impl<W: Observed> Drop for RecordedConn<W> {
 /// A command on its way. Dropped before it has landed, its outcome is unknown.
 pub(super) struct Flight<'a, W: Observed> {
     env: &'a Recorded<W>,
-    op: u32,
-    intent: Intent,
+    sent: Sent,
     /// The commands that end with it.
     queued: Option<&'a Queued>,
     landed: bool,
@@ -82,17 +82,19 @@ impl<'a, W: Observed> Flight<'a, W> {
             let (name, key) = (texts.intern("SUBSCRIBE"), texts.intern_bytes(channel));
             What::Command { node: node.0, name, key, intent }
         });
-        Self { env, op, intent, queued: None, landed: false }
+        Self { env, sent: Sent { op, intent, gives_old: false }, queued: None, landed: false }
     }
 
     pub(super) fn land(mut self, answer: &Result<Reply, CallError>) {
         self.landed = true;
-        self.end(self.op, self.intent, answer);
-        for ((op, intent), end) in self.queued.map(|it| it.end(answer)).unwrap_or_default() {
+        self.end(self.sent, answer);
+        for (sent, end) in self.queued.map(|it| it.end(answer)).unwrap_or_default() {
             match end {
-                End::Answered(reply) => self.end(op, intent, &Ok(reply)),
-                End::Dropped(why) => self.env.end_with(op, |it| What::Refused(it.intern(why))),
-                End::Unknown(why) => self.env.end_with(op, |it| What::Unanswered(it.intern(why))),
+                End::Answered(reply) => self.end(sent, &Ok(reply)),
+                End::Dropped(why) => self.env.end_with(sent.op, |it| What::Refused(it.intern(why))),
+                End::Unknown(why) => {
+                    self.env.end_with(sent.op, |it| What::Unanswered(it.intern(why)))
+                }
             }
         }
     }
@@ -100,13 +102,13 @@ impl<'a, W: Observed> Flight<'a, W> {
     /// It waits in a transaction: it has not ended yet.
     fn waits_in(mut self, queued: &Queued) {
         self.landed = true;
-        queued.push(self.op, self.intent);
+        queued.push(self.sent);
     }
 
-    fn end(&self, op: u32, intent: Intent, answer: &Result<Reply, CallError>) {
-        self.env.end_with(op, |texts| match answer {
+    fn end(&self, sent: Sent, answer: &Result<Reply, CallError>) {
+        self.env.end_with(sent.op, |texts| match answer {
             Ok(reply) => What::Answered {
-                touch: understand::touch(intent, reply),
+                touch: understand::touch(sent, reply),
                 answer: understand::answer(reply, texts),
             },
             Err(error @ CallError::Indeterminate(_)) => {
@@ -124,8 +126,8 @@ impl<W: Observed> Drop for Flight<'_, W> {
             return;
         }
         let waiting = self.queued.map(Queued::take).unwrap_or_default();
-        for op in waiting.into_iter().map(|(op, _)| op).chain([self.op]) {
-            self.env.end_with(op, |texts| What::Unanswered(texts.intern("abandoned")));
+        for sent in waiting.into_iter().chain([self.sent]) {
+            self.env.end_with(sent.op, |texts| What::Unanswered(texts.intern("abandoned")));
         }
     }
 }

@@ -9,19 +9,16 @@ use std::sync::{Mutex, PoisonError};
 use picklock::env::CallError;
 use picklock::reply::Reply;
 
-use crate::history::Intent;
+use super::Sent;
 
 /// What ends a transaction, and how a server says that it has thrown one away.
 const EXEC: &[u8] = b"EXEC";
 const DISCARD: &[u8] = b"DISCARD";
 const ABORTED: &str = "EXECABORT";
 
-/// A command that waits: its number in the history, and what it would do.
-type Waiting = (u32, Intent);
-
 /// The commands that wait on one handle of a connection.
 #[derive(Debug, Default)]
-pub(super) struct Queued(Mutex<Vec<Waiting>>);
+pub(super) struct Queued(Mutex<Vec<Sent>>);
 
 /// How a command ended that was waiting.
 #[derive(Debug, PartialEq, Eq)]
@@ -36,8 +33,8 @@ pub(super) enum End {
 
 impl Queued {
     /// A command has been queued.
-    pub(super) fn push(&self, op: u32, intent: Intent) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push((op, intent));
+    pub(super) fn push(&self, sent: Sent) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(sent);
     }
 
     /// Whether a command of this name ends what is queued.
@@ -46,7 +43,7 @@ impl Queued {
     }
 
     /// How the commands that wait have ended, now that EXEC or DISCARD was answered so.
-    pub(super) fn end(&self, answer: &Result<Reply, CallError>) -> Vec<(Waiting, End)> {
+    pub(super) fn end(&self, answer: &Result<Reply, CallError>) -> Vec<(Sent, End)> {
         let waiting = self.take();
         let count = waiting.len();
         let each = |place: usize| match answer {
@@ -63,12 +60,12 @@ impl Queued {
     }
 
     /// Those that still wait, of which nobody will learn anything.
-    pub(super) fn take(&self) -> Vec<Waiting> {
+    pub(super) fn take(&self) -> Vec<Sent> {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// The same, of a handle that nobody else has.
-    pub(super) fn take_last(&mut self) -> Vec<Waiting> {
+    pub(super) fn take_last(&mut self) -> Vec<Sent> {
         std::mem::take(self.0.get_mut().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -78,17 +75,18 @@ mod tests {
     use picklock::reply::ServerError;
 
     use super::*;
-    use crate::history::Touch;
+    use crate::history::{Intent, Touch};
 
-    const DELETES: Intent = Intent { touch: Touch::Delete, compares: false };
+    fn deletes(op: u32) -> Sent {
+        let intent = Intent { touch: Touch::Delete, compares: false };
+        Sent { op, intent, gives_old: false }
+    }
 
     fn ends(answer: Result<Reply, CallError>) -> Vec<End> {
         let queued = Queued::default();
-        (7..9).for_each(|op| queued.push(op, DELETES));
+        (7..9).for_each(|op| queued.push(deletes(op)));
         let ended = queued.end(&answer);
-        assert!(
-            ended.iter().map(|((op, intent), _)| (*op, *intent)).eq([(7, DELETES), (8, DELETES)])
-        );
+        assert!(ended.iter().map(|(sent, _)| *sent).eq((7..9).map(deletes)));
         assert!(queued.take().is_empty());
         ended.into_iter().map(|(_, end)| end).collect()
     }

@@ -9,7 +9,7 @@ use picklock::reply::Reply;
 use picklock::script::Meaning;
 use picklock::time::WallTime;
 
-use super::Dialect;
+use super::{Dialect, Sent};
 use crate::history::{Answer, Intent, Text, Texts, Touch};
 use crate::recipe::Value;
 
@@ -83,6 +83,8 @@ pub(super) struct Understood<'a> {
     pub(super) key: &'a [u8],
     /// What it would do to that key.
     pub(super) intent: Intent,
+    /// It answers what was there before.
+    pub(super) gives_old: bool,
 }
 
 /// The command's name in capitals, as Redis counts commands.
@@ -108,7 +110,7 @@ pub(super) fn understand<'a>(
         let body = args.next().unwrap_or_default();
         let key = args.nth(1).unwrap_or_default();
         let intent = script(upper == verb::EVALSHA, body, args, dialect);
-        return Understood { name, key, intent };
+        return Understood { name, key, intent, gives_old: false };
     }
     let key = args.next().unwrap_or_default();
     let certain = |touch| Intent { touch, compares: false };
@@ -122,7 +124,7 @@ pub(super) fn understand<'a>(
         harmless if verb::HARMLESS.contains(&harmless) => certain(Touch::None),
         _ => certain(Touch::Unknown),
     };
-    Understood { name, key, intent }
+    Understood { name, key, intent, gives_old: upper == verb::GETSET }
 }
 
 /// The name in capitals, packed; 0 for one that is longer than any that is known.
@@ -220,7 +222,8 @@ fn script(by_digest: bool, body: &[u8], args: Args<'_>, dialect: &Dialect) -> In
 }
 
 /// What the command did, to judge by its answer.
-pub(super) fn touch(intent: Intent, reply: &Reply) -> Touch {
+pub(super) fn touch(sent: Sent, reply: &Reply) -> Touch {
+    let Sent { intent, gives_old, .. } = sent;
     let done = match intent.touch {
         Touch::None => return Touch::None,
         // A script that hands over says so where it found another's key and left it alone.
@@ -234,9 +237,11 @@ pub(super) fn touch(intent: Intent, reply: &Reply) -> Touch {
             Reply::Array(list) => list.first() == Some(&Reply::Int(1)),
             reply => matches!(reply, Reply::Ok | Reply::Int(1)),
         },
-        // GETSET answers the old value, which may be none.
-        Touch::Overwrite(_) if intent.compares => *reply == Reply::Ok,
-        Touch::Overwrite(_) => true,
+        // GETSET answers the old value; where there was none, it has made the key.
+        Touch::Overwrite(ttl_ns) if gives_old && *reply == Reply::Nil => {
+            return Touch::Create(ttl_ns);
+        }
+        Touch::Overwrite(_) => gives_old || *reply == Reply::Ok,
         Touch::Delete => matches!(reply, Reply::Int(1..)),
         Touch::Extend(_) => *reply == Reply::Int(1),
     };
@@ -355,17 +360,34 @@ mod tests {
 
     #[test]
     fn an_answer_says_whether_it_was_done() {
-        let create = Intent { touch: Touch::Create(None), compares: false };
-        assert_eq!(touch(create, &Reply::Ok), create.touch);
-        assert_eq!(touch(create, &Reply::Int(1)), create.touch);
+        let plain =
+            |touch| Sent { op: 1, intent: Intent { touch, compares: false }, gives_old: false };
+        let create = plain(Touch::Create(None));
+        assert_eq!(touch(create, &Reply::Ok), create.intent.touch);
+        assert_eq!(touch(create, &Reply::Int(1)), create.intent.touch);
         assert_eq!(touch(create, &Reply::Nil), Touch::None);
         assert_eq!(touch(create, &Reply::Int(0)), Touch::None);
-        let delete = Intent { touch: Touch::Delete, compares: true };
+        let delete = plain(Touch::Delete);
         assert_eq!(touch(delete, &Reply::Int(1)), Touch::Delete);
         assert_eq!(touch(delete, &Reply::Int(0)), Touch::None);
         assert_eq!(touch(delete, &Reply::Int(-1)), Touch::None);
-        let overwrite = Intent { touch: Touch::Overwrite(None), compares: false };
-        assert_eq!(touch(overwrite, &Reply::Nil), overwrite.touch);
+    }
+
+    #[test]
+    fn who_overwrites_and_finds_nothing_has_made_the_key_or_has_done_nothing() {
+        let does = |line: &str, reply: &Reply| {
+            let command = command(line);
+            let Understood { intent, gives_old, .. } =
+                understand(&command, &speaks(Value::Token), || NOW);
+            touch(Sent { op: 1, intent, gives_old }, reply)
+        };
+        let (old, none) = (Reply::bulk(b"old"), Reply::Nil);
+        assert_eq!(does("GETSET k v", &old), Touch::Overwrite(None));
+        assert_eq!(does("getset k v", &none), Touch::Create(None));
+        assert_eq!(does("SET k v", &Reply::Ok), Touch::Overwrite(None));
+        assert_eq!(does("SET k v XX", &Reply::Ok), Touch::Overwrite(None));
+        assert_eq!(does("SET k v XX", &none), Touch::None, "there was no key");
+        assert_eq!(does("SET k v IFEQ w", &none), Touch::None, "it was another's");
     }
 
     #[test]
@@ -373,20 +395,21 @@ mod tests {
         let creates = Intent { touch: Touch::Create(Some(9 * NS_PER_MS)), compares: false };
         let hands_over = Intent { touch: Touch::Unknown, compares: true };
         let dialect = Dialect { scripts: [&*JOIN, &*LEAVE].into(), value: Value::Token };
+        let sent = |intent| Sent { op: 1, intent, gives_old: false };
         let of = |line: String| understand(&command(&line), &dialect, || NOW).intent;
         assert_eq!(of(format!("EVALSHA {} 3 k l b t 1 2 c 9", JOIN.sha1())), creates);
         assert_eq!(of(format!("EVALSHA {} 3 k l b t", LEAVE.sha1())), hands_over);
         let list = |code| Reply::Array(vec![Reply::Int(code), Reply::bulk(b"17")]);
-        assert_eq!(touch(creates, &list(1)), creates.touch);
+        assert_eq!(touch(sent(creates), &list(1)), creates.touch);
         for code in [0, 2, -1] {
-            assert_eq!(touch(creates, &list(code)), Touch::None, "{code}");
+            assert_eq!(touch(sent(creates), &list(code)), Touch::None, "{code}");
         }
         for (code, left_alone) in [(1, false), (0, false), (2, true), (-1, true)] {
             let expected = if left_alone { Touch::None } else { Touch::Unknown };
-            assert_eq!(touch(hands_over, &Reply::Int(code)), expected, "{code}");
+            assert_eq!(touch(sent(hands_over), &Reply::Int(code)), expected, "{code}");
         }
         let unknown = Intent { touch: Touch::Unknown, compares: false };
-        assert_eq!(touch(unknown, &Reply::Int(-1)), Touch::Unknown);
+        assert_eq!(touch(sent(unknown), &Reply::Int(-1)), Touch::Unknown);
     }
 
     #[test]

@@ -297,6 +297,7 @@ fn level(answer: Answer) -> Result<Reply, CallError> {
         Answer::Ok => Ok(Reply::Ok),
         Answer::Int(value) => Ok(Reply::Int(value)),
         Answer::Bulk(bytes) => Ok(Reply::bulk(&bytes)),
+        Answer::Status(text) => Ok(Reply::Status(String::from_utf8_lossy(&text).into())),
         Answer::Array(items) => {
             Ok(Reply::Array(items.into_iter().map(level).collect::<Result<_, _>>()?))
         }
