@@ -6,7 +6,7 @@ use crate::nearest::nearest;
 use crate::scenario::{Overrides, Scenario, ScenarioError};
 
 /// Name and text of every scenario, in the order in which they are shown.
-pub static ALL: [(&str, &str); 23] = [
+pub static ALL: [(&str, &str); 24] = [
     ("bonus-pool", include_str!("../catalog/bonus-pool.toml")),
     ("check-then-create", include_str!("../catalog/check-then-create.toml")),
     ("clock-skew", include_str!("../catalog/clock-skew.toml")),
@@ -21,6 +21,7 @@ pub static ALL: [(&str, &str); 23] = [
     ("ghost-renewal", include_str!("../catalog/ghost-renewal.toml")),
     ("growing-ttl", include_str!("../catalog/growing-ttl.toml")),
     ("holder-cut-off", include_str!("../catalog/holder-cut-off.toml")),
+    ("late-messages", include_str!("../catalog/late-messages.toml")),
     ("long-job", include_str!("../catalog/long-job.toml")),
     ("lost-reply", include_str!("../catalog/lost-reply.toml")),
     ("node-down", include_str!("../catalog/node-down.toml")),

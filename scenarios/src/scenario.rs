@@ -223,6 +223,7 @@ impl Scenario {
     pub fn only_virtual(&self) -> Option<&'static str> {
         match () {
             () if !self.faults.is_empty() => Some("faults that it stages ([[fault]])"),
+            () if self.swarm.searched => Some("faults that are searched for ([swarm])"),
             () if self.topology() != Topology::Standalone => {
                 Some("more than one server ([topology])")
             }

@@ -12,6 +12,8 @@ use crate::span::Span;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Swarm {
+    /// Whether the scenario says nothing without it: its story is not staged, but searched for.
+    pub searched: bool,
     /// Whether tasks that are ready at once may go in any order.
     pub order: bool,
     /// A client stands still before or after a call.

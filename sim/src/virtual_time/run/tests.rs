@@ -143,6 +143,44 @@ fn a_scenario_without_a_swarm_shows_what_it_claims() {
     assert!(wrong.is_empty(), "key, belief, effect, progress:\n{wrong}");
 }
 
+/// Enough schedules for each that is claimed to be violated to be found so, and many more than that.
+#[test]
+fn a_searched_scenario_shows_what_it_claims_over_its_seeds() {
+    let mut wrong = String::new();
+    for (name, text) in scenarios::catalog::ALL {
+        if !text.contains("searched = true") {
+            continue;
+        }
+        for about in scenarios::recipe::list::ALL {
+            let lock = Some(about.name.to_owned());
+            let overrides = Overrides { lock, ..Overrides::default() };
+            let scenario = Scenario::parse(name, name, text, &overrides).unwrap();
+            let it = scenario.expectation(about.name).unwrap();
+            let mut runner = Runner::new(&scenario).unwrap();
+            let mut found = [Outcome::NotApplicable; 4];
+            for seed in 0..100 {
+                let schedule = runner.run(seed, Choices::seeded(seed));
+                assert_eq!(schedule.facts.stuck, 0, "{name} {} {seed}", about.name);
+                let shown = runner.journal().look(shown);
+                // A schedule that leaves something open counts for nothing there.
+                let said = shown.map(|it| match it {
+                    Outcome::Inconclusive => Outcome::NotApplicable,
+                    said => said,
+                });
+                found = std::array::from_fn(|level| worst([found[level], said[level]]));
+            }
+            let expected = [it.key, it.belief, it.effect, it.progress];
+            for (level, (found, expected)) in Level::ALL.iter().zip(found.into_iter().zip(expected))
+            {
+                if found != expected && expected != Outcome::NotApplicable {
+                    wrong += &format!("{name} {}: {level:?} is {found:?}\n", about.name);
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+}
+
 #[test]
 fn a_seed_gives_the_same_bytes_whatever_ran_before_it() {
     let mut runner = Runner::new(&scenario("single")).unwrap();
