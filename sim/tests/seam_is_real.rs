@@ -81,8 +81,7 @@ fn locks_hold_at_every_level_with_ten_winners() {
         let tries: u64 = TAKES.iter().filter_map(|it| result.stats.commands.get(*it)).sum();
         // One to acquire, had nobody come in vain; by a script, where it is released by one, too.
         let scripts = result.stats.commands.get("EVALSHA").copied().unwrap_or_default();
-        let tried_again = if tries > 0 { tries > 100 } else { scripts > 200 };
-        assert!(tried_again, "{lock}: clients tried again: {tries}, {scripts}");
+        assert!(tries > 100 || scripts > 200, "{lock}: tried again: {tries}, {scripts}");
     }
 }
 
