@@ -126,15 +126,15 @@ impl Bench {
         let sent = self.sent(sets).await? - before;
         let Contended { mut handoffs, wall, held } = found;
         handoffs.sort_unstable();
-        let at = |part: f64| handoffs[((handoffs.len() - 1) as f64 * part) as usize];
+        let at = |percent: usize| handoffs[(handoffs.len() - 1) * percent / 100];
         let times = |span: Duration| span.as_secs_f64() / idle.as_secs_f64();
         println!(
             "{name:<20} {:>9.2} {:>6.0} us {:>3.1}x {:>6.0} us {:>3.1}x {:>10.2}",
             sent as f64 / (waiters * ROUNDS) as f64,
-            micros(at(0.5)),
-            times(at(0.5)),
-            micros(at(0.99)),
-            times(at(0.99)),
+            micros(at(50)),
+            times(at(50)),
+            micros(at(99)),
+            times(at(99)),
             wall.as_secs_f64() / held.as_secs_f64(),
         );
         Ok(())
