@@ -124,6 +124,11 @@ fn what_is_asked_for_is_printed_on_stdout_alone() {
         (&["list"][..], "bonus-pool"),
         (&["show", "bonus-pool"], "article 1"),
         (&["show", "single"], "assumes"),
+        (
+            &["show", "gc-pause"],
+            "pause of holder, at hold.before-write, until another client comes to",
+        ),
+        (&["show", "late-messages"], "--world virtual --seeds 0..1000 [--lock RECIPE]"),
         (&["schema"], "\"picklock result\""),
         (&["completions", "bash"], "_picklock"),
         (&["doctor"], "the embedded model works"),

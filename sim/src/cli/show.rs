@@ -5,6 +5,7 @@
 use std::fmt::Write;
 
 use scenarios::catalog;
+use scenarios::fault::{By, Staged, When};
 use scenarios::nearest::nearest;
 use scenarios::recipe::{self, About};
 use scenarios::scenario::Scenario;
@@ -51,6 +52,12 @@ fn of_scenario(scenario: &Scenario) -> String {
     for link in &scenario.network.link {
         line("", format!("{} each way for {link}", link.latency));
     }
+    for fault in &scenario.faults {
+        line("fault", staged(fault));
+    }
+    if scenario.swarm.searched {
+        line("faults", "drawn by each seed, within the bounds of [swarm]".to_owned());
+    }
     text += "\nexpected:\n";
     for it in &scenario.expect {
         let locks = if it.locks.iter().any(|lock| lock == "*") {
@@ -68,7 +75,46 @@ fn of_scenario(scenario: &Scenario) -> String {
             levels.map(|(level, outcome)| format!("{level} {}", outcome.name())).join(", ");
         let _ = writeln!(text, "  {locks}: {levels}\n    ({})", it.why);
     }
-    let _ = writeln!(text, "\nrun it: picklock --scenario {} [--lock RECIPE]", scenario.name);
+    let world = match scenario.only_virtual() {
+        Some(_) if scenario.swarm.searched => " --world virtual --seeds 0..1000",
+        Some(_) => " --world virtual",
+        None => "",
+    };
+    let _ =
+        writeln!(text, "\nrun it: picklock --scenario {}{world} [--lock RECIPE]", scenario.name);
+    text
+}
+
+/// A fault in words: what, on whom, when, and for how long.
+fn staged(fault: &Staged) -> String {
+    let nth = |nth: u32| if nth == 1 { String::new() } else { format!(", time {nth}") };
+    let mut text = format!("{} of {}", fault.kind.name(), fault.whom());
+    let _ = match fault.at.when() {
+        Some(When::Phase(phase, at)) => write!(text, ", at {}{}", phase.name(), nth(at)),
+        Some(When::Command(name, at)) => write!(text, ", at its {name}{}", nth(at)),
+        Some(When::Time(_)) | None => match fault.at.time {
+            Some(after) => write!(text, ", {after} after the start"),
+            None => Ok(()),
+        },
+        Some(When::Chance(chance)) => write!(text, ", at {} % of all commands", chance.0 * 100.0),
+    };
+    if let Some(by) = fault.by {
+        let _ = write!(text, ", by {by}");
+    }
+    if let Some(ppm) = fault.ppm {
+        let _ = write!(text, ", by {ppm} ppm");
+    }
+    if let Some(span) = fault.lasts {
+        let _ = write!(text, ", for {span}");
+    }
+    if let Some(until) = fault.until {
+        let who = match until.by {
+            By::Another => "another client",
+            By::Any => "a client",
+            By::Itself => "itself",
+        };
+        let _ = write!(text, ", until {who} comes to {}", until.phase.name());
+    }
     text
 }
 
