@@ -297,6 +297,14 @@ impl Tape {
         self
     }
 
+    /// An update of whose end nothing is written: its client has died.
+    pub(super) fn update_without_end(mut self, client: u32, at_ns: u64) -> Self {
+        self.ops += 1;
+        let op = self.ops;
+        self.push(at_ns, client, client, op, What::Update);
+        self
+    }
+
     /// An update that surely wrote nothing.
     pub(super) fn update_nothing(mut self, client: u32, span: Range<u64>) -> Self {
         let why = self.history.texts.intern("stale");

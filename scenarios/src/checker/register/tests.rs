@@ -55,6 +55,18 @@ fn an_update_of_unknown_outcome_may_count_or_not() {
     );
 }
 
+/// A client may die while its write is under way.
+#[test]
+fn an_update_without_an_end_may_count_or_not() {
+    let tape = || two(210..300, 1).update_without_end(3, 310);
+    assert_eq!(violated(&tape().register_left(2)), [""; 0]);
+    assert_eq!(violated(&tape().register_left(3)), [""; 0]);
+    assert_eq!(violated(&tape().register_left(1)), ["updates-accounted-for"]);
+    assert_eq!(violated(&tape().register_left(4)), ["updates-accounted-for"]);
+    let nothing = two(210..300, 1).update_nothing(3, 310..400).register_left(3);
+    assert_eq!(violated(&nothing), ["updates-accounted-for"], "this one surely wrote nothing");
+}
+
 #[test]
 fn tokens_that_fall_are_found_whichever_is_told_first() {
     let tape = |one, other| {
