@@ -154,4 +154,16 @@ mod tests {
         assert_eq!(worst([NotApplicable, Held]), Held);
         assert_eq!(worst([]), NotApplicable);
     }
+
+    #[test]
+    fn what_is_shown_is_what_files_say() {
+        let text = |value: serde_json::Value| value.as_str().map(str::to_owned);
+        for level in Level::ALL {
+            assert_eq!(text(serde_json::json!(level)).as_deref(), Some(level.name()));
+        }
+        use Outcome::{Held, Inconclusive, NotApplicable, Violated};
+        for outcome in [Held, Inconclusive, NotApplicable, Violated] {
+            assert_eq!(text(serde_json::json!(outcome)).as_deref(), Some(outcome.name()));
+        }
+    }
 }
