@@ -91,8 +91,8 @@ impl Cleanup {
             if answer.is_ok() {
                 self.reach(Progress::NotOursNow);
             }
-            if turn.is_behind_acquire() && answer.is_err() {
-                // Its own connection says nothing: another may.
+            if turn.is_behind_acquire() && link.turn() != turn {
+                // Its own connection says nothing: another may. A refusal is an answer, and is waited for.
                 continue;
             }
             let left = end.since(target.env.now());
