@@ -179,6 +179,24 @@ fn a_clean_up_whose_own_replies_are_lost_is_repeated() {
 }
 
 #[test]
+fn a_clean_up_that_is_refused_waits_before_it_asks_again() {
+    let (world, lock) = setting();
+    for _ in 0..3 {
+        world.fault("DELETE", Fault::Refuse("LOADING wait"));
+    }
+    assert!(world.poll_and_drop(lock.try_acquire()).is_none());
+    let pause = options().call_timeout() / 2;
+    for asked in 1..=3 {
+        world.advance(pause / 2);
+        assert_eq!(world.count("DELETE"), asked, "refused, and not yet asked again");
+        assert!(world.value("k").is_some());
+        world.advance(pause - pause / 2);
+    }
+    world.advance(pause);
+    assert_eq!(world.value("k"), None);
+}
+
+#[test]
 fn a_clean_up_never_touches_anothers_lock() {
     let (world, lock) = setting();
     world.put("k", Some("another"));
