@@ -81,6 +81,7 @@ mod lease;
 mod line;
 mod link;
 pub mod lock;
+mod native;
 pub mod options;
 pub mod queue;
 pub mod queue_scripts;

@@ -50,6 +50,7 @@ pub struct Options {
     renewal: Option<Renewal>,
     notify: bool,
     fenced: bool,
+    native: bool,
     replicas: Option<Replicas>,
 }
 
@@ -65,6 +66,7 @@ impl Options {
             renewal: None,
             notify: false,
             fenced: false,
+            native: false,
             replicas: None,
         }
     }
@@ -109,6 +111,11 @@ impl Options {
         self.fenced
     }
 
+    /// Whether commands for compare-and-set are used where the server has them.
+    pub fn is_native(&self) -> bool {
+        self.native
+    }
+
     /// How many replicas must know of a hold before it is relied on, if any.
     pub fn replicas(&self) -> Option<Replicas> {
         self.replicas
@@ -132,6 +139,7 @@ pub struct OptionsBuilder {
     renewal: Option<RenewalChoice>,
     notify: bool,
     fenced: bool,
+    native: bool,
     replicas: Option<Replicas>,
 }
 
@@ -181,6 +189,22 @@ impl OptionsBuilder {
     /// in its hash slot. That key stays: it is what makes tokens rise from one hold to the next.
     pub fn fenced(mut self) -> Self {
         self.fenced = true;
+        self
+    }
+
+    /// Compares and deletes, and compares and extends, by commands where the server has them, and not
+    /// by scripts: `DELEX` and `SET … IFEQ` (Redis 8.4 and later), `DELIFEQ` and `SET … IFEQ` (Valkey 9).
+    ///
+    /// No version is asked for. The first release tries the commands; one that the server does not
+    /// know, or that the user may not send, is followed by the script at once, and the lock and its
+    /// clones remember that for good. So it is a lock to keep: one that is made for each use tries
+    /// each time. A release that also tells others of it, or hands the lock over, stays a script.
+    ///
+    /// These commands do not say whether a key is missing or another's: both are told as
+    /// [`Released::AlreadyExpired`](crate::Released::AlreadyExpired) and
+    /// [`Lost::KeyGone`](crate::Lost::KeyGone). Default: scripts, which every server has.
+    pub fn native(mut self) -> Self {
+        self.native = true;
         self
     }
 
@@ -239,8 +263,8 @@ impl OptionsBuilder {
             }
         }
         let linger = self.linger.unwrap_or(ttl.saturating_add(call_timeout));
-        let Self { notify, fenced, replicas, .. } = self;
-        Ok(Options { ttl, drift, call_timeout, linger, renewal, notify, fenced, replicas })
+        let Self { notify, fenced, native, replicas, .. } = self;
+        Ok(Options { ttl, drift, call_timeout, linger, renewal, notify, fenced, native, replicas })
     }
 }
 
