@@ -7,11 +7,11 @@ use std::fmt;
 use std::pin::{Pin, pin};
 use std::time::Duration;
 
-use crate::companion::companion;
+use crate::companion::{check_companion, companion};
 use crate::env::{CallError, Conn, Env, Node};
 use crate::line::Line;
 use crate::link::{Link, Turn};
-use crate::options::{Options, OptionsError, check_key_len};
+use crate::options::{Counter, Options, OptionsError, check_key_len};
 use crate::queue_scripts::LEAVE;
 use crate::reply::Reply;
 use crate::script::Script;
@@ -60,7 +60,14 @@ impl<E: Env> Target<E> {
         let key = key.into();
         check_key_len(key.len())?;
         let channel = options.notifies().then(|| [b"picklock:", &key[..]].concat().into());
-        let counter = options.is_fenced().then(|| companion(&key, ":fence")).transpose()?;
+        let counter = match options.counter() {
+            None => None,
+            Some(Counter::Beside) => Some(companion(&key, ":fence")?),
+            Some(Counter::At(counter)) => {
+                check_companion(&key, counter)?;
+                Some(counter.clone())
+            }
+        };
         Ok(Self { env, node, key, options, channel, counter, line: None })
     }
 
