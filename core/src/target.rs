@@ -153,9 +153,14 @@ impl<E: Env> Target<E> {
             Err(error) => return (link.turn(), Err(error)),
         };
         let answer = self.answer(pin!(script.run_on(&conn, keys, args))).await;
-        if answer.as_ref().is_err_and(|error| !matches!(error, CallError::Refused(_))) {
-            conn.gave_up(self.patience());
-            link.broke(turn);
+        match &answer {
+            // It has become a replica. The hold may live on with whoever is primary now.
+            Err(error) if error.has_code("READONLY") => link.broke(turn),
+            Ok(_) | Err(CallError::Refused(_)) => {}
+            Err(_) => {
+                conn.gave_up(self.patience());
+                link.broke(turn);
+            }
         }
         (turn, answer)
     }
