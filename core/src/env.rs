@@ -60,6 +60,15 @@ pub trait Env: Clone + Send + Sync + 'static {
         channel: &[u8],
     ) -> impl Future<Output = Result<Self::Subscription, CallError>> + Send;
 
+    /// Whether nobody hears a message but those whom PUBLISH at `node` has counted. It is not so in a
+    /// cluster, where a message goes on to every node, nor where a primary may become a replica,
+    /// which hands on what the new primary publishes. A message then proves nothing of what the
+    /// script did that has sent it.
+    fn counts_listeners(&self, node: Node) -> bool {
+        let _ = node;
+        true
+    }
+
     /// Tells the world where this node's locking has come to. A world may stage a fault there, or
     /// write it down; lock code must not depend on it.
     fn mark(&self, mark: Mark) {

@@ -119,6 +119,6 @@ pub use redlock::Redlock;
 pub use single::Single;
 pub use token::OwnerToken;
 #[cfg(feature = "tokio")]
-pub use tokio_env::TokioEnv;
+pub use tokio_env::{Cluster, TokioEnv};
 pub use validity::Drift;
 pub use wait::Poll;

@@ -49,9 +49,18 @@ pub struct Options {
     linger: Duration,
     renewal: Option<Renewal>,
     notify: bool,
-    fenced: bool,
+    fenced: Option<Counter>,
     native: bool,
     replicas: Option<Replicas>,
+}
+
+/// Where fencing tokens are counted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Counter {
+    /// In a key beside the lock's, named after it.
+    Beside,
+    /// In this key.
+    At(Box<[u8]>),
 }
 
 impl Options {
@@ -65,7 +74,7 @@ impl Options {
             linger: None,
             renewal: None,
             notify: false,
-            fenced: false,
+            fenced: None,
             native: false,
             replicas: None,
         }
@@ -108,7 +117,12 @@ impl Options {
 
     /// Whether every hold has a fencing token.
     pub fn is_fenced(&self) -> bool {
-        self.fenced
+        self.fenced.is_some()
+    }
+
+    /// Where fencing tokens are counted, if they are.
+    pub(crate) fn counter(&self) -> Option<&Counter> {
+        self.fenced.as_ref()
     }
 
     /// Whether commands for compare-and-set are used where the server has them.
@@ -138,7 +152,7 @@ pub struct OptionsBuilder {
     linger: Option<Duration>,
     renewal: Option<RenewalChoice>,
     notify: bool,
-    fenced: bool,
+    fenced: Option<Counter>,
     native: bool,
     replicas: Option<Replicas>,
 }
@@ -188,7 +202,15 @@ impl OptionsBuilder {
     /// Gives every hold a [fencing token](crate::fence::Fence), counted in a key beside the lock's,
     /// in its hash slot. That key stays: it is what makes tokens rise from one hold to the next.
     pub fn fenced(mut self) -> Self {
-        self.fenced = true;
+        self.fenced = Some(Counter::Beside);
+        self
+    }
+
+    /// The same, counted in this key, which other locks may count in as well. It must lie in the hash
+    /// slot of the lock's key, as `{invoice}:n` does for `{invoice}:42`: what is in another slot is
+    /// refused when the lock is made.
+    pub fn fenced_by(mut self, counter: impl Into<Box<[u8]>>) -> Self {
+        self.fenced = Some(Counter::At(counter.into()));
         self
     }
 
@@ -345,6 +367,19 @@ pub enum OptionsError {
         "a key with `}}` and no hash tag has no companion in its hash slot: put a part of it in braces"
     )]
     KeyAlone,
+    /// One script touches all keys of a lock, and on a cluster they must then be in one slot.
+    #[error(
+        "keys of one lock in hash slots {slot} and {other_slot}: give them the same part in braces"
+    )]
+    OtherSlot {
+        /// The slot of the lock's key.
+        slot: u16,
+        /// That of the key beside it.
+        other_slot: u16,
+    },
+    /// A lock cannot count in its own key.
+    #[error("a key beside the lock's is the lock's own")]
+    KeyTwice,
     /// A lock needs a name.
     #[error("key is empty")]
     KeyEmpty,

@@ -7,8 +7,8 @@
 //! request that stands in line is sent once, and cleaned up after where it has no answer.
 //!
 //! Assumed, besides what every lock here assumes: the server's clock does not step while somebody
-//! waits, and the server is not replaced by one with another clock. Deliberately absent: a cluster, in
-//! which a server cannot say how many hear a message.
+//! waits, and the server is not replaced by one with another clock. Where a message may be heard by who
+//! was not counted (in a cluster, after a failover), it is only a reason to look: a third command.
 
 use std::fmt;
 use std::pin::pin;
@@ -209,7 +209,9 @@ impl<E: Env> Queue<E> {
         loop {
             let left = end.since(env.now());
             let woken = race(pin!(waiter.heard()), pin!(env.sleep(sleep.min(left)))).await;
+            // Where it may have been heard by who was not counted, the lock may have gone on to another.
             if let First::Left(Heard::Granted(at_us)) = woken
+                && env.counts_listeners(self.target.node)
                 && let Some((from, waited)) = self.handed_over(asked, at_us)
             {
                 return flight.granted(from, waited, link, None);

@@ -2,7 +2,7 @@
 //!
 //! Invariant: all nodes are asked for the same token at once, and validity counts from before the first
 //! was asked; a lock without a quorum, or with no validity left, is given up on every node that may have
-//! granted it. A renewal counts where a quorum has extended its own key. Nothing is ever made again that
+//! granted it, and where one surely has before the next attempt. A renewal counts where a quorum has extended its own key. Nothing is ever made again that
 //! a node has lost.
 //!
 //! It needs what the lock on one server needs of more than half of the nodes: a node that forgets, and is
@@ -28,7 +28,7 @@ use crate::quorum::{check_nodes, quorum};
 use crate::reply::Reply;
 use crate::target::{Target, unexpected};
 use crate::time::{Instant, span_ms};
-use crate::timeout::all;
+use crate::timeout::{all, within};
 use crate::token::OwnerToken;
 use crate::validity::is_valid;
 use crate::wait::Poll;
@@ -79,6 +79,10 @@ impl<E: Env> Redlock<E> {
     /// # Errors
     /// See [`NotAcquired`]; [`NotAcquired::NoQuorum`] where too few nodes granted it.
     pub async fn try_acquire(&self) -> Result<Guard<E>, NotAcquired> {
+        self.attempt().await.map_err(|missed| missed.error)
+    }
+
+    async fn attempt(&self) -> Result<Guard<E>, Missed> {
         let first = self.first();
         let env = &first.env;
         let token = OwnerToken::draw(env);
@@ -88,23 +92,15 @@ impl<E: Env> Redlock<E> {
             self.targets.iter().map(|target| Asked::new(target, &token)).collect();
         let votes = all(asked.iter_mut().map(|node| Box::pin(node.ask())).collect()).await;
         let granted = votes.iter().filter(|vote| **vote == Ok(true)).count();
-        let open =
-            votes.iter().filter(|vote| matches!(vote, Err(error) if error.is_indeterminate()));
         let needed = quorum(votes.len());
         if granted < needed {
             tracing::debug!(key = %first.key_text(), granted, needed, "lock not acquired");
-            let unknown = granted + open.count() >= needed;
-            return Err(match votes.into_iter().find_map(Result::err).filter(|_| unknown) {
-                Some(error) => NotAcquired::Unknown(CallError::Indeterminate(
-                    format!("granted by {granted} of the {needed} nodes needed; {error}").into(),
-                )),
-                None => NotAcquired::NoQuorum { granted, needed },
-            });
+            return Err(Missed::after(why(&votes), &votes, asked));
         }
         env.mark(Mark::Phase(Phase::AcquireApplied));
         let valid_until = first.valid_until(sent);
         if !is_valid(env.now(), valid_until) {
-            return Err(NotAcquired::TooLate);
+            return Err(Missed::after(NotAcquired::TooLate, &votes, asked));
         }
         tracing::debug!(key = %first.key_text(), granted, "lock acquired");
         let (target, link) = (Arc::clone(first), asked[0].land());
@@ -125,21 +121,24 @@ impl<E: Env> Redlock<E> {
     }
 
     /// Tries until `deadline` has passed or the retries of `poll` are used up, pausing in between. Its
-    /// jitter keeps clients apart that have split the nodes between them, so leave it some.
+    /// jitter keeps clients apart that have split the nodes between them, so leave it some. The next
+    /// attempt begins when the nodes that granted the last one have answered its clean-up, or have
+    /// had a call timeout for it: its own leavings would stand in its way.
     ///
     /// # Errors
     /// [`NotAcquired::Deadline`] with the end of the last attempt; that end itself where the retries are
-    /// used up.
+    /// used up; a refusal of so many nodes that the others are no quorum, and that time does not change
+    /// (a wrong password), at once.
     pub async fn acquire(&self, deadline: Duration, poll: Poll) -> Result<Guard<E>, NotAcquired> {
         let env = &self.first().env;
         let end = env.now().after(deadline);
         let mut retries = poll.max_retries;
         loop {
-            let error = match self.try_acquire().await {
+            let Missed { error, granted } = match self.attempt().await {
                 Ok(guard) => return Ok(guard),
-                Err(error) => error,
+                Err(missed) => missed,
             };
-            if retries == Some(0) {
+            if !error.may_pass() || retries == Some(0) {
                 return Err(error);
             }
             retries = retries.map(|retries| retries - 1);
@@ -148,12 +147,61 @@ impl<E: Env> Redlock<E> {
                 return Err(NotAcquired::Deadline { last: Box::new(error) });
             }
             env.mark(Mark::Phase(Phase::Wait));
+            let answered = all(granted.iter().map(|it| Box::pin(it.answered())).collect());
+            let span = self.first().options.call_timeout();
+            // A node that has just granted is alive; should it have gone since, nobody waits for it.
+            let _ = within(env, span.min(left), pin!(answered)).await;
+            let left = end.since(env.now());
             env.sleep(poll.pause(env.random()).min(left)).await;
         }
     }
 
     fn first(&self) -> &Arc<Target<E>> {
         &self.targets[0]
+    }
+}
+
+/// Why these votes are no lock. Where those who refuse for good leave no quorum to the others, waiting
+/// mends nothing, and their words say what would.
+fn why(votes: &[Result<bool, CallError>]) -> NotAcquired {
+    let needed = quorum(votes.len());
+    let granted = votes.iter().filter(|vote| **vote == Ok(true)).count();
+    let errors = || votes.iter().filter_map(|vote| vote.as_ref().err());
+    let refusals = errors().cloned().map(NotAcquired::from).filter(|error| !error.may_pass());
+    let refusals: Vec<NotAcquired> = refusals.collect();
+    if votes.len() - refusals.len() < needed
+        && let Some(refusal) = refusals.into_iter().next()
+    {
+        return refusal;
+    }
+    let open = errors().filter(|error| error.is_indeterminate()).count();
+    match errors().next().filter(|_| granted + open >= needed) {
+        Some(error) => NotAcquired::Unknown(CallError::Indeterminate(
+            format!("granted by {granted} of the {needed} nodes needed; {error}").into(),
+        )),
+        None => NotAcquired::NoQuorum { granted, needed },
+    }
+}
+
+/// An attempt that gave no guard, and the clean-ups of what nodes had surely granted.
+struct Missed {
+    error: NotAcquired,
+    granted: Vec<Arc<Cleanup>>,
+}
+
+impl Missed {
+    /// Cleans up on every node that may have granted it.
+    fn after<E: Env>(
+        error: NotAcquired,
+        votes: &[Result<bool, CallError>],
+        asked: Vec<Asked<'_, E>>,
+    ) -> Self {
+        let cleaned = asked.into_iter().zip(votes).map(|(mut node, vote)| {
+            let cleanup = node.clean_up();
+            // What has not answered may be dead, and is not waited for: a minority may be.
+            cleanup.filter(|_| *vote == Ok(true))
+        });
+        Self { error, granted: cleaned.flatten().collect() }
     }
 }
 
@@ -195,14 +243,18 @@ impl<'a, E: Env> Asked<'a, E> {
         self.sent = None;
         self.conn.take().map_or_else(Link::unconnected, Link::on)
     }
+
+    /// Looks after what it may have granted, once.
+    fn clean_up(&mut self) -> Option<Arc<Cleanup>> {
+        let (sent, conn) = (self.sent.take()?, self.conn.as_ref()?);
+        Some(Cleanup::start(self.target, conn, self.token, sent))
+    }
 }
 
 impl<E: Env> Drop for Asked<'_, E> {
     fn drop(&mut self) {
-        if let (Some(sent), Some(conn)) = (self.sent, &self.conn) {
-            // The task goes on by itself; nobody is left to wait for it.
-            let _cleanup = Cleanup::start(self.target, conn, self.token, sent);
-        }
+        // The task goes on by itself; nobody is left to wait for it.
+        let _cleanup = self.clean_up();
     }
 }
 

@@ -33,8 +33,8 @@ impl<E: Env> Single<E> {
     /// The lock of this key on this node. Nothing is sent yet.
     ///
     /// # Errors
-    /// [`OptionsError::KeyEmpty`], [`OptionsError::KeyTooLong`], and [`OptionsError::KeyAlone`] where
-    /// fencing tokens need a second key.
+    /// [`OptionsError::KeyEmpty`], [`OptionsError::KeyTooLong`], and where fencing tokens need a second
+    /// key [`OptionsError::KeyAlone`], [`OptionsError::OtherSlot`], [`OptionsError::KeyTwice`].
     pub fn new(
         env: E,
         node: Node,

@@ -7,12 +7,12 @@ use std::fmt;
 use std::pin::{Pin, pin};
 use std::time::Duration;
 
-use crate::companion::companion;
+use crate::companion::{check_companion, companion};
 use crate::env::{CallError, Conn, Env, Node};
 use crate::line::Line;
 use crate::link::{Link, Turn};
 use crate::native::Native;
-use crate::options::{Options, OptionsError, check_key_len};
+use crate::options::{Counter, Options, OptionsError, check_key_len};
 use crate::queue_scripts::LEAVE;
 use crate::reply::Reply;
 use crate::script::Script;
@@ -63,7 +63,14 @@ impl<E: Env> Target<E> {
         let key = key.into();
         check_key_len(key.len())?;
         let channel = options.notifies().then(|| [b"picklock:", &key[..]].concat().into());
-        let counter = options.is_fenced().then(|| companion(&key, ":fence")).transpose()?;
+        let counter = match options.counter() {
+            None => None,
+            Some(Counter::Beside) => Some(companion(&key, ":fence")?),
+            Some(Counter::At(counter)) => {
+                check_companion(&key, counter)?;
+                Some(counter.clone())
+            }
+        };
         let native = options.is_native().then(Native::new);
         Ok(Self { env, node, key, options, channel, counter, line: None, native })
     }
@@ -197,9 +204,14 @@ impl<E: Env> Target<E> {
         call: impl Future<Output = Result<Reply, CallError>>,
     ) -> (Turn, Result<Reply, CallError>) {
         let answer = self.answer(pin!(call)).await;
-        if answer.as_ref().is_err_and(|error| !matches!(error, CallError::Refused(_))) {
-            conn.gave_up(self.patience());
-            link.broke(turn);
+        match &answer {
+            // It has become a replica. The hold may live on with whoever is primary now.
+            Err(error) if error.has_code("READONLY") => link.broke(turn),
+            Ok(_) | Err(CallError::Refused(_)) => {}
+            Err(_) => {
+                conn.gave_up(self.patience());
+                link.broke(turn);
+            }
         }
         (turn, answer)
     }

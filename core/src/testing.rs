@@ -1,5 +1,5 @@
-//! A world for unit tests: one server with strings and expiry, a clock that moves by hand, and
-//! faults that are scripted call by call.
+//! A world for unit tests: servers with strings and expiry, a clock that moves by hand, and faults
+//! that are scripted call by call.
 //!
 //! Invariant: nothing happens but by the script, in the same order each time. It is not the
 //! simulator: it knows the few commands these tests need and takes the meaning of the lock scripts
@@ -48,12 +48,12 @@ struct State {
     seq: u64,
     seed: u64,
     scripted_random: VecDeque<u64>,
-    server: Server,
+    servers: BTreeMap<Node, Server>,
     audience: Audience,
     faults: Vec<(&'static str, Fault)>,
     connect_faults: VecDeque<CallError>,
-    /// By client: its connection, until it breaks.
-    conns: BTreeMap<u32, u64>,
+    /// By client and node: the connection, until it breaks.
+    conns: BTreeMap<(u32, Node), u64>,
     /// By connection: when its last request arrives.
     arrivals: BTreeMap<u64, u64>,
     events: BTreeMap<(u64, u64), Event>,
@@ -68,7 +68,7 @@ type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 enum Event {
     Wake(Waker),
-    Arrive { call: u64, command: Command, reply_ns: Option<u64> },
+    Arrive { call: u64, node: Node, command: Command, reply_ns: Option<u64> },
     Answer { call: u64, answer: Result<Reply, CallError> },
 }
 
@@ -140,35 +140,45 @@ impl World {
     /// From now on the server has these commands for compare-and-set: `IFEQ` (of SET), `DELEX`,
     /// `DELIFEQ`.
     pub(crate) fn become_native(&self, commands: &'static [&'static str]) {
-        self.state().server.native = commands;
+        self.state().server(Node(0)).native = commands;
     }
 
     pub(crate) fn flush_scripts(&self) {
-        self.state().server.known_scripts.clear();
+        self.state().servers.values_mut().for_each(|server| server.known_scripts.clear());
     }
 
     pub(crate) fn now(&self) -> Instant {
         Instant::from_ns(self.state().now_ns)
     }
 
-    /// The value under the key, if it has not expired.
+    /// The value under the key of the first node, if it has not expired.
     pub(crate) fn value(&self, key: &str) -> Option<Vec<u8>> {
+        self.value_on(Node(0), key)
+    }
+
+    pub(crate) fn value_on(&self, node: Node, key: &str) -> Option<Vec<u8>> {
         let mut state = self.state();
         let now_ns = state.now_ns;
-        state.server.get(key.as_bytes(), now_ns)
+        state.server(node).get(key.as_bytes(), now_ns)
     }
 
     /// When the key expires, in nanoseconds.
     pub(crate) fn expiry(&self, key: &str) -> Option<u64> {
-        self.state().server.keys.get(key.as_bytes()).map(|(_, expiry_ns)| *expiry_ns)
+        let mut state = self.state();
+        state.server(Node(0)).keys.get(key.as_bytes()).map(|(_, expiry_ns)| *expiry_ns)
     }
 
-    /// Sets or removes a key, past any client.
+    /// Sets or removes a key of the first node, past any client.
     pub(crate) fn put(&self, key: &str, value: Option<&str>) {
+        self.put_on(Node(0), key, value);
+    }
+
+    pub(crate) fn put_on(&self, node: Node, key: &str, value: Option<&str>) {
         let mut state = self.state();
+        let keys = &mut state.server(node).keys;
         match value {
-            Some(value) => state.server.keys.insert(key.into(), (value.into(), u64::MAX)),
-            None => state.server.keys.remove(key.as_bytes()),
+            Some(value) => keys.insert(key.into(), (value.into(), u64::MAX)),
+            None => keys.remove(key.as_bytes()),
         };
     }
 
@@ -279,8 +289,8 @@ impl World {
             state.now_ns = state.now_ns.max(at_ns);
             match event {
                 Event::Wake(waker) => Some(waker),
-                Event::Arrive { call, command, reply_ns } => {
-                    state.arrive(call, &command, reply_ns, at_ns);
+                Event::Arrive { call, node, command, reply_ns } => {
+                    state.arrive(call, node, &command, reply_ns, at_ns);
                     None
                 }
                 Event::Answer { call, answer } => {
@@ -322,7 +332,11 @@ impl State {
         self.events.insert((at_ns, seq), event);
     }
 
-    fn send(&mut self, client: u32, conn: u64, command: Command) -> u64 {
+    fn server(&mut self, node: Node) -> &mut Server {
+        self.servers.entry(node).or_default()
+    }
+
+    fn send(&mut self, (client, node): (u32, Node), conn: u64, command: Command) -> u64 {
         let call = self.next_seq();
         let name = name_of(&command);
         self.sent.push(name.to_string());
@@ -335,11 +349,11 @@ impl State {
             Some(Fault::LoseReply) => (0, None),
             _ => (0, Some(0)),
         };
-        let broken = self.conns.get(&client) != Some(&conn);
+        let broken = self.conns.get(&(client, node)) != Some(&conn);
         let breaks = matches!(fault, Some(Fault::BreakBefore | Fault::BreakAndArrive(_)));
         if broken || breaks {
             if !broken {
-                self.conns.remove(&client);
+                self.conns.remove(&(client, node));
             }
             self.answers.insert(call, Err(CallError::Indeterminate("broken".into())));
         }
@@ -356,16 +370,23 @@ impl State {
         let arrives_ns = (now_ns + request).max(last_ns);
         self.arrivals.insert(conn, arrives_ns);
         if arrives_ns == now_ns {
-            self.arrive(call, &command, reply_ns, now_ns);
+            self.arrive(call, node, &command, reply_ns, now_ns);
         } else {
-            self.at(arrives_ns, Event::Arrive { call, command, reply_ns });
+            self.at(arrives_ns, Event::Arrive { call, node, command, reply_ns });
         }
         call
     }
 
-    fn arrive(&mut self, call: u64, command: &Command, reply_ns: Option<u64>, now_ns: u64) {
-        let answer = self.server.execute(command, now_ns);
-        for (channel, message) in std::mem::take(&mut self.server.published) {
+    fn arrive(
+        &mut self,
+        call: u64,
+        node: Node,
+        command: &Command,
+        reply_ns: Option<u64>,
+        now_ns: u64,
+    ) {
+        let answer = self.server(node).execute(command, now_ns);
+        for (channel, message) in std::mem::take(&mut self.server(node).published) {
             self.audience.publish(&channel, &message);
             self.wake_all();
         }
@@ -385,7 +406,8 @@ pub(crate) struct TestEnv {
 #[derive(Clone)]
 pub(crate) struct TestConn {
     world: World,
-    client: u32,
+    /// Whose it is, and where it leads.
+    ends: (u32, Node),
     id: u64,
 }
 
@@ -443,14 +465,15 @@ impl Env for TestEnv {
         state.ready.push_back(id);
     }
 
-    async fn connect(&self, _node: Node) -> Result<TestConn, CallError> {
+    async fn connect(&self, node: Node) -> Result<TestConn, CallError> {
         let mut state = self.world.state();
         if let Some(error) = state.connect_faults.pop_front() {
             return Err(error);
         }
         let fresh = state.next_seq();
-        let id = *state.conns.entry(self.client).or_insert(fresh);
-        Ok(TestConn { world: self.world.clone(), client: self.client, id })
+        let ends = (self.client, node);
+        let id = *state.conns.entry(ends).or_insert(fresh);
+        Ok(TestConn { world: self.world.clone(), ends, id })
     }
 
     async fn subscribe(&self, _node: Node, channel: &[u8]) -> Result<TestSubscription, CallError> {
@@ -469,7 +492,7 @@ impl Env for TestEnv {
 
 impl Conn for TestConn {
     async fn call(&self, command: Command) -> Result<Reply, CallError> {
-        let call = self.world.state().send(self.client, self.id, command);
+        let call = self.world.state().send(self.ends, self.id, command);
         poll_fn(|_| match self.world.state().answers.remove(&call) {
             Some(answer) => Poll::Ready(answer),
             None => Poll::Pending,

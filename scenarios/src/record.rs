@@ -161,6 +161,10 @@ impl<W: Observed> Env for Recorded<W> {
         answer
     }
 
+    fn counts_listeners(&self, node: Node) -> bool {
+        self.world.counts_listeners(node)
+    }
+
     fn mark(&self, mark: Mark) {
         match mark {
             Mark::Phase(phase) => self.note(What::Phase(phase)),

@@ -127,3 +127,27 @@ fn fencing_tokens_rise_from_hold_to_hold() {
     let plain = Single::new(world.env(), Node(0), *b"k", options()).unwrap();
     assert_eq!(world.block_on(plain.try_acquire()).unwrap().fence(), None);
 }
+
+#[test]
+fn locks_that_share_a_counter_rise_together_and_one_in_another_slot_is_refused() {
+    let world = World::new();
+    let lock = |key: &str, counter: &str| {
+        let options = Options::builder(TTL).fenced_by(counter.as_bytes()).build().unwrap();
+        Single::new(world.env(), Node(0), key.as_bytes(), options)
+    };
+    let (one, other) = (lock("{a}1", "{a}").unwrap(), lock("{a}2", "{a}").unwrap());
+    for (lock, number) in [(&one, 1), (&other, 2), (&one, 3)] {
+        let guard = world.block_on(lock.try_acquire()).unwrap();
+        assert_eq!(guard.fence(), Some(Fence::new(number)));
+        assert_eq!(world.block_on(guard.release()), Released::Released);
+    }
+    let error = lock("a", "b").unwrap_err();
+    assert_eq!(error, OptionsError::OtherSlot { slot: 15_495, other_slot: 3_300 });
+    assert_eq!(lock("a", "a").unwrap_err(), OptionsError::KeyTwice);
+    assert_eq!(lock("a", "").unwrap_err(), OptionsError::KeyEmpty);
+    // Whose derived companion has no name may name one, if there is a key in its slot.
+    let derived = Options::builder(TTL).fenced().build().unwrap();
+    let alone = Single::new(world.env(), Node(0), *b"a}b", derived).unwrap_err();
+    assert_eq!(alone, OptionsError::KeyAlone);
+    assert!(matches!(lock("a}b", "n").unwrap_err(), OptionsError::OtherSlot { .. }));
+}

@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 use std::future::Future;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -19,10 +19,14 @@ use redis::aio::{PubSubSink, PubSubStream};
 use redis::{Client, RedisResult};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
-use super::{Health, connect_error, server_error};
+use super::cluster::Owners;
+use super::host::Addr;
+use super::wire::{Health, connect_error, server_error};
 use crate::env::{CallError, Subscription};
+use crate::timeout::{First, race};
 
 type Message = Box<[u8]>;
 
@@ -104,7 +108,11 @@ impl Listener {
     }
 
     /// Takes a seat, and waits until the server knows.
-    pub(super) async fn subscribe(&self, channel: &[u8]) -> Result<TokioSubscription, CallError> {
+    pub(super) async fn subscribe(
+        &self,
+        channel: &[u8],
+        home: Option<Home>,
+    ) -> Result<TokioSubscription, CallError> {
         let hall = &self.hall;
         let (sender, inbox) = unbounded_channel();
         let (mut sink, channel) = (hall.sink.clone(), Message::from(channel));
@@ -119,7 +127,7 @@ impl Listener {
             seats.taken += 1;
             let number = seats.taken;
             seats.channels.entry(channel.clone()).or_default().push((number, sender));
-            let seat = TokioSubscription { hall: Arc::clone(hall), channel, number, inbox };
+            let seat = TokioSubscription { hall: Arc::clone(hall), channel, number, inbox, home };
             (seat, poll_once(confirmed.as_mut()))
         };
         let answer = match at_once {
@@ -158,13 +166,42 @@ pub struct TokioSubscription {
     channel: Message,
     number: u64,
     inbox: UnboundedReceiver<Message>,
+    home: Option<Home>,
+}
+
+/// Where a subscription stands, if it must not stay there: one who listens elsewhere than on the
+/// primary, or on the owner of a slot, still hears, but is not counted by those who publish.
+#[derive(Clone)]
+pub(super) enum Home {
+    Primary(watch::Receiver<Option<Addr>>, Addr),
+    Slot(watch::Receiver<Owners>, u16, Addr),
+}
+
+impl Home {
+    /// Waits until it is another's. Who would tell that may be gone, and then it stays.
+    async fn is_left(&mut self) {
+        let left = match self {
+            Self::Primary(at, here) => at.wait_for(|at| at.as_ref() != Some(here)).await.is_ok(),
+            Self::Slot(owners, slot, here) => {
+                owners.wait_for(|owners| owners.of(*slot) != Some(here)).await.is_ok()
+            }
+        };
+        if !left {
+            std::future::pending::<()>().await;
+        }
+    }
 }
 
 impl Subscription for TokioSubscription {
     async fn next(&mut self) -> Result<Message, CallError> {
-        self.inbox
-            .recv()
-            .await
+        let message = match &mut self.home {
+            None => self.inbox.recv().await,
+            Some(home) => match race(pin!(self.inbox.recv()), pin!(home.is_left())).await {
+                First::Left(message) => message,
+                First::Right(()) => None,
+            },
+        };
+        message
             .ok_or_else(|| CallError::Indeterminate("the connection broke while listening".into()))
     }
 }

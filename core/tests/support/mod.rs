@@ -5,6 +5,7 @@
 
 use std::future::Future;
 use std::net::TcpListener;
+use std::path::Path;
 use std::process::{Child, Command as Process, Stdio};
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use picklock::command::Command;
 use picklock::env::{CallError, Conn, Env};
 use picklock::reply::Reply;
 use picklock::{Node, TokioEnv};
+use tempfile::TempDir;
 
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -19,24 +21,35 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 pub(crate) struct Server {
     pub(crate) child: Child,
     pub(crate) port: u16,
+    /// What it keeps, which the next server must not find.
+    _dir: TempDir,
 }
 
 impl Server {
     pub(crate) async fn start(extra: &[&str]) -> Self {
+        Self::start_as(|port, dir| {
+            let words = format!("--port {port} --bind 127.0.0.1 --save  --appendonly no --dir");
+            let words = words.split(' ').map(str::to_owned);
+            let extra = extra.iter().map(ToString::to_string);
+            words.chain([dir.to_str().unwrap().to_owned()]).chain(extra).collect()
+        })
+        .await
+    }
+
+    /// Starts it with these arguments for a port and a directory of its own.
+    pub(crate) async fn start_as(arguments: impl Fn(u16, &Path) -> Vec<String>) -> Self {
         // Another process may take the port between our looking and the server's binding.
         for _ in 0..10 {
-            let port = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
+            let (port, dir) = (free_port(), tempfile::tempdir().unwrap());
             let child = Process::new("redis-server")
-                .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""])
-                .args(["--appendonly", "no", "--dir", std::env::temp_dir().to_str().unwrap()])
-                .args(extra)
+                .args(arguments(port, dir.path()))
                 .stdout(Stdio::null())
                 .stderr(Stdio::null())
                 .spawn()
                 .expect(
                     "redis-server is not on the PATH; install it (apt-get install redis-server)",
                 );
-            let mut server = Self { child, port };
+            let mut server = Self { child, port, _dir: dir };
             if server.answers().await {
                 return server;
             }
@@ -80,6 +93,10 @@ impl Drop for Server {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+pub(crate) fn free_port() -> u16 {
+    TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port()
 }
 
 pub(crate) async fn call(env: &TokioEnv, words: &[&str]) -> Reply {

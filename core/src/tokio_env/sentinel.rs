@@ -1,0 +1,154 @@
+//! Who is primary, by the word of the sentinels.
+//!
+//! Invariant: the sentinels are asked whenever a connection is made, and whom they name is used only
+//! after it has said itself that it is a primary. Deliberately absent: listening to the sentinels'
+//! messages. A demoted primary breaks its connections or refuses with READONLY, and either has the
+//! next connect ask again.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use redis::{Client, ConnectionInfo};
+use tokio::sync::{Mutex, watch};
+use tokio::time::timeout;
+
+use super::TokioOptions;
+use super::host::{Addr, Host};
+use super::wire::Wire;
+use crate::command::Command;
+use crate::env::CallError;
+use crate::reply::{Reply, ServerError};
+
+/// Who is asked and does not answer costs this fraction of the time for a connection.
+const SHARE: u32 = 4;
+
+pub(super) struct Sentinels {
+    hosts: Vec<Host>,
+    name: Box<str>,
+    /// How primaries are spoken to.
+    like: ConnectionInfo,
+    /// Who is asked first. It moves on before somebody is asked, so that a caller who gives up on
+    /// one that is silent asks another the next time.
+    first: AtomicUsize,
+    known: Mutex<Option<(Addr, Arc<Host>)>>,
+    /// Where the primary is, as last found.
+    at: watch::Sender<Option<Addr>>,
+}
+
+impl Sentinels {
+    pub(super) fn new(sentinels: Vec<Client>, name: &str, like: ConnectionInfo) -> Self {
+        let hosts = sentinels.into_iter().map(Host::new).collect();
+        let (first, known) = (AtomicUsize::new(0), Mutex::new(None));
+        Self { hosts, name: name.into(), like, first, known, at: watch::Sender::new(None) }
+    }
+
+    /// Where the primary is, for whoever wants to know when that changes.
+    pub(super) fn at(&self) -> watch::Receiver<Option<Addr>> {
+        self.at.subscribe()
+    }
+
+    /// The primary, with a connection that can be used.
+    pub(super) async fn primary(
+        &self,
+        options: TokioOptions,
+    ) -> Result<(Addr, Arc<Host>, Wire), CallError> {
+        let mut known = self.known.lock().await;
+        if let Some((addr, host)) = &*known
+            && let Some(wire) = host.usable_wire().await
+        {
+            return Ok((addr.clone(), Arc::clone(host), wire));
+        }
+        let mut last = CallError::NotSent("no sentinel is configured".into());
+        let mut for_good = 0;
+        for _ in &self.hosts {
+            let place = self.first.load(Ordering::Relaxed) % self.hosts.len();
+            self.first.store(place + 1, Ordering::Relaxed);
+            let addr = match self.ask(place, options).await {
+                Ok(addr) => addr,
+                Err(error) => {
+                    for_good += usize::from(matches!(error, CallError::Refused(_)));
+                    last = error;
+                    continue;
+                }
+            };
+            let host = match &*known {
+                Some((same, host)) if *same == addr => Arc::clone(host),
+                _ => Arc::new(Host::new(addr.client(&self.like)?)),
+            };
+            match lead(&addr, &host, options).await {
+                Ok(wire) => {
+                    self.first.store(place, Ordering::Relaxed);
+                    self.at.send_if_modified(|at| at.replace(addr.clone()) != Some(addr.clone()));
+                    *known = Some((addr.clone(), Arc::clone(&host)));
+                    return Ok((addr, host, wire));
+                }
+                // The server itself refuses us: that is no matter of which.
+                Err(CallError::Refused(refusal)) => return Err(refusal.into()),
+                Err(error) => last = error,
+            }
+        }
+        match last {
+            // Only where none of them may yet know better it is for good.
+            CallError::Refused(refusal) if for_good < self.hosts.len() => {
+                Err(CallError::NotSent(format!("no sentinel knows the primary: {refusal}").into()))
+            }
+            last => Err(last),
+        }
+    }
+
+    /// Whom this sentinel names.
+    async fn ask(&self, place: usize, options: TokioOptions) -> Result<Addr, CallError> {
+        let span = options.connect_timeout / SHARE;
+        let question = async {
+            let wire = self.hosts[place].wire(options).await?;
+            let ask = Command::new("SENTINEL").arg("get-master-addr-by-name").arg(&*self.name);
+            wire.call(&ask).await
+        };
+        let named = timeout(span, question).await.map_err(|_| {
+            CallError::NotSent(format!("no word of a sentinel within {span:?}").into())
+        })?;
+        match named {
+            Ok(Reply::Array(parts)) => named_in(&parts).ok_or_else(|| {
+                CallError::NotSent(format!("a sentinel names no address: {parts:?}").into())
+            }),
+            Ok(Reply::Nil) => Err(CallError::Refused(ServerError {
+                code: "ERR".into(),
+                message: format!("the sentinel knows no primary named {}", self.name).into(),
+            })),
+            Ok(other) => Err(CallError::NotSent(format!("a sentinel answers {other:?}").into())),
+            Err(CallError::Indeterminate(reason)) => Err(CallError::NotSent(reason)),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+fn named_in(parts: &[Reply]) -> Option<Addr> {
+    let [host, port] = parts else { return None };
+    let host = std::str::from_utf8(host.as_bytes()?).ok()?;
+    Some(Addr::new(host, u16::try_from(port.as_int()?).ok()?))
+}
+
+/// A connection to this server, which says itself that it is a primary. A sentinel that has been cut
+/// off names one that is none any more.
+async fn lead(addr: &Addr, host: &Host, options: TokioOptions) -> Result<Wire, CallError> {
+    let span = options.connect_timeout;
+    let asked = async {
+        let wire = host.wire(options).await?;
+        let role = wire.call(&Command::new("ROLE")).await;
+        Ok::<_, CallError>((wire, role))
+    };
+    let silent = |_| CallError::NotSent(format!("no word of {addr} within {span:?}").into());
+    let (wire, role) = timeout(span, asked).await.map_err(silent)??;
+    match role {
+        Ok(Reply::Array(parts)) if parts.first().and_then(Reply::as_bytes) == Some(b"master") => {
+            Ok(wire)
+        }
+        // A user who may not ask learns it from the first write: a replica refuses it.
+        Err(error) if error.has_code("NOPERM") => Ok(wire),
+        Err(CallError::Refused(refusal)) => Err(refusal.into()),
+        Err(error) => Err(CallError::NotSent(error.to_string().into())),
+        Ok(_) => Err(CallError::NotSent(
+            format!("{addr}, which a sentinel names as the primary, says that it is none").into(),
+        )),
+    }
+}
