@@ -42,6 +42,9 @@ pub struct Scenario {
     /// For how long nobody may get a lock that is wanted and that nobody has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub available_within: Option<Span>,
+    /// For how long nobody may sleep on while the lock is free.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub woken_within: Option<Span>,
     /// How many commands it may take to get the lock once, retries and release included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commands_within: Option<f64>,

@@ -62,6 +62,41 @@ fn the_articles_watchdog_renews_five_times_and_asks_for_more_each_time() {
     assert_eq!(asked.collect::<Vec<_>>(), [400, 600, 800, 1_000, 1_200]);
 }
 
+/// Who polls looks after its pause, and who listens when the TTL is over: whatever strikes, nobody else
+/// is blamed.
+#[test]
+fn nobody_is_called_asleep_who_only_pauses() {
+    for (lock, within) in [("single", "101ms"), ("polling", "101ms"), ("notify", "1001ms")] {
+        let scenario =
+            catalogued("bonus-pool", lock, &[("woken_within", within), ("clients", "8")]);
+        let mut runner = Runner::new(&scenario).unwrap();
+        let mut held = 0;
+        for seed in 0..100 {
+            runner.run(seed, Choices::seeded(seed));
+            let findings = runner.journal().look(|history| checker::judge(history, true));
+            let found = findings.into_iter().find(|it| it.name == "wake-up").unwrap().verdict;
+            assert_ne!(found.outcome(), Outcome::Violated, "{lock} {seed}: {found:?}");
+            held += u32::from(found == Verdict::Held);
+        }
+        assert!(held > 20, "{lock}: {held}");
+    }
+}
+
+#[test]
+fn who_does_not_look_again_sleeps_through_a_release() {
+    let slept = |lock: &str| {
+        let history = history_of(&catalogued("missed-wakeup", lock, &[]), 1);
+        let findings = checker::check(&history, true);
+        let finding = findings.into_iter().find(|it| it.name == "wake-up").unwrap();
+        finding.verdict
+    };
+    let Verdict::Violated(witness) = slept("notify-no-recheck") else { panic!("not violated") };
+    assert_eq!((witness.clients, witness.occurrences), (vec![2], 1));
+    for lock in ["notify", "single", "polling"] {
+        assert_ne!(slept(lock).outcome(), Outcome::Violated, "{lock}");
+    }
+}
+
 /// What a recipe is seen to be answered, command by command, on each server that it may meet.
 #[test]
 fn compare_and_set_is_native_where_the_server_has_it() {
