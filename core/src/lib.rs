@@ -72,6 +72,7 @@ mod attempt;
 mod cleanup;
 pub mod command;
 mod companion;
+pub mod counters;
 mod ears;
 pub mod env;
 pub mod fence;
@@ -81,6 +82,7 @@ mod lease;
 mod line;
 mod link;
 pub mod lock;
+mod observe;
 pub mod options;
 pub mod queue;
 pub mod queue_scripts;
@@ -108,6 +110,7 @@ mod testing;
 #[cfg(all(test, picklock_loom))]
 mod loom_tests;
 
+pub use counters::{Count, Counters};
 pub use env::{Env, Node};
 pub use fence::{Fence, FenceGate};
 pub use guard::Guard;

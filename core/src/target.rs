@@ -8,9 +8,11 @@ use std::pin::{Pin, pin};
 use std::time::Duration;
 
 use crate::companion::{check_companion, companion};
+use crate::counters::Counters;
 use crate::env::{CallError, Conn, Env, Node};
 use crate::line::Line;
 use crate::link::{Link, Turn};
+use crate::observe::KeyText;
 use crate::options::{Counter, Options, OptionsError, check_key_len};
 use crate::queue_scripts::LEAVE;
 use crate::reply::Reply;
@@ -33,6 +35,7 @@ pub(crate) struct Target<E: Env> {
     pub(crate) counter: Option<Box<[u8]>>,
     /// Where those stand who wait, if the lock is handed over.
     pub(crate) line: Option<Line>,
+    pub(crate) counters: Counters,
 }
 
 /// What a script found under the key.
@@ -68,7 +71,8 @@ impl<E: Env> Target<E> {
                 Some(counter.clone())
             }
         };
-        Ok(Self { env, node, key, options, channel, counter, line: None })
+        let counters = Counters::default();
+        Ok(Self { env, node, key, options, channel, counter, line: None, counters })
     }
 
     /// The end of validity of a request sent then.
@@ -167,7 +171,7 @@ impl<E: Env> Target<E> {
 
     /// The key as text, for logs.
     pub(crate) fn key_text(&self) -> impl fmt::Display + '_ {
-        self.key.escape_ascii()
+        KeyText(&self.key)
     }
 }
 
