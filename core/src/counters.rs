@@ -207,7 +207,7 @@ mod tests {
         world.advance(MS * 1000);
         assert_eq!(world.block_on(guard.release()), Released::Released);
         let counts = [("acquired", 1), ("renewed", 3), ("released", 1)];
-        assert_eq!(counted(lock.clone().counters()), counts);
+        assert_eq!(counted(lock.counters()), counts);
     }
 
     #[test]

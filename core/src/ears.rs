@@ -1,9 +1,9 @@
 //! What a process hears of the locks it waits for: one channel, one subscription, many waiters.
 //!
 //! Invariant: a waiter has its place before it asks for the lock, so no message for it falls in between;
-//! and when the subscription breaks, every waiter is told to look for itself. The task that listens ends
-//! with the last handle. Deliberately absent: trust. A message may be lost without a word, so waiters
-//! look again by themselves.
+//! and when the subscription breaks, every waiter is told to look for itself. A message wakes the one it
+//! is for, however many wait. The task that listens ends with the last handle. Deliberately absent: trust.
+//! A message may be lost without a word, so waiters look again by themselves.
 
 use std::collections::BTreeMap;
 use std::pin::pin;
@@ -37,10 +37,13 @@ struct Shared {
 #[derive(Default)]
 struct State {
     listening: Listening,
-    /// By token: what has been heard for it and not been looked at.
-    waiters: BTreeMap<Box<[u8]>, Option<Heard>>,
+    /// By token.
+    waiters: BTreeMap<Box<[u8]>, Arc<Slot>>,
     closed: bool,
 }
+
+/// What has been heard for a waiter and not been looked at.
+type Slot = Watched<Option<Heard>>;
 
 /// How the subscription stands.
 #[derive(Clone, Debug, Default)]
@@ -112,8 +115,9 @@ impl Ears {
     /// A place for messages to this token.
     pub(crate) fn wait_for(&self, token: &OwnerToken) -> Waiter {
         let (shared, token) = (Arc::clone(&self.shared), Box::from(token.as_bytes()));
-        shared.state.with(|state| state.waiters.insert(Box::clone(&token), None));
-        Waiter { shared, token }
+        let slot = Arc::new(Slot::new(None));
+        shared.state.with(|state| state.waiters.insert(Box::clone(&token), Arc::clone(&slot)));
+        Waiter { shared, token, slot }
     }
 }
 
@@ -130,16 +134,15 @@ impl Drop for Ears {
 pub(crate) struct Waiter {
     shared: Arc<Shared>,
     token: Box<[u8]>,
+    slot: Arc<Slot>,
 }
 
 impl Waiter {
     /// The next message.
     pub(crate) async fn heard(&self) -> Heard {
-        let token = &self.token;
-        let heard = |state: &State| state.waiters.get(token).copied().flatten();
-        let heard = self.shared.state.until(heard).await;
-        self.shared.state.with(|state| state.waiters.insert(token.clone(), None));
-        heard
+        let heard = self.slot.until(|heard| *heard).await;
+        // A grant may have come after the word that woke it.
+        self.slot.with(Option::take).unwrap_or(heard)
     }
 }
 
@@ -183,13 +186,17 @@ impl Shared {
     }
 
     fn is(&self, listening: Listening) {
-        self.state.change(|state| {
-            if !matches!(listening, Listening::Beginning) {
-                state.waiters.values_mut().for_each(|heard| *heard = heard.or(Some(Heard::Look)));
-            }
+        let told = self.state.change(|state| {
+            let told: Vec<_> = match listening {
+                Listening::Beginning => Vec::new(),
+                _ => state.waiters.values().map(Arc::clone).collect(),
+            };
             state.listening = listening;
-            ((), true)
+            (told, true)
         });
+        for slot in told {
+            tell(&slot, Heard::Look);
+        }
     }
 
     async fn hand_out<S: Subscription>(&self, subscription: &mut S) -> End {
@@ -214,15 +221,20 @@ impl Shared {
             _ if time.is_empty() => Heard::Look,
             _ => return,
         };
-        self.state.change(|state| match state.waiters.get_mut(token) {
-            Some(slot) => {
-                // A grant is not made unheard by a later word.
-                if !matches!(slot, Some(Heard::Granted(_))) {
-                    *slot = Some(heard);
-                }
-                ((), true)
-            }
-            None => ((), false),
-        });
+        let slot = self.state.with(|state| state.waiters.get(token).map(Arc::clone));
+        if let Some(slot) = slot {
+            tell(&slot, heard);
+        }
     }
+}
+
+/// Leaves word for a waiter.
+fn tell(slot: &Slot, word: Heard) {
+    slot.change(|heard| {
+        // A grant is not made unheard by a later word.
+        if !matches!(heard, Some(Heard::Granted(_))) {
+            *heard = Some(word);
+        }
+        ((), true)
+    });
 }

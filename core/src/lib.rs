@@ -82,6 +82,7 @@ mod lease;
 mod line;
 mod link;
 pub mod lock;
+mod native;
 mod observe;
 pub mod options;
 pub mod queue;

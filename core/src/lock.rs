@@ -115,7 +115,8 @@ impl From<CallError> for NotAcquired {
 pub enum Released {
     /// The lock was still held, and is free.
     Released,
-    /// The key had already gone: the hold had ended before its release.
+    /// The key had already gone: the hold had ended before its release. With
+    /// [`native`](crate::options::OptionsBuilder::native) commands, another may have the lock.
     AlreadyExpired,
     /// The hold had ended before its release, and another has the lock; it was left alone.
     TakenByOther,
@@ -130,7 +131,8 @@ pub enum Lost {
     /// longer be relied on.
     #[error("lock lost: its validity has ended")]
     ValidityEnded,
-    /// The server has the key no more.
+    /// The server has the key no more; with [`native`](crate::options::OptionsBuilder::native)
+    /// commands, not under this hold's token.
     #[error("lock lost: its key is gone from the server")]
     KeyGone,
     /// The server has the key under another's token.

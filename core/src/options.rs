@@ -50,6 +50,7 @@ pub struct Options {
     renewal: Option<Renewal>,
     notify: bool,
     fenced: Option<Counter>,
+    native: bool,
     replicas: Option<Replicas>,
 }
 
@@ -74,6 +75,7 @@ impl Options {
             renewal: None,
             notify: false,
             fenced: None,
+            native: false,
             replicas: None,
         }
     }
@@ -123,6 +125,11 @@ impl Options {
         self.fenced.as_ref()
     }
 
+    /// Whether commands for compare-and-set are used where the server has them.
+    pub fn is_native(&self) -> bool {
+        self.native
+    }
+
     /// How many replicas must know of a hold before it is relied on, if any.
     pub fn replicas(&self) -> Option<Replicas> {
         self.replicas
@@ -146,6 +153,7 @@ pub struct OptionsBuilder {
     renewal: Option<RenewalChoice>,
     notify: bool,
     fenced: Option<Counter>,
+    native: bool,
     replicas: Option<Replicas>,
 }
 
@@ -206,6 +214,22 @@ impl OptionsBuilder {
         self
     }
 
+    /// Compares and deletes, and compares and extends, by commands where the server has them, and not
+    /// by scripts: `DELEX` and `SET … IFEQ` (Redis 8.4 and later), `DELIFEQ` and `SET … IFEQ` (Valkey 9).
+    ///
+    /// No version is asked for. The first release tries the commands; one that the server does not
+    /// know, or that the user may not send, is followed by the script at once, and the lock and its
+    /// clones remember that for good. So it is a lock to keep: one that is made for each use tries
+    /// each time. A release that also tells others of it, or hands the lock over, stays a script.
+    ///
+    /// These commands do not say whether a key is missing or another's: both are told as
+    /// [`Released::AlreadyExpired`](crate::Released::AlreadyExpired) and
+    /// [`Lost::KeyGone`](crate::Lost::KeyGone). Default: scripts, which every server has.
+    pub fn native(mut self) -> Self {
+        self.native = true;
+        self
+    }
+
     /// Relies on a hold only after so many replicas have acknowledged it (`WAIT`). This narrows the
     /// window in which a failover forgets a lock; it does not close it, for the replica that is
     /// promoted may be another.
@@ -261,8 +285,8 @@ impl OptionsBuilder {
             }
         }
         let linger = self.linger.unwrap_or(ttl.saturating_add(call_timeout));
-        let Self { notify, fenced, replicas, .. } = self;
-        Ok(Options { ttl, drift, call_timeout, linger, renewal, notify, fenced, replicas })
+        let Self { notify, fenced, native, replicas, .. } = self;
+        Ok(Options { ttl, drift, call_timeout, linger, renewal, notify, fenced, native, replicas })
     }
 }
 

@@ -12,6 +12,7 @@ use crate::counters::Counters;
 use crate::env::{CallError, Conn, Env, Node};
 use crate::line::Line;
 use crate::link::{Link, Turn};
+use crate::native::Native;
 use crate::observe::KeyText;
 use crate::options::{Counter, Options, OptionsError, check_key_len};
 use crate::queue_scripts::LEAVE;
@@ -35,15 +36,17 @@ pub(crate) struct Target<E: Env> {
     pub(crate) counter: Option<Box<[u8]>>,
     /// Where those stand who wait, if the lock is handed over.
     pub(crate) line: Option<Line>,
+    /// What commands the server has that do without scripts, if they are wanted.
+    pub(crate) native: Option<Native>,
     pub(crate) counters: Counters,
 }
 
-/// What a script found under the key.
+/// What a command found under the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
-    /// The caller's token, or its place in line: the script has done its work.
+    /// The caller's token, or its place in line: the command has done its work.
     Own,
-    /// Nothing.
+    /// Nothing; or, where no script was asked, nothing of the caller's.
     Missing,
     /// Another's token.
     Other,
@@ -71,8 +74,9 @@ impl<E: Env> Target<E> {
                 Some(counter.clone())
             }
         };
+        let native = options.is_native().then(Native::new);
         let counters = Counters::default();
-        Ok(Self { env, node, key, options, channel, counter, line: None, counters })
+        Ok(Self { env, node, key, options, channel, counter, line: None, native, counters })
     }
 
     /// The end of validity of a request sent then.
@@ -127,7 +131,10 @@ impl<E: Env> Target<E> {
             (None, Some(channel)) => {
                 self.run(link, &DELETE_AND_TELL, &[key], &[token, channel]).await
             }
-            (None, None) => self.run(link, &COMPARE_AND_DELETE, &[key], &[token]).await,
+            (None, None) => match self.conn(link).await {
+                Ok((turn, conn)) => self.heard(link, turn, &conn, self.delete(&conn, token)).await,
+                Err(silence) => silence,
+            },
         };
         (turn, answer.and_then(found))
     }
@@ -138,10 +145,33 @@ impl<E: Env> Target<E> {
         link: &Link<E::Conn>,
         token: &OwnerToken,
     ) -> (Turn, Result<Found, CallError>) {
-        let ttl = Decimal::new(span_ms(self.options.ttl()));
-        let args = [token.as_bytes(), ttl.as_bytes()];
-        let (turn, answer) = self.run(link, &COMPARE_AND_EXTEND, &[&self.key], &args).await;
+        let (turn, answer) = match self.conn(link).await {
+            Ok((turn, conn)) => {
+                self.heard(link, turn, &conn, self.extend(&conn, token.as_bytes())).await
+            }
+            Err(silence) => silence,
+        };
         (turn, answer.and_then(found))
+    }
+
+    async fn delete(&self, conn: &E::Conn, token: &[u8]) -> Result<Reply, CallError> {
+        if let Some(native) = &self.native
+            && let Some(answer) = native.delete(conn, &self.key, token).await
+        {
+            return answer;
+        }
+        COMPARE_AND_DELETE.run(conn, &self.key, &[token]).await
+    }
+
+    async fn extend(&self, conn: &E::Conn, token: &[u8]) -> Result<Reply, CallError> {
+        let ttl_ms = span_ms(self.options.ttl());
+        if let Some(native) = &self.native
+            && let Some(answer) = native.extend(conn, &self.key, token, ttl_ms).await
+        {
+            return answer;
+        }
+        let ttl = Decimal::new(ttl_ms);
+        COMPARE_AND_EXTEND.run(conn, &self.key, &[token, ttl.as_bytes()]).await
     }
 
     /// Runs a script, within the call timeout.
@@ -152,11 +182,32 @@ impl<E: Env> Target<E> {
         keys: &[&[u8]],
         args: &[&[u8]],
     ) -> (Turn, Result<Reply, CallError>) {
-        let (turn, conn) = match link.conn(self).await {
-            Ok(current) => current,
-            Err(error) => return (link.turn(), Err(error)),
-        };
-        let answer = self.answer(pin!(script.run_on(&conn, keys, args))).await;
+        match self.conn(link).await {
+            Ok((turn, conn)) => {
+                self.heard(link, turn, &conn, script.run_on(&conn, keys, args)).await
+            }
+            Err(silence) => silence,
+        }
+    }
+
+    /// The connection that a link has now.
+    async fn conn<T>(
+        &self,
+        link: &Link<E::Conn>,
+    ) -> Result<(Turn, E::Conn), (Turn, Result<T, CallError>)> {
+        link.conn(self).await.map_err(|error| (link.turn(), Err(error)))
+    }
+
+    /// Waits for a call on this connection of a link, at most the call timeout; one that has had no
+    /// answer gives the connection up.
+    async fn heard(
+        &self,
+        link: &Link<E::Conn>,
+        turn: Turn,
+        conn: &E::Conn,
+        call: impl Future<Output = Result<Reply, CallError>>,
+    ) -> (Turn, Result<Reply, CallError>) {
+        let answer = self.answer(pin!(call)).await;
         match &answer {
             // It has become a replica. The hold may live on with whoever is primary now.
             Err(error) if error.has_code("READONLY") => link.broke(turn),

@@ -111,7 +111,7 @@ impl World {
         self.state().scripted_random.extend(bits);
     }
 
-    /// The next call of this command (`SET`, `DELETE`, `EXTEND`) meets this fault. Faults for the
+    /// The next call of this command (`SET`, `DELETE`, `EXTEND`, …) meets this fault. Faults for the
     /// same command take effect one after the other.
     pub(crate) fn fault(&self, command: &'static str, fault: Fault) {
         self.state().faults.push((command, fault));
@@ -135,6 +135,12 @@ impl World {
     /// How many listen.
     pub(crate) fn listeners(&self) -> usize {
         self.state().audience.listeners()
+    }
+
+    /// From now on the server has these commands for compare-and-set: `IFEQ` (of SET), `DELEX`,
+    /// `DELIFEQ`.
+    pub(crate) fn become_native(&self, commands: &'static [&'static str]) {
+        self.state().server(Node(0)).native = commands;
     }
 
     pub(crate) fn flush_scripts(&self) {

@@ -234,6 +234,45 @@ async fn a_lost_key_is_not_brought_back() {
     assert_eq!(guard.release().await, Released::AlreadyExpired);
 }
 
+/// A server without commands for compare-and-set, as long as the one under test is one of those.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn where_there_is_no_native_compare_and_set_scripts_do_it() {
+    let server = Server::start(&[]).await;
+    let env = server.env();
+    call(&env, &["SET", "knows", "token"]).await;
+    let asked = Command::new("SET").arg("knows").arg("token").arg("IFEQ").arg("token");
+    let is_native = env.connect(Node(0)).await.unwrap().call(asked).await.is_ok();
+    let options = Options::builder(LONG).native().build().unwrap();
+    let lock = lock(env.clone(), options);
+    let errors = errors(&env).await;
+    for time in 1..=2 {
+        let guard = lock.try_acquire().await.unwrap();
+        let before = guard.valid_until();
+        assert!(guard.extend().await.unwrap() > before);
+        assert_eq!(value(&env).await, token_of(&guard));
+        assert_eq!(guard.release().await, Released::Released);
+        assert_eq!(value(&env).await, Reply::Nil);
+        if !is_native {
+            let now = self::errors(&env).await - errors;
+            assert_eq!(now, 3, "SET IFEQ, DELEX and DELIFEQ, the first time and not time {time}");
+        }
+    }
+    // What is no longer its own it leaves alone.
+    let guard = lock.try_acquire().await.unwrap();
+    call(&env, &["SET", "the key", "another's"]).await;
+    assert!(guard.extend().await.is_err());
+    assert_ne!(guard.release().await, Released::Released);
+    assert_eq!(value(&env).await, Reply::bulk(b"another's"));
+}
+
+/// How often the server has answered `ERR`.
+async fn errors(env: &TokioEnv) -> u64 {
+    let stats = call(env, &["INFO", "errorstats"]).await;
+    let stats = String::from_utf8_lossy(stats.as_bytes().unwrap()).into_owned();
+    let count = stats.lines().find_map(|line| line.strip_prefix("errorstat_ERR:count="));
+    count.map_or(0, |count| count.trim().parse().unwrap())
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_longest_ttl_is_one_that_redis_takes() {
     let server = Server::start(&[]).await;

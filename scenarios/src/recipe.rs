@@ -15,6 +15,7 @@ mod get_del_release;
 mod get_set_watchdog;
 mod getset_timestamp;
 pub mod list;
+mod native_cas;
 mod no_ttl;
 mod none;
 mod notify;
@@ -140,6 +141,9 @@ pub struct About {
     pub fair: Option<u32>,
     /// What the value of its key says.
     pub value: Value,
+    /// Whether it asks the server for commands for compare-and-set. A model then has those of Redis 8.4,
+    /// unless the scenario says otherwise.
+    pub native: bool,
     /// The scripts it runs.
     pub scripts: fn() -> Vec<&'static Script>,
 }

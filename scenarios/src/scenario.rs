@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::fault::{Staged, Swarm};
 use crate::recipe::{self, About};
 use crate::span::Span;
-use crate::topology::{ServerPart, Topology, TopologyPart};
+use crate::topology::{AppendOnly, ServerPart, Software, Topology, TopologyPart};
 use crate::verdict::Outcome;
 
 pub use error::ScenarioError;
@@ -55,7 +55,7 @@ pub struct Scenario {
     /// How many servers there are, and who follows whom.
     #[serde(default)]
     pub topology: TopologyPart,
-    /// What each server keeps on its disk.
+    /// What each server is, and keeps on its disk.
     #[serde(default)]
     pub server: ServerPart,
     /// The faults that are staged.
@@ -197,6 +197,13 @@ impl Scenario {
         self.topology.topology()
     }
 
+    /// What its servers are, where they are modelled.
+    pub fn software(&self) -> Software {
+        let of_recipe =
+            if self.about_lock().native { Software::Redis84 } else { Software::Redis70 };
+        self.server.software.unwrap_or(of_recipe)
+    }
+
     /// The node that leads to the protected resource, where it has a server of its own: behind those
     /// of the lock.
     pub fn resource(&self) -> Option<Node> {
@@ -227,7 +234,9 @@ impl Scenario {
             () if self.topology() != Topology::Standalone => {
                 Some("more than one server ([topology])")
             }
-            () if self.server != ServerPart::default() => Some("a server with a file ([server])"),
+            () if self.server.append_only != AppendOnly::Off => {
+                Some("a server with a file ([server])")
+            }
             () => None,
         }
     }

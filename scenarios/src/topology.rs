@@ -1,4 +1,5 @@
-//! The servers of a scenario: how many there are, who follows whom, and what each keeps on its disk.
+//! The servers of a scenario: how many there are, who follows whom, what they are, and what each keeps
+//! on its disk.
 //!
 //! Invariant: `Node(0)` of lock code is the service. Of a primary with replicas it is whichever server
 //! is the primary at that moment, as a client of Sentinel is led; of independent servers `Node(i)` is
@@ -61,12 +62,31 @@ pub enum Topology {
     },
 }
 
-/// What each server keeps on its disk: `[server]`.
+/// What each server is, and keeps on its disk: `[server]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub struct ServerPart {
+    /// What a modelled server is; where nothing is said, what the recipe asks for. A server that is not
+    /// modelled is what it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub software: Option<Software>,
     /// Whether it keeps an append-only file, and when it syncs it.
     pub append_only: AppendOnly,
+}
+
+/// Which server is modelled. They differ in the commands that compare and set.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Software {
+    /// Redis 7.0, which has none.
+    #[default]
+    #[serde(rename = "redis-7.0")]
+    Redis70,
+    /// Redis 8.4: SET with IFEQ, DELEX.
+    #[serde(rename = "redis-8.4")]
+    Redis84,
+    /// Valkey 9: SET with IFEQ, DELIFEQ.
+    #[serde(rename = "valkey-9")]
+    Valkey9,
 }
 
 /// Whether a server keeps an append-only file, and when it syncs it (`appendfsync`).

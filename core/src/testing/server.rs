@@ -1,4 +1,5 @@
-//! The server of the test world: strings with expiry, and the two lock scripts.
+//! The server of the test world: strings with expiry, the lock scripts, and what later servers have
+//! in their place.
 //!
 //! Invariant: it knows what these tests send, and panics at anything else.
 
@@ -22,6 +23,8 @@ static SCRIPTS: [(&LazyLock<Script>, &str); 5] = [
 
 #[derive(Default)]
 pub(super) struct Server {
+    /// The commands for compare-and-set that it has, by the names that tests call them.
+    pub(super) native: &'static [&'static str],
     /// Counters of fencing tokens.
     counts: BTreeMap<Vec<u8>, i64>,
     /// Values, and when they expire, in nanoseconds.
@@ -45,7 +48,29 @@ impl Server {
             let ms: u64 = std::str::from_utf8(digits).unwrap().parse().unwrap();
             now_ns.saturating_add(ms.saturating_mul(1_000_000))
         };
+        if let name @ ("IFEQ" | "DELEX" | "DELIFEQ") = name_of(command)
+            && !self.native.contains(&name)
+        {
+            let line = match name {
+                "IFEQ" => "ERR syntax error".to_owned(),
+                name => format!("ERR unknown command '{name}', with args beginning with: 'k' "),
+            };
+            return Err(ServerError::from_line(&line).into());
+        }
         match command.name() {
+            b"SET" if arg(3) == b"IFEQ" => {
+                assert_eq!((arg(2), arg(5)), (arg(4), &b"PX"[..]));
+                if self.get(arg(1), now_ns).as_deref() != Some(arg(4)) {
+                    return Ok(Reply::Nil);
+                }
+                self.keys.insert(arg(1).into(), (arg(2).into(), ms_from_now(arg(6))));
+                Ok(Reply::Ok)
+            }
+            b"DELEX" | b"DELIFEQ" => {
+                let token = if command.name() == b"DELEX" { arg(3) } else { arg(2) };
+                let own = self.get(arg(1), now_ns).as_deref() == Some(token);
+                Ok(Reply::Int(i64::from(own && self.keys.remove(arg(1)).is_some())))
+            }
             b"SET" => {
                 assert_eq!((arg(3), arg(4)), (&b"NX"[..], &b"PX"[..]));
                 if self.get(arg(1), now_ns).is_some() {
@@ -112,8 +137,11 @@ pub(super) fn name_of(command: &Command) -> &'static str {
     let body = command.get(1).unwrap_or_default();
     let is = |script: &Script| body == script.text().as_bytes() || body == script.sha1().as_bytes();
     match command.name() {
+        b"SET" if command.get(3) == Some(b"IFEQ") => "IFEQ",
         b"SET" => "SET",
         b"DEL" => "DEL",
+        b"DELEX" => "DELEX",
+        b"DELIFEQ" => "DELIFEQ",
         name => match SCRIPTS.iter().find(|(script, _)| is(script)) {
             Some((_, name)) => name,
             None => panic!("no name for {}", name.escape_ascii()),

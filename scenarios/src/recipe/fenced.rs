@@ -22,6 +22,7 @@ pub(super) static ABOUT: About = About {
     locks: true,
     fair: None,
     value: Value::Token,
+    native: false,
     scripts: || vec![&TRY_FENCED, &COMPARE_AND_DELETE],
 };
 

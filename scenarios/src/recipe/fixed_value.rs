@@ -26,6 +26,7 @@ pub(super) static ABOUT: About = About {
     locks: true,
     fair: None,
     value: Value::Shared,
+    native: false,
     scripts: || vec![&COMPARE_AND_DELETE],
 };
 

@@ -22,6 +22,7 @@ pub(super) static ABOUT: About = About {
     locks: true,
     fair: None,
     value: Value::Token,
+    native: false,
     scripts: Vec::new,
 };
 

@@ -42,6 +42,7 @@ pub(super) static ABOUT: About = About {
     locks: true,
     fair: None,
     value: Value::Token,
+    native: false,
     scripts: || vec![&COMPARE_AND_DELETE],
 };
 

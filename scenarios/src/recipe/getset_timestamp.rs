@@ -29,6 +29,7 @@ pub(super) static ABOUT: About = About {
     locks: true,
     fair: None,
     value: Value::Stamp,
+    native: false,
     scripts: Vec::new,
 };
 

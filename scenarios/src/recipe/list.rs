@@ -18,11 +18,13 @@ use super::polling::{self, Polling};
 use super::setnx_expire::{self, SetnxExpire};
 use super::watch_multi::{self, WatchMulti};
 use super::{About, BuildError, Params, Recipe};
-use super::{fenced, none, notify, queue, redlock, single, single_wait, single_watchdog};
+use super::{
+    fenced, native_cas, none, notify, queue, redlock, single, single_wait, single_watchdog,
+};
 use crate::nearest::nearest;
 
 /// What there is to say of every recipe, in the order in which they are shown.
-pub static ALL: [&About; 20] = [
+pub static ALL: [&About; 21] = [
     &none::ABOUT,
     &client_token::ABOUT,
     &del_release::ABOUT,
@@ -38,6 +40,7 @@ pub static ALL: [&About; 20] = [
     &watch_multi::ABOUT,
     &single::ABOUT,
     &single_watchdog::ABOUT,
+    &native_cas::ABOUT,
     &notify::ABOUT,
     &queue::ABOUT,
     &fenced::ABOUT,
@@ -86,6 +89,7 @@ pub fn build<E: Env>(name: &str, params: Params) -> Result<Box<dyn Recipe<E>>, B
         () if name == watch_multi::ABOUT.name => Box::new(article::recipe::<WatchMulti>(params)),
         () if name == single::ABOUT.name => Box::new(single::recipe(params)?),
         () if name == single_watchdog::ABOUT.name => Box::new(single_watchdog::recipe(params)?),
+        () if name == native_cas::ABOUT.name => Box::new(native_cas::recipe(params)?),
         () if name == notify::ABOUT.name => Box::new(notify::recipe(params)?),
         () if name == queue::ABOUT.name => Box::new(queue::recipe(params)?),
         () if name == fenced::ABOUT.name => Box::new(fenced::recipe(params)?),

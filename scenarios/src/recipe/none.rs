@@ -19,6 +19,7 @@ pub(super) static ABOUT: About = About {
     locks: false,
     fair: None,
     value: Value::Token,
+    native: false,
     scripts: Vec::new,
 };
 

@@ -23,6 +23,7 @@ pub(super) static ABOUT: About = About {
     locks: true,
     fair: Some(0),
     value: Value::Token,
+    native: false,
     scripts: || vec![&TAKE, &JOIN, &LOOK, &LEAVE],
 };
 

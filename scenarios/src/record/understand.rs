@@ -40,6 +40,8 @@ mod verb {
     pub(super) const GETSET: u64 = packed(b"GETSET");
     pub(super) const DEL: u64 = packed(b"DEL");
     pub(super) const UNLINK: u64 = packed(b"UNLINK");
+    pub(super) const DELEX: u64 = packed(b"DELEX");
+    pub(super) const DELIFEQ: u64 = packed(b"DELIFEQ");
     pub(super) const PEXPIRE: u64 = packed(b"PEXPIRE");
     pub(super) const EXPIRE: u64 = packed(b"EXPIRE");
     pub(super) const EVAL: u64 = packed(b"EVAL");
@@ -115,10 +117,12 @@ pub(super) fn understand<'a>(
     let key = args.next().unwrap_or_default();
     let certain = |touch| Intent { touch, compares: false };
     let intent = match upper {
-        verb::SET => set(args),
+        verb::SET => set(args, dialect),
         verb::SETNX => certain(Touch::Create(stamped(args.next(), dialect, wall))),
         verb::GETSET => certain(Touch::Overwrite(stamped(args.next(), dialect, wall))),
         verb::DEL | verb::UNLINK => certain(Touch::Delete),
+        verb::DELEX => delex(args, dialect),
+        verb::DELIFEQ => Intent { touch: Touch::Delete, compares: spares_others(dialect) },
         verb::PEXPIRE => certain(expiry(args.next(), NS_PER_MS)),
         verb::EXPIRE => certain(expiry(args.next(), NS_PER_S)),
         harmless if verb::HARMLESS.contains(&harmless) => certain(Touch::None),
@@ -171,10 +175,23 @@ fn stamped(
     Some(stamp_ms.saturating_mul(NS_PER_MS).saturating_sub(wall().as_unix_ns()))
 }
 
+/// Comparing values spares the holds of others only where each has a value of its own.
+fn spares_others(dialect: &Dialect) -> bool {
+    dialect.value == Value::Token
+}
+
+/// DELEX with its condition, behind the key. Whatever else than equality it asks for may be true of
+/// another's key.
+fn delex(mut args: Args<'_>, dialect: &Dialect) -> Intent {
+    let equal = args.next().is_some_and(|word| word.eq_ignore_ascii_case(b"IFEQ"));
+    Intent { touch: Touch::Delete, compares: equal && spares_others(dialect) }
+}
+
 /// SET with its options, behind the key; one that keeps or computes the expiry otherwise is beyond us.
-fn set(mut args: Args<'_>) -> Intent {
-    let (mut creates, mut compares, mut ttl_ns) = (false, false, None);
-    let _value = args.next();
+/// To write the same value where it stands, with a new TTL, is to extend the hold of whoever has it.
+fn set(mut args: Args<'_>, dialect: &Dialect) -> Intent {
+    let (mut creates, mut compared, mut ttl_ns) = (false, None, None);
+    let value = args.next();
     while let Some(option) = args.next() {
         match option {
             [b'N' | b'n', b'X' | b'x'] => creates = true,
@@ -187,17 +204,20 @@ fn set(mut args: Args<'_>) -> Intent {
                 ttl_ns = Some(span.saturating_mul(unit_ns));
             }
             _ if option.eq_ignore_ascii_case(b"IFEQ") => {
-                compares = true;
-                args.next();
+                compared = args.next();
             }
             _ => return Intent { touch: Touch::Unknown, compares: false },
         }
     }
-    let touch = if creates { Touch::Create(ttl_ns) } else { Touch::Overwrite(ttl_ns) };
-    Intent { touch, compares }
+    let same = compared.is_some() && compared == value;
+    let touch = match ttl_ns {
+        Some(ttl_ns) if same => Touch::Extend(ttl_ns),
+        _ if creates => Touch::Create(ttl_ns),
+        _ => Touch::Overwrite(ttl_ns),
+    };
+    Intent { touch, compares: compared.is_some() && spares_others(dialect) }
 }
 
-/// A script that compares values spares the holds of others only where each has a value of its own.
 fn script(by_digest: bool, body: &[u8], args: Args<'_>, dialect: &Dialect) -> Intent {
     let known = dialect.scripts.iter().find(|script| {
         if by_digest {
@@ -218,7 +238,7 @@ fn script(by_digest: bool, body: &[u8], args: Args<'_>, dialect: &Dialect) -> In
         }
         Some(Meaning::HandsOver | Meaning::Other) | None => Touch::Unknown,
     };
-    Intent { touch, compares: known.is_some() && dialect.value == Value::Token }
+    Intent { touch, compares: known.is_some() && spares_others(dialect) }
 }
 
 /// What the command did, to judge by its answer.
@@ -243,7 +263,8 @@ pub(super) fn touch(sent: Sent, reply: &Reply) -> Touch {
         }
         Touch::Overwrite(_) => gives_old || *reply == Reply::Ok,
         Touch::Delete => matches!(reply, Reply::Int(1..)),
-        Touch::Extend(_) => *reply == Reply::Int(1),
+        // A script says 1, SET says OK.
+        Touch::Extend(_) => matches!(reply, Reply::Ok | Reply::Int(1)),
     };
     if done { intent.touch } else { Touch::None }
 }
@@ -342,6 +363,36 @@ mod tests {
             assert_eq!(reads(harmless), plain(Touch::None), "{harmless}");
         }
         assert_eq!(reads("RENAME k l"), plain(Touch::Unknown));
+    }
+
+    #[test]
+    fn native_compare_and_set_is_read_as_the_scripts_are() {
+        let reads = |line, touch, compares| {
+            assert_eq!(reads_as(line, Value::Token), Intent { touch, compares }, "{line}");
+            let shared = reads_as(line, Value::Shared);
+            assert_eq!(
+                shared,
+                Intent { touch, compares: false },
+                "{line}: all have the same value"
+            );
+        };
+        let extends = Touch::Extend(9 * NS_PER_MS);
+        reads("DELEX k IFEQ t", Touch::Delete, true);
+        reads("delex k ifeq t", Touch::Delete, true);
+        reads("DELIFEQ k t", Touch::Delete, true);
+        reads("SET k t IFEQ t PX 9", extends, true);
+        reads("set k t px 9 ifeq t", extends, true);
+        // What compares otherwise, or not at all, may meet another's key.
+        reads("DELEX k IFNE t", Touch::Delete, false);
+        reads("DELEX k", Touch::Delete, false);
+        reads("SET k u IFEQ t PX 9", Touch::Overwrite(Some(9 * NS_PER_MS)), true);
+        reads("SET k t IFEQ t", Touch::Overwrite(None), true);
+        reads("SET k t IFEQ", Touch::Overwrite(None), false);
+        reads("SET k t IFDEQ t PX 9", Touch::Unknown, false);
+        let extend =
+            Sent { op: 1, intent: Intent { touch: extends, compares: true }, gives_old: false };
+        assert_eq!(touch(extend, &Reply::Ok), extends);
+        assert_eq!(touch(extend, &Reply::Nil), Touch::None, "missing, or another's");
     }
 
     #[test]

@@ -106,7 +106,7 @@ async fn live(
     let unique = draw()?;
     let keys = KeySpace::of_run(&format!("{}-{seed}-{unique:016x}", scenario.name));
     let world = chosen.world.name();
-    let settings = Settings::default();
+    let settings = Settings { software: scenario.software(), ..Settings::default() };
     let opening = Target::open(chosen.choice, keys, &settings);
     let target = tokio::select! {
         biased;

@@ -25,6 +25,7 @@ use picklock::env::CallError;
 use picklock::reply::{Reply, ServerError};
 use redis::io::tcp::TcpSettings;
 use redis::{ConnectionAddr, IntoConnectionInfo};
+use scenarios::topology::Software;
 
 use self::control::{Cause, Control, Failure};
 pub use self::error::TargetError;
@@ -59,6 +60,8 @@ pub struct Settings {
     pub answer_within: Duration,
     /// How long to wait for a server that is loading its data. Ten seconds.
     pub loading_within: Duration,
+    /// What the embedded model is. Redis 7.0.
+    pub software: Software,
     /// The picklock that supervises a server we start; none: this program's own executable.
     pub supervisor: Option<PathBuf>,
 }
@@ -68,6 +71,7 @@ impl Default for Settings {
         Self {
             answer_within: Duration::from_secs(3),
             loading_within: Duration::from_secs(10),
+            software: Software::default(),
             supervisor: None,
         }
     }
@@ -116,7 +120,10 @@ impl Target {
     ) -> Result<Self, TargetError> {
         match choice {
             Choice::Embedded => {
-                let server = embedded::start(Options::default())?;
+                let server = embedded::start(Options {
+                    profile: settings.software.into(),
+                    ..Options::default()
+                })?;
                 let addr = server.addr();
                 let how = String::from("embedded Redis model");
                 let mut target =

@@ -6,6 +6,8 @@
 
 use std::collections::BTreeMap;
 
+use scenarios::topology::Software;
+
 use super::persistence::Fsync;
 
 /// The redis-server that the model is held to.
@@ -54,6 +56,17 @@ pub enum Profile {
     Redis84,
     /// Valkey 9 as far as locks go: SET with IFEQ, DELIFEQ.
     Valkey9,
+}
+
+impl From<Software> for Profile {
+    /// The one that models this server.
+    fn from(software: Software) -> Self {
+        match software {
+            Software::Redis70 => Self::Redis70,
+            Software::Redis84 => Self::Redis84,
+            Software::Valkey9 => Self::Valkey9,
+        }
+    }
 }
 
 /// What kind of text a parameter takes.

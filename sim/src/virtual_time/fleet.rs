@@ -8,14 +8,14 @@
 mod ends;
 
 use picklock::time::WallTime;
-use scenarios::topology::{AppendOnly, Topology};
+use scenarios::topology::{AppendOnly, Software, Topology};
 
 use super::choices::Draw;
 use super::clock::Clock;
 use super::queue::Event;
 use super::world::World;
 use crate::redis::model::Model;
-use crate::redis::options::Options;
+use crate::redis::options::{Options, Profile};
 use crate::redis::persistence::Fsync;
 use crate::redis::replication::ReplicaId;
 
@@ -33,8 +33,9 @@ pub(super) struct ServerNode {
     pub(super) listeners: u32,
     pub(super) clock: Clock,
     pub(super) state: State,
-    /// What its model keeps.
+    /// What its model keeps, and is.
     append_only: AppendOnly,
+    profile: Profile,
     /// An fsync is planned.
     syncs: bool,
 }
@@ -61,6 +62,7 @@ impl ServerNode {
             clock,
             state: State::Up,
             append_only: AppendOnly::Off,
+            profile: Profile::default(),
             syncs: false,
         }
     }
@@ -73,17 +75,17 @@ impl ServerNode {
         (self.clock, self.state) = (clock, State::Up);
     }
 
-    fn keep(&mut self, append_only: AppendOnly) {
-        if self.append_only != append_only {
+    fn be(&mut self, profile: Profile, append_only: AppendOnly) {
+        if (self.append_only, self.profile) != (append_only, profile) {
             let append_only = match append_only {
                 AppendOnly::Off => None,
                 AppendOnly::Always => Some(Fsync::Always),
                 AppendOnly::Everysec => Some(Fsync::Everysec),
                 AppendOnly::Unsynced => Some(Fsync::No),
             };
-            self.model = Model::new(Options { append_only, ..Options::default() });
+            self.model = Model::new(Options { append_only, profile, ..Options::default() });
         }
-        self.append_only = append_only;
+        (self.append_only, self.profile) = (append_only, profile);
     }
 }
 
@@ -170,14 +172,20 @@ impl Fleet {
 }
 
 impl World {
-    /// Says what the servers keep, before anything is asked of them. One more than the topology has is
-    /// the protected resource's own.
-    pub(super) fn equip(&mut self, topology: Topology, append_only: AppendOnly) {
+    /// Says what the servers are and keep, before anything is asked of them. One more than the topology
+    /// has is the protected resource's own.
+    pub(super) fn equip(
+        &mut self,
+        topology: Topology,
+        software: Software,
+        append_only: AppendOnly,
+    ) {
         self.fleet.nodes = topology.nodes();
         let of_lock = topology.servers();
         self.fleet.resource = Some(of_lock).filter(|it| (*it as usize) < self.servers.len());
         for (server, it) in (0..).zip(&mut self.servers) {
-            it.keep(if server < of_lock { append_only } else { AppendOnly::Off });
+            let append_only = if server < of_lock { append_only } else { AppendOnly::Off };
+            it.be(software.into(), append_only);
         }
     }
 

@@ -77,7 +77,7 @@ impl Runner {
         with(|world| {
             let topology = self.scenario.topology();
             world.reset(choices, seed, clients + 1, servers(&self.scenario));
-            world.equip(topology, self.scenario.server.append_only);
+            world.equip(topology, self.scenario.software(), self.scenario.server.append_only);
             world.travel = Arc::clone(&self.travel);
             world.nemesis.write_to(journal);
             // As in the live worlds, nobody starts before everybody is connected.

@@ -2,95 +2,73 @@
 //!
 //! Invariant: reply, effects, statistics and what is propagated are those of the Lua text; where a
 //! request is out of the ordinary (a key of another type, an argument that is no number, a fault) the
-//! text itself is run. Deliberately absent: scripts of any other shape than compare-and-act on one key.
+//! text itself is run. Deliberately absent: an interpreter. Each text is one function here, and what is
+//! out of the ordinary for it another.
 //!
-//! To add a text, add a line to `texts`, and the test that compares native with Lua takes it along.
+//! To add a text, add a line to `TEXTS`, and the test that compares native with Lua takes it along.
+
+mod calls;
+mod queue;
+mod single;
 
 use std::sync::LazyLock;
 
-use crate::redis::commands::table::{Found, Handler, Run, TABLE};
+use picklock::{fence, queue_scripts, scripts};
+
 use crate::redis::reply::Reply;
 use crate::redis::script::engine::{Digest, digest};
 use crate::redis::server::{Request, Server};
-use crate::redis::stats::ErrorCount;
-use crate::redis::text::decimal;
-use crate::redis::value::Value;
+use calls::Calls;
 
-/// What is done with a key that holds the first argument.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Act {
-    /// The command with the key.
-    OnKey(&'static str),
-    /// The command with the key and the second argument, which is a number of this many milliseconds.
-    WithSpan(&'static str, i64),
-}
+/// Whether the keys and arguments are such as the function is made for. It changes nothing.
+type Fits = fn(&Calls<'_>, &[&[u8]], &[&[u8]]) -> bool;
 
-/// What is answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Answers {
-    /// Where there is no such key.
-    missing: i64,
-    /// Where it holds something else.
-    other: i64,
-}
-
-/// `(text, act, answers)`; of each, the answer where the act is done is 1.
-fn texts() -> Vec<(&'static str, Act, Answers)> {
-    let three = Answers { missing: 0, other: -1 };
-    let two = Answers { missing: 0, other: 0 };
-    vec![
-        (picklock::scripts::COMPARE_AND_DELETE.text(), Act::OnKey("DEL"), three),
-        (picklock::scripts::COMPARE_AND_EXTEND.text(), Act::WithSpan("PEXPIRE", 1), three),
-        // As the documentation of SET has it.
-        (
-            "if redis.call(\"get\",KEYS[1]) == ARGV[1]\nthen\n    return redis.call(\"del\",KEYS[1])\n\
-             else\n    return 0\nend\n",
-            Act::OnKey("del"),
-            two,
-        ),
-    ]
-}
+/// What the text does with these keys and arguments.
+type Act = fn(&mut Calls<'_>, &[&[u8]], &[&[u8]]) -> Reply;
 
 struct Known {
     text: &'static str,
     digest: Digest,
+    fits: Fits,
     act: Act,
-    answers: Answers,
-    verb: &'static str,
-    command: u16,
-    handler: Handler,
 }
 
-struct All {
-    known: Vec<Known>,
-    get: u16,
-}
+/// The compare-and-delete of the documentation of SET.
+const AS_DOCUMENTED: &str = "if redis.call(\"get\",KEYS[1]) == ARGV[1]\nthen\n    \
+    return redis.call(\"del\",KEYS[1])\nelse\n    return 0\nend\n";
 
-static ALL: LazyLock<All> = LazyLock::new(|| {
-    let place = |verb: &str| match TABLE.find(&[verb.as_bytes()]) {
-        Found::Command(place) => place,
-        Found::Unknown | Found::UnknownSubcommand => unreachable!("{verb} is in the table"),
-    };
-    let known = texts().into_iter().map(|(text, act, answers)| {
-        let (Act::OnKey(verb) | Act::WithSpan(verb, _)) = act;
-        let command = place(verb);
-        let Run::Plain(handler) = TABLE.spec(command).run else {
-            unreachable!("{verb} runs on the state alone")
-        };
+static TEXTS: LazyLock<Vec<Known>> = LazyLock::new(|| {
+    let known = |text: &'static str, fits: Fits, act: Act| {
         let digest = digest(text.as_bytes());
-        Known { text, digest, act, answers, verb, command, handler }
-    });
-    All { known: known.collect(), get: place("GET") }
+        Known { text, digest, fits, act }
+    };
+    vec![
+        known(scripts::COMPARE_AND_DELETE.text(), single::fits_compared, single::delete),
+        known(scripts::COMPARE_AND_EXTEND.text(), single::fits_extend, single::extend),
+        known(
+            scripts::DELETE_AND_TELL.text(),
+            single::fits_delete_and_tell,
+            single::delete_and_tell,
+        ),
+        known(scripts::TRY.text(), single::fits_try, single::try_once),
+        known(scripts::TRY_FENCED.text(), single::fits_try_fenced, single::try_fenced),
+        known(fence::WRITE_FENCED.text(), single::fits_write_fenced, single::write_fenced),
+        known(AS_DOCUMENTED, single::fits_compared, single::delete_as_documented),
+        known(queue_scripts::TAKE.text(), queue::fits_take, queue::take),
+        known(queue_scripts::JOIN.text(), queue::fits_ask, queue::join),
+        known(queue_scripts::LOOK.text(), queue::fits_ask, queue::look),
+        known(queue_scripts::LEAVE.text(), queue::fits_leave, queue::leave),
+    ]
 });
 
 /// The digest of a known text.
 pub(crate) fn digest_of(text: &[u8]) -> Option<Digest> {
-    ALL.known.iter().find(|known| known.text.as_bytes() == text).map(|known| known.digest)
+    TEXTS.iter().find(|known| known.text.as_bytes() == text).map(|known| known.digest)
 }
 
 /// The text of a known digest.
 pub(crate) fn text_of(digest: &Digest) -> Option<&'static str> {
-    ALL.known.iter().find(|known| known.digest == *digest).map(|known| known.text)
+    TEXTS.iter().find(|known| known.digest == *digest).map(|known| known.text)
 }
 
 /// Carries out an EVAL or EVALSHA of a known script; none: Lua must.
@@ -102,54 +80,25 @@ pub(crate) fn run(
     args: &[&[u8]],
 ) -> Option<Reply> {
     let body = request.args[1];
-    let known = ALL.known.iter().find(|known| match by_digest {
+    let known = TEXTS.iter().find(|known| match by_digest {
         true => known.digest == *body,
         false => known.text.as_bytes() == body,
     })?;
-    let (&key, &token) = (keys.first()?, args.first()?);
     if !server.options.native_scripts || server.fault.is_some() || server.following.is_some() {
         return None;
-    }
-    if let Act::WithSpan(_, unit_ms) = known.act {
-        let span_ms = decimal(args.get(1)?)?.checked_mul(unit_ms)?;
-        span_ms.checked_add(request.now_ms())?;
     }
     if by_digest {
         server.scripts.get(&known.digest)?;
     }
-    let db = server.db(request);
-    if let Some(slot) = db.find(key)
-        && !matches!(db.at(slot).value, Value::Str(_))
-    {
+    let mut calls = Calls::new(server, request);
+    if !(known.fits)(&calls, keys, args) {
         return None;
     }
     if !by_digest {
-        server.scripts.insert(known.digest);
+        calls.learn(known.digest);
     }
-    let holds = match server.read(request, key) {
-        None => Err(known.answers.missing),
-        Some(entry) => match &entry.value {
-            Value::Str(value) if value[..] == *token => Ok(()),
-            _ => Err(known.answers.other),
-        },
-    };
-    server.stats.called(ALL.get, ErrorCount::default());
-    if let Err(answer) = holds {
-        return Some(Reply::Int(answer));
-    }
-    match known.act {
-        Act::OnKey(_) => {
-            let inner = Request { args: &[known.verb.as_bytes(), key], ..*request };
-            server.run_handler(known.command, known.handler, &inner);
-        }
-        Act::WithSpan(..) => {
-            let inner = Request { args: &[known.verb.as_bytes(), key, args[1]], ..*request };
-            server.run_handler(known.command, known.handler, &inner);
-        }
-    }
-    Some(Reply::Int(1))
+    Some((known.act)(&mut calls, keys, args))
 }
 
 #[cfg(test)]
-#[path = "native_tests.rs"]
 mod tests;

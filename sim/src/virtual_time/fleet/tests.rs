@@ -8,6 +8,7 @@ use picklock::env::{CallError, Conn, Env, Node};
 use picklock::reply::Reply;
 use scenarios::distribution::Distribution;
 use scenarios::span::Span;
+use scenarios::topology::Software;
 
 use super::super::choices::Choices;
 use super::super::dial::Purpose;
@@ -29,7 +30,7 @@ fn replicated(replicas: u32) -> Topology {
 fn fleet(topology: Topology, append_only: AppendOnly) {
     with(|world| {
         world.reset(Choices::listed(Vec::new()), 7, 3, topology.servers());
-        world.equip(topology, append_only);
+        world.equip(topology, Software::default(), append_only);
         world.travel = Travel::default().lagging(&Distribution::Constant(Span(LAG))).into();
         for process in 0..3 {
             for node in 0..topology.nodes() {

@@ -95,8 +95,8 @@ fn begun_ns(history: &History) -> u64 {
 }
 
 /// What client 1 sends for its lock when nothing disturbs it.
-fn boundaries(lock: &str, role: Role) -> Vec<Boundary> {
-    let history = run(&parse(lock, role, ""));
+fn boundaries(lock: &str, role: Role, server: &str) -> Vec<Boundary> {
+    let history = run(&parse(lock, role, server));
     let begun_ns = begun_ns(&history);
     let (mut phase, mut turns) = ("", std::collections::BTreeMap::<&str, u32>::new());
     let (mut sent, mut found) = (Vec::new(), Vec::new());
@@ -187,13 +187,14 @@ fn told(history: &History, it: &Acquisition, begun_ns: u64) -> String {
     text
 }
 
-/// A line for every fault at every boundary.
-fn table(lock: &str, role: Role) -> String {
+/// A line for every fault at every boundary; `server` is the scenario's part of this name, or nothing.
+fn table(lock: &str, role: Role, server: &str) -> String {
     let mut table = String::new();
-    for boundary in boundaries(lock, role) {
+    for boundary in boundaries(lock, role, server) {
         writeln!(table, "{}", boundary.name).unwrap();
         for fault in FAULTS {
-            let history = run(&parse(lock, role, &staged(&boundary, fault)));
+            let staged = format!("{}{server}", staged(&boundary, fault));
+            let history = run(&parse(lock, role, &staged));
             let place = format!("{lock}, {}, {fault}", boundary.name);
             let strikes =
                 history.events.iter().filter(|it| matches!(it.what, What::Fault { .. })).count();
@@ -219,7 +220,7 @@ fn table(lock: &str, role: Role) -> String {
 }
 
 fn compare(lock: &str, expected: &str) {
-    let mut found = format!("coming first\n\n{}", table(lock, Role::First));
+    let mut found = format!("coming first\n\n{}", table(lock, Role::First, ""));
     let waits = run(&parse(lock, Role::Waiting, ""));
     // Who waits by trying again sends nothing else than who comes first.
     if waits
@@ -227,7 +228,7 @@ fn compare(lock: &str, expected: &str) {
         .iter()
         .any(|it| matches!(it.what, What::Command { name, .. } if waits.text(name) == "SUBSCRIBE"))
     {
-        write!(found, "\nwaiting\n\n{}", table(lock, Role::Waiting)).unwrap();
+        write!(found, "\nwaiting\n\n{}", table(lock, Role::Waiting, "")).unwrap();
     }
     assert!(found == expected, "boundaries/{lock}.txt says otherwise; found was:\n{found}");
 }
@@ -240,6 +241,23 @@ fn every_boundary_of_single_has_its_outcome() {
 #[test]
 fn every_boundary_of_single_watchdog_has_its_outcome() {
     compare("single-watchdog", include_str!("boundaries/single-watchdog.txt"));
+}
+
+#[test]
+fn every_boundary_of_native_cas_has_its_outcome() {
+    compare("native-cas", include_str!("boundaries/native-cas.txt"));
+}
+
+/// Where a command is refused another follows, and each of them may be struck.
+#[test]
+fn native_cas_holds_at_every_boundary_of_servers_that_have_less() {
+    for (software, sent) in [("valkey-9", "DELIFEQ"), ("redis-7.0", "EVALSHA")] {
+        let server = format!("[server]\nsoftware = \"{software}\"\n");
+        let table = table("native-cas", Role::First, &server);
+        for name in ["DELEX", sent] {
+            assert!(table.contains(&format!("release 1: {name}\n")), "{software}:\n{table}");
+        }
+    }
 }
 
 #[test]

@@ -62,6 +62,34 @@ fn the_articles_watchdog_renews_five_times_and_asks_for_more_each_time() {
     assert_eq!(asked.collect::<Vec<_>>(), [400, 600, 800, 1_000, 1_200]);
 }
 
+/// What a recipe is seen to be answered, command by command, on each server that it may meet.
+#[test]
+fn compare_and_set_is_native_where_the_server_has_it() {
+    let extends = Touch::Extend(200 * 1_000_000);
+    for (software, extend, delete) in [
+        (None, "SET", "DELEX"),
+        (Some("redis-8.4"), "SET", "DELEX"),
+        (Some("valkey-9"), "SET", "DELIFEQ"),
+        (Some("redis-7.0"), "EVALSHA", "EVALSHA"),
+    ] {
+        let set: Vec<_> = software.map(|it| ("server.software", it)).into_iter().collect();
+        let history = history_of(&catalogued("long-job", "native-cas", &set), 1);
+        let done = |name: &str, wanted: Touch| {
+            let ends = commands(&history, name).into_iter().filter_map(|(_, end)| end);
+            let is =
+                |it: &Event| matches!(it.what, What::Answered { touch, .. } if touch == wanted);
+            ends.filter(is).count()
+        };
+        let [extended, deleted] = [done(extend, extends), done(delete, Touch::Delete)];
+        assert!(extended >= 2 * 14 - 1, "{software:?}: {extended} renewals by {extend}");
+        // A server that has never seen the script is sent it whole.
+        assert_eq!(deleted + done("EVAL", Touch::Delete), 2, "{software:?}: releases by {delete}");
+        let refused = history.events.iter().filter(|it| matches!(it.what, What::Refused(_)));
+        assert_eq!(refused.count() == 0, delete == "DELEX", "{software:?}");
+        assert_eq!(shown(&history)[..3], [Outcome::Held; 3], "{software:?}");
+    }
+}
+
 #[test]
 fn a_lock_whose_time_has_passed_can_be_had_though_its_key_is_there() {
     // The last client dies with the lock.

@@ -1,0 +1,33 @@
+//! The library's lock, renewed and released by the server's own compare-and-set instead of scripts.
+//!
+//! Sound under its assumptions. See `core/src/native.rs`. It is renewed, for otherwise nothing would
+//! compare and extend.
+
+use picklock::OptionsError;
+use picklock::scripts::{COMPARE_AND_DELETE, COMPARE_AND_EXTEND};
+
+use super::shipped::{Shipped, Way};
+use super::{About, Params, Validity, Value};
+
+pub(super) static ABOUT: About = About {
+    name: "native-cas",
+    how: "as single-watchdog, by SET IFEQ and DELEX or DELIFEQ; by scripts where the server has neither",
+    from: "the picklock library",
+    flaw: None,
+    assumes: &[
+        "no pause between the last look at the validity and the write",
+        "clocks run apart by less than the drift allowance",
+        "the server does not forget: no failover, no power loss",
+    ],
+    validity: Validity::Tracked,
+    locks: true,
+    fair: None,
+    value: Value::Token,
+    native: true,
+    scripts: || vec![&COMPARE_AND_DELETE, &COMPARE_AND_EXTEND],
+};
+
+/// The recipe.
+pub(super) fn recipe(params: Params) -> Result<Shipped, OptionsError> {
+    Shipped::new(params, Way::Poll, |options| options.watchdog().native())
+}
