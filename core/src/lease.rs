@@ -9,6 +9,7 @@ mod everywhere;
 
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tracing::{Instrument, Span};
 
@@ -51,6 +52,14 @@ impl<E: Env> Lease<E> {
     /// How the hold stands now.
     pub(crate) fn standing(&self) -> Standing {
         self.tell(self.hold.look(self.target.env.now()))
+    }
+
+    /// How much validity is left.
+    pub(crate) fn remaining(&self) -> Duration {
+        match self.standing() {
+            Standing::Held(until) => until.since(self.target.env.now()),
+            Standing::Lost(_) | Standing::Releasing => Duration::ZERO,
+        }
     }
 
     /// Waits for the end of the hold: lost, or its release begun. The end of validity is such an

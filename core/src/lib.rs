@@ -82,6 +82,8 @@ mod lease;
 mod line;
 mod link;
 pub mod lock;
+#[cfg(feature = "tokio")]
+pub mod locks;
 mod native;
 mod observe;
 pub mod options;
@@ -104,6 +106,7 @@ pub mod validity;
 pub mod wait;
 mod watchdog;
 mod watched;
+pub mod with;
 
 #[cfg(all(test, not(picklock_loom)))]
 mod testing;
@@ -116,6 +119,8 @@ pub use env::{Env, Node};
 pub use fence::{Fence, FenceGate};
 pub use guard::Guard;
 pub use lock::{Lost, NotAcquired, NotExtended, Outcome, Released};
+#[cfg(feature = "tokio")]
+pub use locks::Locks;
 pub use options::{Options, OptionsError, Renewal, Replicas};
 pub use queue::Queue;
 pub use redlock::Redlock;
@@ -125,3 +130,4 @@ pub use token::OwnerToken;
 pub use tokio_env::{Cluster, TokioEnv};
 pub use validity::Drift;
 pub use wait::Poll;
+pub use with::{Holding, Unprotected};

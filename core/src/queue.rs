@@ -30,7 +30,7 @@ use crate::options::{Options, OptionsError};
 use crate::queue_scripts::{JOIN, LOOK, TAKE};
 use crate::reply::Reply;
 use crate::script::Script;
-use crate::target::{Decimal, Target, unexpected};
+use crate::target::{Common, Decimal, Target, unexpected};
 use crate::time::{Instant, span_ms};
 use crate::timeout::{First, race, within};
 use crate::token::OwnerToken;
@@ -74,24 +74,24 @@ impl<E: Env> Queue<E> {
         key: impl Into<Box<[u8]>>,
         options: Options,
     ) -> Result<Self, OptionsError> {
-        Self::counted(env, node, key, options, Counters::default())
+        Self::among(env, node, key, options, Common::default())
     }
 
-    /// The same, counted here.
-    pub(crate) fn counted(
+    /// The same, among others.
+    pub(crate) fn among(
         env: E,
         node: Node,
         key: impl Into<Box<[u8]>>,
         options: Options,
-        counters: Counters,
+        common: Common,
     ) -> Result<Self, OptionsError> {
         if options.notifies() || options.is_fenced() || options.replicas().is_some() {
             return Err(OptionsError::NotInLine);
         }
         let ears = Arc::new(Ears::new(&env));
-        let target = Target::new(env, node, key, options)?;
+        let target = Target::new(env, node, key, options, common)?;
         let line = Some(Line::before(&target.key)?);
-        Ok(Self { target: Arc::new(Target { line, counters, ..target }), ears })
+        Ok(Self { target: Arc::new(Target { line, ..target }), ears })
     }
 
     /// What this lock and its clones have done.

@@ -28,7 +28,7 @@ use crate::observe;
 use crate::options::{Options, OptionsError};
 use crate::quorum::{check_nodes, quorum};
 use crate::reply::Reply;
-use crate::target::{Target, unexpected};
+use crate::target::{Common, Target, unexpected};
 use crate::time::{Instant, span_ms};
 use crate::timeout::{all, within};
 use crate::token::OwnerToken;
@@ -65,10 +65,12 @@ impl<E: Env> Redlock<E> {
         if options.notifies() || options.is_fenced() || options.replicas().is_some() {
             return Err(OptionsError::OneNodeOnly);
         }
-        let (key, counters) = (key.into(), Counters::default());
+        let key = key.into();
+        let counters = Counters::default();
         let target = |node| {
-            let target = Target::new(env.clone(), node, key.clone(), options.clone())?;
-            Ok(Target { counters: counters.clone(), ..target })
+            // What commands a server has is each node's own affair.
+            let common = Common { counters: counters.clone(), ..Common::default() };
+            Target::new(env.clone(), node, key.clone(), options.clone(), common)
         };
         let targets: Vec<_> =
             nodes.into_iter().map(|node| target(node).map(Arc::new)).collect::<Result<_, _>>()?;

@@ -18,7 +18,7 @@ use crate::guard::Guard;
 use crate::lock::NotAcquired;
 use crate::observe;
 use crate::options::{Options, OptionsError};
-use crate::target::Target;
+use crate::target::{Common, Target};
 use crate::time::Instant;
 use crate::timeout::{First, race, within};
 use crate::wait::Poll;
@@ -43,19 +43,18 @@ impl<E: Env> Single<E> {
         key: impl Into<Box<[u8]>>,
         options: Options,
     ) -> Result<Self, OptionsError> {
-        Self::counted(env, node, key, options, Counters::default())
+        Self::among(env, node, key, options, Common::default())
     }
 
-    /// The same, counted here.
-    pub(crate) fn counted(
+    /// The same, among others.
+    pub(crate) fn among(
         env: E,
         node: Node,
         key: impl Into<Box<[u8]>>,
         options: Options,
-        counters: Counters,
+        common: Common,
     ) -> Result<Self, OptionsError> {
-        let target = Target::new(env, node, key, options)?;
-        Ok(Self { target: Arc::new(Target { counters, ..target }) })
+        Ok(Self { target: Arc::new(Target::new(env, node, key, options, common)?) })
     }
 
     /// What this lock and its clones have done.

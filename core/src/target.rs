@@ -5,6 +5,7 @@
 
 use std::fmt;
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::companion::{check_companion, companion};
@@ -37,8 +38,21 @@ pub(crate) struct Target<E: Env> {
     /// Where those stand who wait, if the lock is handed over.
     pub(crate) line: Option<Line>,
     /// What commands the server has that do without scripts, if they are wanted.
-    pub(crate) native: Option<Native>,
+    pub(crate) native: Option<Arc<Native>>,
     pub(crate) counters: Counters,
+}
+
+/// What locks of one kind on one service may share.
+#[derive(Clone)]
+pub(crate) struct Common {
+    pub(crate) counters: Counters,
+    pub(crate) native: Arc<Native>,
+}
+
+impl Default for Common {
+    fn default() -> Self {
+        Self { counters: Counters::default(), native: Arc::new(Native::new()) }
+    }
 }
 
 /// What a command found under the key.
@@ -62,6 +76,7 @@ impl<E: Env> Target<E> {
         node: Node,
         key: impl Into<Box<[u8]>>,
         options: Options,
+        common: Common,
     ) -> Result<Self, OptionsError> {
         let key = key.into();
         check_key_len(key.len())?;
@@ -74,8 +89,8 @@ impl<E: Env> Target<E> {
                 Some(counter.clone())
             }
         };
-        let native = options.is_native().then(Native::new);
-        let counters = Counters::default();
+        let Common { counters, native } = common;
+        let native = options.is_native().then_some(native);
         Ok(Self { env, node, key, options, channel, counter, line: None, native, counters })
     }
 
