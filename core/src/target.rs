@@ -83,7 +83,7 @@ impl<E: Env> Target<E> {
         let channel = options.notifies().then(|| [b"picklock:", &key[..]].concat().into());
         let counter = match options.counter() {
             None => None,
-            Some(Counter::Beside) => Some(companion(&key, ":fence")?),
+            Some(Counter::Beside) => Some(companion(&key, "fence")?),
             Some(Counter::At(counter)) => {
                 check_companion(&key, counter)?;
                 Some(counter.clone())

@@ -9,7 +9,8 @@ use picklock::command::Command;
 use picklock::env::{Conn, Env};
 use picklock::reply::Reply;
 use picklock::{
-    Cluster, Fence, Guard, Node, NotAcquired, Options, Queue, Released, Single, TokioEnv, wait,
+    Cluster, Fence, Guard, Holding, Locks, Node, NotAcquired, Options, Queue, Released, Renewal,
+    Single, TokioEnv, wait,
 };
 use support::{PATIENCE, Server, call, eventually, free_port};
 
@@ -196,6 +197,44 @@ async fn a_hold_follows_its_slot() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn locks_by_name_are_all_over_the_cluster_and_work_outlasts_a_move() {
+    let nodes = Nodes::start(false).await;
+    let renewal = Renewal { every: Duration::from_millis(50), max_hold: None };
+    let fenced = Options::builder(LONG).fenced().renewal(renewal).build().unwrap();
+    let locks = Locks::new(nodes.client(), fenced);
+    let guards: Vec<_> = {
+        let mut guards = Vec::new();
+        for key in ["a", "b", "c", "d", "e"] {
+            guards.push(locks.try_acquire(key.as_bytes()).await.unwrap());
+        }
+        guards
+    };
+    for place in 0..3 {
+        let size = call(&nodes.node(place), &["DBSIZE"]).await;
+        assert!(size.as_int().unwrap() > 0, "node {place} has one of them");
+    }
+    for guard in guards {
+        assert_eq!(guard.release().await, Released::Released);
+    }
+    let work = |holding: Holding<_>| {
+        let nodes = &nodes;
+        async move {
+            let first = holding.valid_until();
+            nodes.move_slot(0, 2).await;
+            // The watchdog is led on to the new owner.
+            eventually(&nodes.node(2), || async {
+                nodes.answered(0, "MOVED").await > 0 && holding.valid_until() > first
+            })
+            .await;
+            holding.fence()
+        }
+    };
+    let fence = locks.with(KEY.as_bytes(), PATIENCE, work).await.unwrap();
+    assert_eq!(fence, Some(Fence::new(1)));
+    assert_eq!(nodes.keys(2).await, Reply::Int(2), "the two counters stay");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_asked_for_in_mid_move_leaves_no_orphan() {
     let nodes = Nodes::start(false).await;
     nodes.begin_to_move(0, 1).await;
@@ -320,7 +359,7 @@ async fn a_line_follows_its_slot_and_nobody_is_let_in_twice() {
     let queue = |env| Queue::new(env, Node(0), KEY.as_bytes(), options()).unwrap();
     let waiting = |place: usize| {
         let env = nodes.node(place);
-        async move { call(&env, &["ZCARD", "{b}:line"]).await.as_int() }
+        async move { call(&env, &["ZCARD", "{b}.line"]).await.as_int() }
     };
     let holder = queue(nodes.env()).acquire(PATIENCE).await.unwrap();
     let mut waiters = Vec::new();
