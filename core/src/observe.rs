@@ -3,14 +3,7 @@
 //! Invariant: the key is told as text, the outcome in one word, and the token never. Deliberately
 //! absent: a say in anything. Where nobody listens, a span costs a look at a flag.
 //!
-//! | span | from | to | outcome |
-//! | --- | --- | --- | --- |
-//! | `lock.acquire` | the call | its answer | `acquired`, or a name of [`Count`] |
-//! | `lock.renew` | a renewal's send | its answer | `renewed`, `not_renewed`, `lost` |
-//! | `lock.release` | its begin, in the caller's span | its end | `released`, `expired`, `taken`, `release_unknown` |
-//! | `lock.clean_up` | its begin, in the acquisition's span | its end | `cleaned_up`, `clean_up_given_up` |
-//!
-//! All are of level debug, with the fields `key` and `outcome`. What was dropped has no outcome.
+//! The names of spans, fields and outcomes stand on the front page.
 
 use std::fmt::{self, Write};
 use std::future::Future;

@@ -7,8 +7,9 @@
 //! request that stands in line is sent once, and cleaned up after where it has no answer.
 //!
 //! Assumed, besides what every lock here assumes: the server's clock does not step while somebody
-//! waits, and the server is not replaced by one with another clock. Where a message may be heard by who
-//! was not counted (in a cluster, after a failover), it is only a reason to look: a third command.
+//! waits, and the server is not replaced by one with another clock, nor made a replica that hands on
+//! what its new primary publishes. Where it may be replaced and the environment says so (sentinels, a
+//! cluster), a message is only a reason to look, which is a third command.
 
 use std::fmt;
 use std::future::Future;
