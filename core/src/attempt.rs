@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use crate::cleanup::Cleanup;
 use crate::command::Command;
+use crate::counters::Count;
 use crate::env::{CallError, Conn, Env, Mark, Phase};
 use crate::fence::Fence;
 use crate::guard::Guard;
@@ -17,6 +18,7 @@ use crate::hold::Hold;
 use crate::lease::Lease;
 use crate::link::Link;
 use crate::lock::NotAcquired;
+use crate::observe;
 use crate::options::Replicas;
 use crate::reply::Reply;
 use crate::scripts::{TRY, TRY_FENCED};
@@ -34,6 +36,12 @@ enum Answer {
 
 /// Tries once.
 pub(crate) async fn attempt<E: Env>(target: &Arc<Target<E>>) -> Result<Guard<E>, Failed> {
+    let ended = send(target).await;
+    observe::attempted(target, ended.as_ref().err().map(|failed| &failed.error));
+    ended
+}
+
+async fn send<E: Env>(target: &Arc<Target<E>>) -> Result<Guard<E>, Failed> {
     let env = &target.env;
     let conn = target.connect().await.map_err(Failed::surely)?;
     let token = OwnerToken::draw(env);
@@ -210,6 +218,7 @@ impl<E: Env> Drop for Flight<'_, E> {
     fn drop(&mut self) {
         if !self.landed {
             tracing::debug!(key = %self.target.key_text(), "acquisition dropped in mid-call; cleaning up");
+            self.target.counters.count(Count::Unknown);
             // The task goes on by itself; nobody is left to wait for it.
             let _cleanup = self.clean_up();
         }

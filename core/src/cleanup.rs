@@ -9,8 +9,11 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tracing::{Instrument, Span};
+
 use crate::env::{CallError, Conn, Env};
 use crate::link::{Link, Turn};
+use crate::observe;
 use crate::target::{Found, Target};
 use crate::time::Instant;
 use crate::timeout::within;
@@ -52,7 +55,10 @@ impl Cleanup {
         let link = if silent { Link::unconnected() } else { Link::on(conn.clone()) };
         let token = token.clone();
         let env = target.env.clone();
-        env.spawn(async move { handle.run(&target, &link, &token, sent).await });
+        let span = observe::clean_up(&target);
+        let around = span.clone();
+        let work = async move { handle.run(&target, &link, &token, sent, &span).await };
+        env.spawn(work.instrument(around));
         cleanup
     }
 
@@ -73,6 +79,7 @@ impl Cleanup {
         link: &Link<E::Conn>,
         token: &OwnerToken,
         sent: Instant,
+        span: &Span,
     ) {
         let options = &target.options;
         let end = sent.after(options.linger());
@@ -86,6 +93,7 @@ impl Cleanup {
             };
             if settled {
                 tracing::debug!(key = %target.key_text(), found = ?answer, "unknown acquisition cleaned up");
+                observe::cleaned_up(target, span, true);
                 return self.reach(Progress::Settled);
             }
             if answer.is_ok() {
@@ -98,6 +106,7 @@ impl Cleanup {
             let left = end.since(target.env.now());
             if left.is_zero() {
                 tracing::warn!(key = %target.key_text(), ?answer, "unknown acquisition given up; its key goes by its ttl");
+                observe::cleaned_up(target, span, false);
                 return self.reach(Progress::Settled);
             }
             target.env.sleep(pause.min(left)).await;

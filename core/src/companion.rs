@@ -47,19 +47,20 @@ pub(crate) fn check_companion(key: &[u8], other: &[u8]) -> Result<(), OptionsErr
     Ok(())
 }
 
-/// The key of this suffix beside `key`.
+/// The key of this name beside `key`: another for each of both. So a key that has a tag is not joined to
+/// the name as one that is made into a tag, or `k` and `{k}` would meet in one.
 ///
 /// # Errors
 /// [`OptionsError::KeyAlone`] where no other key with that beginning shares its slot.
-pub(crate) fn companion(key: &[u8], suffix: &str) -> Result<Box<[u8]>, OptionsError> {
-    let suffix = suffix.as_bytes();
+pub(crate) fn companion(key: &[u8], name: &str) -> Result<Box<[u8]>, OptionsError> {
+    let name = name.as_bytes();
     if hash_tag(key).len() < key.len() {
-        return Ok([key, suffix].concat().into());
+        return Ok([key, b".", name].concat().into());
     }
     if key.contains(&b'}') {
         return Err(OptionsError::KeyAlone);
     }
-    Ok([b"{", key, b"}", suffix].concat().into())
+    Ok([b"{", key, b"}:", name].concat().into())
 }
 
 #[cfg(all(test, not(picklock_loom)))]
@@ -87,10 +88,10 @@ mod tests {
     #[test]
     fn a_companion_has_the_name_of_its_key_in_it() {
         let of = |key: &str| {
-            companion(key.as_bytes(), ":q").map(|it| String::from_utf8_lossy(&it).into_owned())
+            companion(key.as_bytes(), "q").map(|it| String::from_utf8_lossy(&it).into_owned())
         };
         assert_eq!(of("key").as_deref(), Ok("{key}:q"));
-        assert_eq!(of("a{b}c").as_deref(), Ok("a{b}c:q"));
+        assert_eq!(of("a{b}c").as_deref(), Ok("a{b}c.q"));
         assert_eq!(of("a{b").as_deref(), Ok("{a{b}:q"));
         assert_eq!(of("a}b"), Err(OptionsError::KeyAlone));
         assert_eq!(of("a{}b"), Err(OptionsError::KeyAlone));
@@ -137,8 +138,19 @@ mod tests {
 
     proptest! {
         #[test]
+        fn no_two_keys_share_a_companion(one in "[a{}:.]{1,5}", other in "[a{}:.]{1,5}") {
+            let of = |key: &str| companion(key.as_bytes(), "q");
+            let braced = format!("{{{one}}}");
+            for other in [&other, &braced] {
+                if let (Ok(mine), Ok(its)) = (of(&one), of(other)) {
+                    prop_assert_eq!(mine == its, one == *other, "{} and {}", one, other);
+                }
+            }
+        }
+
+        #[test]
         fn a_companion_shares_the_slot(key in "[ab{}]{1,8}") {
-            if let Ok(other) = companion(key.as_bytes(), ":q") {
+            if let Ok(other) = companion(key.as_bytes(), "q") {
                 prop_assert_eq!(hash_tag(&other), hash_tag(key.as_bytes()));
                 prop_assert_ne!(&*other, key.as_bytes());
             }

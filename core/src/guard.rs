@@ -20,6 +20,7 @@ use crate::lock::{Lost, NotExtended, Released};
 use crate::time::Instant;
 use crate::token::OwnerToken;
 use crate::watchdog;
+use crate::with::Holding;
 
 /// A held lock. Dropping it queues the release; [`release`](Self::release) also says what came of
 /// it.
@@ -62,10 +63,7 @@ impl<E: Env> Guard<E> {
 
     /// How much validity is left; zero once the lock is lost.
     pub fn remaining(&self) -> Duration {
-        match self.lease.standing() {
-            Standing::Held(until) => until.since(self.lease.target.env.now()),
-            Standing::Lost(_) | Standing::Releasing => Duration::ZERO,
-        }
+        self.lease.remaining()
     }
 
     /// True while the lock may be relied on. Reads the clock; asks nobody.
@@ -120,6 +118,11 @@ impl<E: Env> Guard<E> {
             .await?
         };
         Ok((output, self))
+    }
+
+    /// What work under this lock may know of it, to give away.
+    pub fn holding(&self) -> Holding<E> {
+        Holding::of(&self.lease)
     }
 
     /// Releases the lock and says what came of it. Dropping this future does not recall the

@@ -9,12 +9,17 @@ mod everywhere;
 
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
+use tracing::{Instrument, Span};
+
+use crate::counters::Count;
 use crate::env::{CallError, Env, Mark, Phase};
 use crate::fence::Fence;
 use crate::hold::{Hold, Seen, Standing};
 use crate::link::Link;
 use crate::lock::{Lost, NotExtended, Released};
+use crate::observe;
 use crate::target::{Found, Target};
 use crate::time::Instant;
 use crate::timeout::{First, race};
@@ -49,6 +54,14 @@ impl<E: Env> Lease<E> {
         self.tell(self.hold.look(self.target.env.now()))
     }
 
+    /// How much validity is left.
+    pub(crate) fn remaining(&self) -> Duration {
+        match self.standing() {
+            Standing::Held(until) => until.since(self.target.env.now()),
+            Standing::Lost(_) | Standing::Releasing => Duration::ZERO,
+        }
+    }
+
     /// Waits for the end of the hold: lost, or its release begun. The end of validity is such an
     /// end, whether or not anyone else notices.
     pub(crate) async fn over(&self) -> Standing {
@@ -65,6 +78,10 @@ impl<E: Env> Lease<E> {
 
     /// Asks the server for another whole TTL; returns the new end of validity.
     pub(crate) async fn renew(&self) -> Result<Instant, NotExtended> {
+        observe::renewal(&self.target, self.send_renewal()).await
+    }
+
+    async fn send_renewal(&self) -> Result<Instant, NotExtended> {
         let target = &*self.target;
         match self.standing() {
             Standing::Held(_) => {}
@@ -106,8 +123,9 @@ impl<E: Env> Lease<E> {
         }
         let env = &self.target.env;
         env.mark(Mark::Phase(Phase::ReleaseBeforeSend));
-        let release = Release(Arc::clone(self));
-        env.spawn(async move { release.run().await });
+        let span = observe::release(&self.target);
+        let release = Release(Arc::clone(self), span.clone());
+        env.spawn(async move { release.run().await }.instrument(span));
     }
 
     async fn release(&self) -> Released {
@@ -163,6 +181,7 @@ impl<E: Env> Lease<E> {
     fn tell(&self, seen: Seen) -> Standing {
         if seen.newly_lost {
             self.target.env.mark(Mark::Lost);
+            self.target.counters.count(Count::Lost);
             tracing::warn!(key = %self.target.key_text(), standing = ?seen.standing, "lock lost");
         }
         seen.standing
@@ -181,7 +200,7 @@ fn extended(standing: Standing) -> Result<Instant, NotExtended> {
 
 /// The release as a task. Should the task be dropped unfinished, as by a runtime that shuts down,
 /// whoever waits for it is told so.
-struct Release<E: Env>(Arc<Lease<E>>);
+struct Release<E: Env>(Arc<Lease<E>>, Span);
 
 impl<E: Env> Release<E> {
     async fn run(self) {
@@ -189,6 +208,7 @@ impl<E: Env> Release<E> {
         let outcome = lease.release().await;
         lease.target.env.mark(Mark::Phase(Phase::Released));
         tracing::debug!(key = %lease.target.key_text(), ?outcome, "lock released");
+        observe::released(&lease.target, &self.1, &outcome);
         lease.hold.released(outcome);
     }
 }
@@ -197,7 +217,9 @@ impl<E: Env> Drop for Release<E> {
     fn drop(&mut self) {
         if !self.0.hold.is_released() {
             let reason = "the task of the release was dropped";
-            self.0.hold.released(Released::Unknown(CallError::Indeterminate(reason.into())));
+            let outcome = Released::Unknown(CallError::Indeterminate(reason.into()));
+            observe::released(&self.0.target, &self.1, &outcome);
+            self.0.hold.released(outcome);
         }
     }
 }

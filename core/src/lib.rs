@@ -1,29 +1,87 @@
 //! A Redis lock that passes its own test.
 //!
-#![cfg_attr(feature = "tokio", doc = "```no_run")]
+#![cfg_attr(feature = "tokio", doc = "```")]
 #![cfg_attr(not(feature = "tokio"), doc = "```ignore")]
 //! use std::time::Duration;
 //!
-//! use picklock::{Node, Options, Poll, Released, Single, TokioEnv};
+//! use picklock::{Locks, Options};
 //!
-//! # async fn charge_the_customer() {}
-//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-//! let env = TokioEnv::open("redis://127.0.0.1:6379/")?;
+//! # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example.rs"));
+//! # async fn charge(customer: u32) -> u32 { customer }
+//! # #[tokio::main]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let server = ExampleServer::start();
+//! # let url = server.url();
 //! // The key lives for ten seconds at a time; a watchdog renews it while we work.
 //! let options = Options::builder(Duration::from_secs(10)).watchdog().build()?;
-//! let lock = Single::new(env, Node(0), *b"invoice:42", options)?;
+//! let locks = Locks::open(url, options)?; // such as redis://127.0.0.1:6379/
 //!
-//! // Waits for its turn, a minute at most.
+//! // Waits for its turn, a minute at most; stops the work, should the lock be lost; releases.
+//! let minute = Duration::from_secs(60);
+//! let charged = locks.with(*b"invoice:42", minute, |_| charge(42)).await?;
+//! # assert_eq!(charged, 42);
+//!
+//! // What went well or not, for an exporter.
+//! for (name, count) in locks.counters().iter().filter(|(_, count)| *count > 0) {
+//!     println!("locks_{name} {count}");
+//! }
+//! # let counted = |what| locks.counters().get(what);
+//! # assert_eq!((counted(picklock::Count::Acquired), counted(picklock::Count::Released)), (1, 1));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The same by hand, with a guard:
+//!
+#![cfg_attr(feature = "tokio", doc = "```")]
+#![cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+//! # use std::time::Duration;
+//! # use picklock::{Locks, Options};
+//! use picklock::{Poll, Released};
+//!
+//! # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example.rs"));
+//! # async fn charge(customer: u32) -> u32 { customer }
+//! # #[tokio::main]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let server = ExampleServer::start();
+//! # let options = Options::builder(Duration::from_secs(10)).fenced().build()?;
+//! # let locks = Locks::open(server.url(), options)?;
+//! let lock = locks.single(*b"invoice:42")?; // or locks.queue(…), whose waiters stand in line
 //! let guard = lock.acquire(Duration::from_secs(60), Poll::default()).await?;
-//! // Stops the work, should the lock be lost.
-//! let ((), guard) = guard.run(charge_the_customer()).await?;
+//! let (charged, guard) = guard.run(charge(42)).await?;
 //! match guard.release().await {
 //!     Released::Released => {}
 //!     other => eprintln!("the lock did not last to the end of the work: {other:?}"),
 //! }
+//! # assert_eq!(charged, 42);
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! # Where it is kept
+//!
+//! On one server ([`Locks::open`], or [`Locks::new`] with a client of redis-rs); with whoever is primary
+//! by the word of sentinels; on a cluster:
+//!
+#![cfg_attr(feature = "tokio", doc = "```no_run")]
+#![cfg_attr(not(feature = "tokio"), doc = "```ignore")]
+//! # use std::time::Duration;
+//! use picklock::{Cluster, Locks, Options, TokioEnv};
+//!
+//! # fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! # let options = Options::builder(Duration::from_secs(10)).build()?;
+//! let sentinels = ["redis://10.0.0.1:26379", "redis://10.0.0.2:26379", "redis://10.0.0.3:26379"];
+//! let primary = TokioEnv::sentinel(sentinels, "my-primary", "redis://user:password@any/0")?;
+//! let locks = Locks::new(primary, options.clone());
+//!
+//! let cluster = Cluster::open(["redis://10.0.0.1:7000", "redis://10.0.0.2:7000"])?;
+//! let locks = Locks::new(cluster, options);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A cluster's slot may move, and a primary may be replaced, while a lock is held or waited for: the
+//! commands of the lock go where they belong. What a failover forgets is forgotten all the same.
 //!
 //! # Which lock
 //!
@@ -31,12 +89,13 @@
 //!   with [`fenced`] every hold has a number that a resource can check ([`FenceGate`]); with
 //!   [`wait_for`] it is relied on only when replicas know of it.
 //! - [`Queue`]: one key on one server, handed over to the next in line: two commands an acquisition,
-//!   however many wait.
+//!   however many wait; three where the server may be replaced.
 //! - [`Redlock`]: one key on several independent servers, held by a quorum.
 //!
 //! [`notify`]: options::OptionsBuilder::notify
 //! [`fenced`]: options::OptionsBuilder::fenced
 //! [`wait_for`]: options::OptionsBuilder::wait_for
+#![cfg_attr(not(feature = "tokio"), doc = "[`Locks::open`]: lock\n[`Locks::new`]: lock")]
 //!
 //! # What it guarantees
 //!
@@ -65,13 +124,25 @@
 //!
 //! Lock code sees the world through [`Env`] only: clocks, timers, randomness, tasks, connections.
 //! `TokioEnv` (feature `tokio`, on by default) is the environment of a
-//! service; a simulator brings another and attacks the same code. The crate logs through `tracing`,
-//! with the key and the outcome and never the token.
+//! service; a simulator brings another and attacks the same code.
+//!
+//! # What it tells
+//!
+//! Every lock has [`Counters`]. Through `tracing` there are events, and spans of level debug with the
+//! fields `key` (as text) and `outcome`; the token is in none. What was dropped has no outcome.
+//!
+//! | span | what it is around | outcome |
+//! | --- | --- | --- |
+//! | `lock.acquire` | `try_acquire` or `acquire`, waiting included | `acquired`, or a name of a [`Count`] |
+//! | `lock.renew` | one renewal | `renewed`, `not_renewed`, `lost` |
+//! | `lock.release` | the release, to its end | `released`, `expired`, `taken`, `release_unknown` |
+//! | `lock.clean_up` | what follows an unknown outcome | `cleaned_up`, `clean_up_given_up` |
 
 mod attempt;
 mod cleanup;
 pub mod command;
 mod companion;
+pub mod counters;
 mod ears;
 pub mod env;
 pub mod fence;
@@ -81,7 +152,10 @@ mod lease;
 mod line;
 mod link;
 pub mod lock;
+#[cfg(feature = "tokio")]
+pub mod locks;
 mod native;
+mod observe;
 pub mod options;
 pub mod queue;
 pub mod queue_scripts;
@@ -102,6 +176,7 @@ pub mod validity;
 pub mod wait;
 mod watchdog;
 mod watched;
+pub mod with;
 
 #[cfg(all(test, not(picklock_loom)))]
 mod testing;
@@ -109,10 +184,13 @@ mod testing;
 #[cfg(all(test, picklock_loom))]
 mod loom_tests;
 
+pub use counters::{Count, Counters};
 pub use env::{Env, Node};
 pub use fence::{Fence, FenceGate};
 pub use guard::Guard;
 pub use lock::{Lost, NotAcquired, NotExtended, Outcome, Released};
+#[cfg(feature = "tokio")]
+pub use locks::Locks;
 pub use options::{Options, OptionsError, Renewal, Replicas};
 pub use queue::Queue;
 pub use redlock::Redlock;
@@ -122,3 +200,4 @@ pub use token::OwnerToken;
 pub use tokio_env::{Cluster, TokioEnv};
 pub use validity::Drift;
 pub use wait::Poll;
+pub use with::{Holding, Unprotected};

@@ -21,7 +21,7 @@ pub(crate) struct Line {
 impl Line {
     /// The line before the lock of this key.
     pub(crate) fn before(key: &[u8]) -> Result<Self, OptionsError> {
-        Ok(Self { line: companion(key, ":line")?, book: companion(key, ":book")? })
+        Ok(Self { line: companion(key, "line")?, book: companion(key, "book")? })
     }
 
     /// The keys of the scripts, in their order.

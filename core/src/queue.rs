@@ -7,27 +7,31 @@
 //! request that stands in line is sent once, and cleaned up after where it has no answer.
 //!
 //! Assumed, besides what every lock here assumes: the server's clock does not step while somebody
-//! waits, and the server is not replaced by one with another clock. Where a message may be heard by who
-//! was not counted (in a cluster, after a failover), it is only a reason to look: a third command.
+//! waits, and the server is not replaced by one with another clock, nor made a replica that hands on
+//! what its new primary publishes. Where it may be replaced and the environment says so (sentinels, a
+//! cluster), a message is only a reason to look, which is a third command.
 
 use std::fmt;
+use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::attempt::{Failed, Flight, whole_truth};
 use crate::cleanup::Cleanup;
+use crate::counters::{Count, Counters};
 use crate::ears::{Ears, Heard, Waiter};
 use crate::env::{CallError, Env, Mark, Node, Phase};
 use crate::guard::Guard;
 use crate::line::{Line, Said, said};
 use crate::link::Link;
 use crate::lock::NotAcquired;
+use crate::observe;
 use crate::options::{Options, OptionsError};
 use crate::queue_scripts::{JOIN, LOOK, TAKE};
 use crate::reply::Reply;
 use crate::script::Script;
-use crate::target::{Decimal, Target, unexpected};
+use crate::target::{Common, Decimal, Target, unexpected};
 use crate::time::{Instant, span_ms};
 use crate::timeout::{First, race, within};
 use crate::token::OwnerToken;
@@ -71,13 +75,29 @@ impl<E: Env> Queue<E> {
         key: impl Into<Box<[u8]>>,
         options: Options,
     ) -> Result<Self, OptionsError> {
+        Self::among(env, node, key, options, Common::default())
+    }
+
+    /// The same, among others.
+    pub(crate) fn among(
+        env: E,
+        node: Node,
+        key: impl Into<Box<[u8]>>,
+        options: Options,
+        common: Common,
+    ) -> Result<Self, OptionsError> {
         if options.notifies() || options.is_fenced() || options.replicas().is_some() {
             return Err(OptionsError::NotInLine);
         }
         let ears = Arc::new(Ears::new(&env));
-        let target = Target::new(env, node, key, options)?;
+        let target = Target::new(env, node, key, options, common)?;
         let line = Some(Line::before(&target.key)?);
         Ok(Self { target: Arc::new(Target { line, ..target }), ears })
+    }
+
+    /// What this lock and its clones have done.
+    pub fn counters(&self) -> &Counters {
+        &self.target.counters
     }
 
     /// Tries once: takes the lock where it is free and nobody waits for it.
@@ -88,7 +108,8 @@ impl<E: Env> Queue<E> {
     /// # Errors
     /// See [`NotAcquired`]; never [`NotAcquired::Deadline`].
     pub async fn try_acquire(&self) -> Result<Guard<E>, NotAcquired> {
-        self.take().await.map_err(|failed| failed.error)
+        let tried = async { self.counting(self.take()).await.map_err(|failed| failed.error) };
+        observe::acquisition(&self.target, tried).await
     }
 
     /// Stands in line until `deadline` has passed. Dropping the future leaves the line; a grant that
@@ -98,13 +119,30 @@ impl<E: Env> Queue<E> {
     /// [`NotAcquired::Deadline`] with how it stood at the end; a refusal that time does not change (a
     /// wrong password, a channel that may not be listened to) at once.
     pub async fn acquire(&self, deadline: Duration) -> Result<Guard<E>, NotAcquired> {
+        observe::acquisition(&self.target, self.keep_trying(deadline)).await
+    }
+
+    /// Counts how an attempt has ended.
+    async fn counting(
+        &self,
+        attempt: impl Future<Output = Result<Guard<E>, Failed>>,
+    ) -> Result<Guard<E>, Failed> {
+        let ended = attempt.await;
+        observe::attempted(&self.target, ended.as_ref().err().map(|failed| &failed.error));
+        ended
+    }
+
+    async fn keep_trying(&self, deadline: Duration) -> Result<Guard<E>, NotAcquired> {
         let env = &self.target.env;
         let end = env.now().after(deadline);
         let mut open = None;
         // Who is alone needs no ears.
         let mut alone = !self.ears.is_listening();
         loop {
-            let tried = if alone { self.take().await } else { self.stand_in_line(end).await };
+            let tried = match alone {
+                true => self.counting(self.take()).await,
+                false => self.counting(self.stand_in_line(end)).await,
+            };
             let Failed { error, cleanup, .. } = match tried {
                 Ok(guard) => return Ok(guard),
                 Err(failed) => failed,
@@ -193,6 +231,7 @@ impl<E: Env> Queue<E> {
             Err(error) => return Err(flight.missed(error.into())),
         };
         env.mark(Mark::Phase(Phase::Wait));
+        target.counters.count(Count::Waited);
         self.wait(flight, link, &waiter, (Asked { at: sent, server_us }, sleep), end).await
     }
 

@@ -17,16 +17,18 @@ use std::time::Duration;
 
 use crate::cleanup::Cleanup;
 use crate::command::Command;
+use crate::counters::{Count, Counters};
 use crate::env::{CallError, Conn, Env, Mark, Node, Phase};
 use crate::guard::Guard;
 use crate::hold::Hold;
 use crate::lease::{Lease, Seat};
 use crate::link::Link;
 use crate::lock::NotAcquired;
+use crate::observe;
 use crate::options::{Options, OptionsError};
 use crate::quorum::{check_nodes, quorum};
 use crate::reply::Reply;
-use crate::target::{Target, unexpected};
+use crate::target::{Common, Target, unexpected};
 use crate::time::{Instant, span_ms};
 use crate::timeout::{all, within};
 use crate::token::OwnerToken;
@@ -64,10 +66,20 @@ impl<E: Env> Redlock<E> {
             return Err(OptionsError::OneNodeOnly);
         }
         let key = key.into();
-        let target = |node| Target::new(env.clone(), node, key.clone(), options.clone());
+        let counters = Counters::default();
+        let target = |node| {
+            // What commands a server has is each node's own affair.
+            let common = Common { counters: counters.clone(), ..Common::default() };
+            Target::new(env.clone(), node, key.clone(), options.clone(), common)
+        };
         let targets: Vec<_> =
             nodes.into_iter().map(|node| target(node).map(Arc::new)).collect::<Result<_, _>>()?;
         Ok(Self { targets: targets.into() })
+    }
+
+    /// What this lock and its clones have done; a clean-up counts on every node.
+    pub fn counters(&self) -> &Counters {
+        &self.first().counters
     }
 
     /// Tries once: asks all nodes, and waits for each at most one call timeout for a connection and one
@@ -79,10 +91,17 @@ impl<E: Env> Redlock<E> {
     /// # Errors
     /// See [`NotAcquired`]; [`NotAcquired::NoQuorum`] where too few nodes granted it.
     pub async fn try_acquire(&self) -> Result<Guard<E>, NotAcquired> {
-        self.attempt().await.map_err(|missed| missed.error)
+        let tried = async { self.attempt().await.map_err(|missed| missed.error) };
+        observe::acquisition(self.first(), tried).await
     }
 
     async fn attempt(&self) -> Result<Guard<E>, Missed> {
+        let ended = self.ask().await;
+        observe::attempted(self.first(), ended.as_ref().err().map(|missed| &missed.error));
+        ended
+    }
+
+    async fn ask(&self) -> Result<Guard<E>, Missed> {
         let first = self.first();
         let env = &first.env;
         let token = OwnerToken::draw(env);
@@ -130,6 +149,10 @@ impl<E: Env> Redlock<E> {
     /// used up; a refusal of so many nodes that the others are no quorum, and that time does not change
     /// (a wrong password), at once.
     pub async fn acquire(&self, deadline: Duration, poll: Poll) -> Result<Guard<E>, NotAcquired> {
+        observe::acquisition(self.first(), self.keep_trying(deadline, poll)).await
+    }
+
+    async fn keep_trying(&self, deadline: Duration, poll: Poll) -> Result<Guard<E>, NotAcquired> {
         let env = &self.first().env;
         let end = env.now().after(deadline);
         let mut retries = poll.max_retries;
@@ -147,6 +170,7 @@ impl<E: Env> Redlock<E> {
                 return Err(NotAcquired::Deadline { last: Box::new(error) });
             }
             env.mark(Mark::Phase(Phase::Wait));
+            self.first().counters.count(Count::Waited);
             let answered = all(granted.iter().map(|it| Box::pin(it.answered())).collect());
             let span = self.first().options.call_timeout();
             // A node that has just granted is alive; should it have gone since, nobody waits for it.

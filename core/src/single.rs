@@ -12,11 +12,13 @@ use std::time::Duration;
 
 use crate::attempt::{Failed, attempt, whole_truth};
 use crate::cleanup::Cleanup;
+use crate::counters::{Count, Counters};
 use crate::env::{Env, Mark, Node, Phase, Subscription};
 use crate::guard::Guard;
 use crate::lock::NotAcquired;
+use crate::observe;
 use crate::options::{Options, OptionsError};
-use crate::target::Target;
+use crate::target::{Common, Target};
 use crate::time::Instant;
 use crate::timeout::{First, race, within};
 use crate::wait::Poll;
@@ -41,7 +43,23 @@ impl<E: Env> Single<E> {
         key: impl Into<Box<[u8]>>,
         options: Options,
     ) -> Result<Self, OptionsError> {
-        Ok(Self { target: Arc::new(Target::new(env, node, key, options)?) })
+        Self::among(env, node, key, options, Common::default())
+    }
+
+    /// The same, among others.
+    pub(crate) fn among(
+        env: E,
+        node: Node,
+        key: impl Into<Box<[u8]>>,
+        options: Options,
+        common: Common,
+    ) -> Result<Self, OptionsError> {
+        Ok(Self { target: Arc::new(Target::new(env, node, key, options, common)?) })
+    }
+
+    /// What this lock and its clones have done.
+    pub fn counters(&self) -> &Counters {
+        &self.target.counters
     }
 
     /// Tries once. Takes at most one call timeout for a connection and one for the answer.
@@ -52,7 +70,8 @@ impl<E: Env> Single<E> {
     /// # Errors
     /// See [`NotAcquired`]; never [`NotAcquired::Deadline`].
     pub async fn try_acquire(&self) -> Result<Guard<E>, NotAcquired> {
-        attempt(&self.target).await.map_err(|failed| failed.error)
+        let tried = async { attempt(&self.target).await.map_err(|failed| failed.error) };
+        observe::acquisition(&self.target, tried).await
     }
 
     /// Tries until `deadline` has passed or the retries of `poll` are used up, pausing in between.
@@ -70,6 +89,10 @@ impl<E: Env> Single<E> {
     /// [`NotAcquired::Deadline`] with the end of the last attempt; that end itself where the retries
     /// are used up; a refusal that time does not change (a wrong password) at once.
     pub async fn acquire(&self, deadline: Duration, poll: Poll) -> Result<Guard<E>, NotAcquired> {
+        observe::acquisition(&self.target, self.keep_trying(deadline, poll)).await
+    }
+
+    async fn keep_trying(&self, deadline: Duration, poll: Poll) -> Result<Guard<E>, NotAcquired> {
         let end = self.target.env.now().after(deadline);
         let mut retries = poll.max_retries;
         let mut open = None;
@@ -108,6 +131,7 @@ impl<E: Env> Single<E> {
             return false;
         }
         env.mark(Mark::Phase(Phase::Wait));
+        self.target.counters.count(Count::Waited);
         if let Some(cleanup) = cleanup
             && let First::Right(()) = race(pin!(cleanup.answered()), pin!(env.sleep(left))).await
         {

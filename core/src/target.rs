@@ -5,13 +5,16 @@
 
 use std::fmt;
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::companion::{check_companion, companion};
+use crate::counters::Counters;
 use crate::env::{CallError, Conn, Env, Node};
 use crate::line::Line;
 use crate::link::{Link, Turn};
 use crate::native::Native;
+use crate::observe::KeyText;
 use crate::options::{Counter, Options, OptionsError, check_key_len};
 use crate::queue_scripts::LEAVE;
 use crate::reply::Reply;
@@ -35,7 +38,21 @@ pub(crate) struct Target<E: Env> {
     /// Where those stand who wait, if the lock is handed over.
     pub(crate) line: Option<Line>,
     /// What commands the server has that do without scripts, if they are wanted.
-    pub(crate) native: Option<Native>,
+    pub(crate) native: Option<Arc<Native>>,
+    pub(crate) counters: Counters,
+}
+
+/// What locks of one kind on one service may share.
+#[derive(Clone)]
+pub(crate) struct Common {
+    pub(crate) counters: Counters,
+    pub(crate) native: Arc<Native>,
+}
+
+impl Default for Common {
+    fn default() -> Self {
+        Self { counters: Counters::default(), native: Arc::new(Native::new()) }
+    }
 }
 
 /// What a command found under the key.
@@ -59,20 +76,22 @@ impl<E: Env> Target<E> {
         node: Node,
         key: impl Into<Box<[u8]>>,
         options: Options,
+        common: Common,
     ) -> Result<Self, OptionsError> {
         let key = key.into();
         check_key_len(key.len())?;
         let channel = options.notifies().then(|| [b"picklock:", &key[..]].concat().into());
         let counter = match options.counter() {
             None => None,
-            Some(Counter::Beside) => Some(companion(&key, ":fence")?),
+            Some(Counter::Beside) => Some(companion(&key, "fence")?),
             Some(Counter::At(counter)) => {
                 check_companion(&key, counter)?;
                 Some(counter.clone())
             }
         };
-        let native = options.is_native().then(Native::new);
-        Ok(Self { env, node, key, options, channel, counter, line: None, native })
+        let Common { counters, native } = common;
+        let native = options.is_native().then_some(native);
+        Ok(Self { env, node, key, options, channel, counter, line: None, native, counters })
     }
 
     /// The end of validity of a request sent then.
@@ -218,7 +237,7 @@ impl<E: Env> Target<E> {
 
     /// The key as text, for logs.
     pub(crate) fn key_text(&self) -> impl fmt::Display + '_ {
-        self.key.escape_ascii()
+        KeyText(&self.key)
     }
 }
 

@@ -151,37 +151,6 @@ impl World {
         Instant::from_ns(self.state().now_ns)
     }
 
-    /// The value under the key of the first node, if it has not expired.
-    pub(crate) fn value(&self, key: &str) -> Option<Vec<u8>> {
-        self.value_on(Node(0), key)
-    }
-
-    pub(crate) fn value_on(&self, node: Node, key: &str) -> Option<Vec<u8>> {
-        let mut state = self.state();
-        let now_ns = state.now_ns;
-        state.server(node).get(key.as_bytes(), now_ns)
-    }
-
-    /// When the key expires, in nanoseconds.
-    pub(crate) fn expiry(&self, key: &str) -> Option<u64> {
-        let mut state = self.state();
-        state.server(Node(0)).keys.get(key.as_bytes()).map(|(_, expiry_ns)| *expiry_ns)
-    }
-
-    /// Sets or removes a key of the first node, past any client.
-    pub(crate) fn put(&self, key: &str, value: Option<&str>) {
-        self.put_on(Node(0), key, value);
-    }
-
-    pub(crate) fn put_on(&self, node: Node, key: &str, value: Option<&str>) {
-        let mut state = self.state();
-        let keys = &mut state.server(node).keys;
-        match value {
-            Some(value) => keys.insert(key.into(), (value.into(), u64::MAX)),
-            None => keys.remove(key.as_bytes()),
-        };
-    }
-
     /// The names of the commands that clients have sent, in order.
     pub(crate) fn sent(&self) -> Vec<String> {
         self.state().sent.clone()

@@ -12,7 +12,7 @@ use picklock::command::Command;
 use picklock::env::{CallError, Conn, Env};
 use picklock::reply::Reply;
 use picklock::{
-    Guard, Node, NotAcquired, Options, Poll, Queue, Released, Renewal, Single, TokioEnv,
+    Guard, Locks, Node, NotAcquired, Options, Poll, Queue, Released, Renewal, Single, TokioEnv,
 };
 use support::{PATIENCE, Server, call, eventually};
 
@@ -164,8 +164,8 @@ async fn extended(env: &TokioEnv) -> bool {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn after_the_death_of_the_primary_the_next_is_found() {
     let mut watched = Watched::start().await;
-    let lock = lock(watched.env());
-    let guard = lock.try_acquire().await.unwrap();
+    let locks = Locks::new(watched.env(), options());
+    let guard = locks.try_acquire(*b"the key").await.unwrap();
     let second = watched.servers[1].env();
     eventually(&second, || async { call(&second, &["GET", "the key"]).await != Reply::Nil }).await;
     watched.servers[0].child.kill().unwrap();
@@ -174,7 +174,7 @@ async fn after_the_death_of_the_primary_the_next_is_found() {
     eventually(&second, || async { extended(&second).await }).await;
     assert!(!guard.is_lost());
     assert_eq!(guard.release().await, Released::Released);
-    assert!(lock.acquire(PATIENCE, Poll::default()).await.is_ok());
+    assert_eq!(locks.with(*b"the key", PATIENCE, |_| async { 7 }).await, Ok(7));
     drop(dead);
 }
 

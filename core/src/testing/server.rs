@@ -6,8 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
+use super::World;
 use crate::command::Command;
-use crate::env::CallError;
+use crate::env::{CallError, Node};
 use crate::reply::{Reply, ServerError};
 use crate::script::Script;
 use crate::scripts::{COMPARE_AND_DELETE, COMPARE_AND_EXTEND, DELETE_AND_TELL, TRY, TRY_FENCED};
@@ -20,6 +21,40 @@ static SCRIPTS: [(&LazyLock<Script>, &str); 5] = [
     (&TRY, "TRY"),
     (&TRY_FENCED, "FENCED"),
 ];
+
+/// What a test sees of servers and does to them, past any client.
+impl World {
+    /// The value under the key of the first node, if it has not expired.
+    pub(crate) fn value(&self, key: &str) -> Option<Vec<u8>> {
+        self.value_on(Node(0), key)
+    }
+
+    pub(crate) fn value_on(&self, node: Node, key: &str) -> Option<Vec<u8>> {
+        let mut state = self.state();
+        let now_ns = state.now_ns;
+        state.server(node).get(key.as_bytes(), now_ns)
+    }
+
+    /// When the key of the first node expires, in nanoseconds.
+    pub(crate) fn expiry(&self, key: &str) -> Option<u64> {
+        let mut state = self.state();
+        state.server(Node(0)).keys.get(key.as_bytes()).map(|(_, expiry_ns)| *expiry_ns)
+    }
+
+    /// Sets or removes a key of the first node.
+    pub(crate) fn put(&self, key: &str, value: Option<&str>) {
+        self.put_on(Node(0), key, value);
+    }
+
+    pub(crate) fn put_on(&self, node: Node, key: &str, value: Option<&str>) {
+        let mut state = self.state();
+        let keys = &mut state.server(node).keys;
+        match value {
+            Some(value) => keys.insert(key.into(), (value.into(), u64::MAX)),
+            None => keys.remove(key.as_bytes()),
+        };
+    }
+}
 
 #[derive(Default)]
 pub(super) struct Server {

@@ -1,0 +1,181 @@
+//! Locks by name, over one service: a server, a primary that sentinels name, or a cluster.
+//!
+//! Invariant: all locks made here share connections, options and counters, and none shares a hold.
+//! Deliberately absent: lock code. What is made here is a [`Single`] or a [`Queue`] like any other.
+
+use std::fmt;
+use std::future::Future;
+use std::time::Duration;
+
+use redis::{Client, IntoConnectionInfo, RedisError};
+
+use crate::counters::Counters;
+use crate::env::Node;
+use crate::guard::Guard;
+use crate::lock::NotAcquired;
+use crate::options::{Options, OptionsError};
+use crate::queue::Queue;
+use crate::single::Single;
+use crate::target::Common;
+use crate::tokio_env::{Cluster, TokioEnv};
+use crate::wait::Poll;
+use crate::with::{Holding, Unprotected};
+
+/// Where locks are kept: made from a [`redis::Client`], a [`TokioEnv`] (as of
+/// [`TokioEnv::sentinel`]), or a [`Cluster`].
+#[derive(Clone)]
+pub struct Service(Kind);
+
+#[derive(Clone)]
+enum Kind {
+    Server(TokioEnv),
+    Cluster(Cluster),
+}
+
+impl From<TokioEnv> for Service {
+    fn from(env: TokioEnv) -> Self {
+        Self(Kind::Server(env))
+    }
+}
+
+impl From<Client> for Service {
+    fn from(client: Client) -> Self {
+        TokioEnv::from_client(client).into()
+    }
+}
+
+impl From<Cluster> for Service {
+    fn from(cluster: Cluster) -> Self {
+        Self(Kind::Cluster(cluster))
+    }
+}
+
+/// Locks by name. Cloning gives another handle to the same connections and counters.
+#[derive(Clone)]
+pub struct Locks {
+    service: Service,
+    options: Options,
+    poll: Poll,
+    common: Common,
+}
+
+impl Locks {
+    /// Locks on the server at a URL, held in this way. Nothing is sent yet.
+    ///
+    /// # Errors
+    /// What redis-rs finds wrong with the URL.
+    pub fn open(url: impl IntoConnectionInfo, options: Options) -> Result<Self, RedisError> {
+        Ok(Self::new(TokioEnv::open(url)?, options))
+    }
+
+    /// Locks of this service, held in this way. Nothing is sent yet.
+    pub fn new(service: impl Into<Service>, options: Options) -> Self {
+        let (poll, common) = (Poll::default(), Common::default());
+        Self { service: service.into(), options, poll, common }
+    }
+
+    /// The same, and who waits pauses in this way.
+    #[must_use]
+    pub fn polling(self, poll: Poll) -> Self {
+        Self { poll, ..self }
+    }
+
+    /// The lock of this key.
+    ///
+    /// # Errors
+    /// See [`Single::new`].
+    pub fn single(&self, key: impl Into<Box<[u8]>>) -> Result<Single<TokioEnv>, OptionsError> {
+        let key = key.into();
+        Single::among(self.env(&key), Node(0), key, self.options.clone(), self.common.clone())
+    }
+
+    /// The lock of this key that is handed over, first come, first served. Keep it: its clones share
+    /// one subscription, and two that are made apart have two.
+    ///
+    /// # Errors
+    /// See [`Queue::new`].
+    pub fn queue(&self, key: impl Into<Box<[u8]>>) -> Result<Queue<TokioEnv>, OptionsError> {
+        let key = key.into();
+        Queue::among(self.env(&key), Node(0), key, self.options.clone(), self.common.clone())
+    }
+
+    /// Tries once to take the lock of this key; see [`Single::try_acquire`].
+    ///
+    /// # Errors
+    /// See [`NoLock`].
+    pub async fn try_acquire(&self, key: impl Into<Box<[u8]>>) -> Result<Guard<TokioEnv>, NoLock> {
+        Ok(self.single(key)?.try_acquire().await?)
+    }
+
+    /// Tries to take the lock of this key until `deadline` has passed; see [`Single::acquire`].
+    ///
+    /// # Errors
+    /// See [`NoLock`].
+    pub async fn acquire(
+        &self,
+        key: impl Into<Box<[u8]>>,
+        deadline: Duration,
+    ) -> Result<Guard<TokioEnv>, NoLock> {
+        Ok(self.single(key)?.acquire(deadline, self.poll).await?)
+    }
+
+    /// Takes the lock of this key, waiting for it until `deadline` has passed, does the work, and
+    /// releases the lock. The work is stopped where the lock is lost; dropping the future stops it too,
+    /// and releases. For work that is longer than the TTL, options need a
+    /// [`watchdog`](crate::options::OptionsBuilder::watchdog).
+    ///
+    /// # Errors
+    /// [`NotDone`] says whether the work was begun, stopped, or done without protection to its end.
+    pub async fn with<F: Future>(
+        &self,
+        key: impl Into<Box<[u8]>>,
+        deadline: Duration,
+        work: impl FnOnce(Holding<TokioEnv>) -> F,
+    ) -> Result<F::Output, NotDone<F::Output>> {
+        let guard = self.acquire(key, deadline).await?;
+        Ok(guard.protect(work).await?)
+    }
+
+    /// What all locks made here have done.
+    pub fn counters(&self) -> &Counters {
+        &self.common.counters
+    }
+
+    fn env(&self, key: &[u8]) -> TokioEnv {
+        match &self.service.0 {
+            Kind::Server(env) => env.clone(),
+            Kind::Cluster(cluster) => TokioEnv::for_key(cluster, key),
+        }
+    }
+}
+
+impl fmt::Debug for Locks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Locks")
+            .field("options", &self.options)
+            .field("counters", self.counters())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Why there is no guard.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoLock {
+    /// The key cannot be used with these options. Nothing was sent.
+    #[error(transparent)]
+    Options(#[from] OptionsError),
+    /// The lock was not acquired.
+    #[error(transparent)]
+    NotAcquired(#[from] NotAcquired),
+}
+
+/// Why work under a lock was not done as it should be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotDone<T> {
+    /// The work was not begun.
+    #[error(transparent)]
+    NoLock(#[from] NoLock),
+    /// The work was begun.
+    #[error(transparent)]
+    Unprotected(#[from] Unprotected<T>),
+}

@@ -1,0 +1,196 @@
+//! Work under a lock, from the guard to the release.
+//!
+//! Invariant: output is handed out as protected only where the lock was still held when the work was
+//! done. Deliberately absent: undoing work that was not.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::env::Env;
+use crate::fence::Fence;
+use crate::guard::Guard;
+use crate::hold::Standing;
+use crate::lease::Lease;
+use crate::lock::{Lost, Released};
+use crate::time::Instant;
+
+/// What work under a lock may know of it. It holds nothing: once the guard has gone, it says that the
+/// lock is not valid.
+pub struct Holding<E: Env> {
+    lease: Arc<Lease<E>>,
+}
+
+impl<E: Env> Holding<E> {
+    pub(crate) fn of(lease: &Arc<Lease<E>>) -> Self {
+        Self { lease: Arc::clone(lease) }
+    }
+
+    /// The fencing token of this hold; see [`Guard::fence`].
+    pub fn fence(&self) -> Option<Fence> {
+        self.lease.fence
+    }
+
+    /// The end of validity as now known; see [`Guard::valid_until`].
+    pub fn valid_until(&self) -> Instant {
+        self.lease.hold.valid_until()
+    }
+
+    /// How much validity is left; zero once the lock is lost or being released.
+    pub fn remaining(&self) -> Duration {
+        self.lease.remaining()
+    }
+
+    /// True while the lock may be relied on. Reads the clock; asks nobody.
+    pub fn is_valid(&self) -> bool {
+        matches!(self.lease.standing(), Standing::Held(_))
+    }
+}
+
+impl<E: Env> Clone for Holding<E> {
+    fn clone(&self) -> Self {
+        Self::of(&self.lease)
+    }
+}
+
+impl<E: Env> fmt::Debug for Holding<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Holding")
+            .field("key", &format_args!("{}", self.lease.target.key_text()))
+            .field("valid_until", &self.valid_until())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The lock did not last to the end of the work.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unprotected<T> {
+    /// It was lost in mid-work, which was stopped: polled no more, and dropped.
+    #[error("work stopped: {0}")]
+    Stopped(#[from] Lost),
+    /// The work was done, and then the release found that the lock had ended before it.
+    #[error("work done, but the lock may have ended before it: {released:?}")]
+    Done {
+        /// What came of the work.
+        output: T,
+        /// What came of the release; never [`Released::Released`].
+        released: Released,
+    },
+}
+
+impl<E: Env> Guard<E> {
+    /// Does the work while the lock is held, and releases it. Dropping the future stops the work and
+    /// releases the lock.
+    ///
+    /// A release without an answer, after work that was done within the validity, is no error: the work
+    /// was protected, and the key goes by its TTL at the latest.
+    ///
+    /// # Errors
+    /// [`Unprotected`], where the lock did not last to the end of the work.
+    pub async fn protect<F: Future>(
+        self,
+        work: impl FnOnce(Holding<E>) -> F,
+    ) -> Result<F::Output, Unprotected<F::Output>> {
+        let work = work(self.holding());
+        let (output, guard) = self.run(work).await?;
+        let in_time = guard.is_valid();
+        match guard.release().await {
+            Released::Released => Ok(output),
+            Released::Unknown(_) if in_time => Ok(output),
+            released => Err(Unprotected::Done { output, released }),
+        }
+    }
+}
+
+#[cfg(all(test, not(picklock_loom)))]
+mod tests {
+    use std::future::pending;
+
+    use super::*;
+    use crate::env::Node;
+    use crate::options::Options;
+    use crate::single::Single;
+    use crate::testing::{Fault, MS, TestEnv, World};
+    use crate::validity::Drift;
+
+    const TTL: Duration = Duration::from_millis(100);
+
+    fn taken(world: &World) -> Guard<TestEnv> {
+        let options = Options::builder(TTL).drift(Drift::NONE).fenced().build().unwrap();
+        let lock = Single::new(world.env(), Node(0), *b"k", options).unwrap();
+        world.block_on(lock.try_acquire()).unwrap()
+    }
+
+    #[test]
+    fn work_is_done_under_the_lock_which_is_free_behind_it() {
+        let world = World::new();
+        let guard = taken(&world);
+        let end = guard.valid_until();
+        let work = |holding: Holding<TestEnv>| async move {
+            assert!(holding.is_valid());
+            assert_eq!((holding.remaining(), holding.valid_until()), (TTL, end));
+            assert_eq!(holding.fence(), Some(Fence::new(1)));
+            holding
+        };
+        let left = world.block_on(guard.protect(work)).unwrap();
+        assert!(!left.is_valid(), "it holds nothing");
+        assert_eq!(left.remaining(), Duration::ZERO);
+        assert_eq!(world.value("k"), None);
+    }
+
+    #[test]
+    fn work_is_stopped_when_validity_ends() {
+        let world = World::new();
+        let guard = taken(&world);
+        let stopped = world.block_on(guard.protect(|_| pending::<()>())).unwrap_err();
+        assert_eq!(stopped, Unprotected::Stopped(Lost::ValidityEnded));
+        assert_eq!(world.now(), Instant::from_ns(0).after(TTL));
+    }
+
+    #[test]
+    fn a_key_that_went_before_the_work_was_done_is_told_with_its_output() {
+        for (left, released) in
+            [(None, Released::AlreadyExpired), (Some("another"), Released::TakenByOther)]
+        {
+            let world = World::new();
+            let guard = taken(&world);
+            let work = |_| {
+                world.put("k", left);
+                async { 7 }
+            };
+            let done = world.block_on(guard.protect(work)).unwrap_err();
+            assert_eq!(done, Unprotected::Done { output: 7, released });
+        }
+    }
+
+    #[test]
+    fn a_release_without_an_answer_harms_no_work_that_was_done_in_time() {
+        let world = World::new();
+        let guard = taken(&world);
+        (0..10).for_each(|_| world.fault("DELETE", Fault::Hang));
+        assert_eq!(world.block_on(guard.protect(|_| async { 7 })), Ok(7));
+        // At the end of validity it is another matter: the last poll of the work was too long.
+        let world = World::new();
+        let guard = taken(&world);
+        (0..10).for_each(|_| world.fault("DELETE", Fault::Hang));
+        let work = |_| {
+            let world = world.clone();
+            async move { world.pause_clients(TTL) }
+        };
+        let late = world.block_on(guard.protect(work)).unwrap_err();
+        assert!(
+            matches!(late, Unprotected::Done { released: Released::Unknown(_), .. }),
+            "{late:?}"
+        );
+    }
+
+    #[test]
+    fn dropping_the_future_stops_the_work_and_releases() {
+        let world = World::new();
+        let guard = taken(&world);
+        assert!(world.poll_and_drop(guard.protect(|_| pending::<()>())).is_none());
+        world.advance(MS);
+        assert_eq!(world.value("k"), None);
+    }
+}
