@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 use scenarios::matrix::{Cell, Matrix, Pair, Standing, Totals};
+use scenarios::recipe;
 use scenarios::scenario::Scenario;
 use scenarios::verdict::Level;
 
@@ -93,15 +94,24 @@ pub(crate) fn is_surprising(cell: &Cell) -> bool {
     matches!(cell.standing, Standing::Different | Standing::Vacuous)
 }
 
-/// The matrix in markdown: each scenario with its story, and what its recipes have shown. `told` are the
-/// scenarios, for their stories; one that is missing is told by its name.
+/// The matrix as a page: the recipes, then each scenario with its story and what the recipes have shown
+/// in it. `told` are the scenarios, for their stories; one that is missing is told by its name.
 pub fn markdown(matrix: &Matrix, told: &[Scenario]) -> String {
     let told: BTreeMap<&str, &Scenario> = told.iter().map(|it| (it.name.as_str(), it)).collect();
     let mut text = format!(
-        "{}.\n\nA cell says what was found. **Bold** is what was not expected, with what was; a dash \
-         stands where nothing is claimed of a recipe, because no story tells of it there.\n",
+        "# Every recipe in every scenario\n\nWorld {}. {}.\n\nA cell says what was found. **Bold** is \
+         what was not expected, with what was; a dash stands where nothing is claimed of a recipe, \
+         because no story tells of it there.\n",
+        matrix.world,
         totals(matrix)
     );
+    text += "\n## Recipes\n\n| recipe | how it locks | known flaw |\n|---|---|---|\n";
+    for about in recipe::list::ALL {
+        if matrix.pairs.iter().any(|it| it.lock == about.name) {
+            let flaw = about.flaw.unwrap_or("none known");
+            text += &format!("| `{}` | {} | {} |\n", about.name, barred(about.how), barred(flaw));
+        }
+    }
     for name in matrix.scenarios() {
         text += &format!("\n## `{name}`\n");
         if let Some(scenario) = told.get(name) {
@@ -126,7 +136,12 @@ fn row(group: &[&Pair]) -> String {
         None => first.cells.iter().map(cell).collect(),
     };
     let why = first.not_run.as_ref().unwrap_or(&first.why);
-    format!("| {} | {} | {} |\n", names.join(", "), cells.join(" | "), why.replace('|', "\\|"))
+    format!("| {} | {} | {} |\n", names.join(", "), cells.join(" | "), barred(why))
+}
+
+/// A text as a cell of a table.
+fn barred(text: &str) -> String {
+    text.replace('|', "\\|")
 }
 
 fn cell(cell: &Cell) -> String {

@@ -39,8 +39,8 @@ fn a_reader_sees_what_was_expected_where_it_was_not_found() {
     let scenarios = scenarios::catalog::all().unwrap();
     let text = markdown(&matrix(), &scenarios);
     assert!(
-        text.starts_with(
-            "12 cells: 7 as expected, 1 not, 0 vacuous, 0 of which nothing is claimed, 4 not run."
+        text.contains(
+            "World virtual. 12 cells: 7 as expected, 1 not, 0 vacuous, 0 of which nothing is claimed, 4 not run."
         ),
         "{text}"
     );
