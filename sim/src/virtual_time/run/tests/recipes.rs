@@ -82,6 +82,31 @@ fn nobody_is_called_asleep_who_only_pauses() {
     }
 }
 
+/// What so many who wait send to the servers of the lock, all together.
+fn load(lock: &str, waiters: u64) -> u64 {
+    let clients = waiters.to_string();
+    let history = history_of(&catalogued("polling-load", lock, &[("clients", &clients)]), 1);
+    let of_lock = |node| !history.head.is_resource(node);
+    let is_sent = |it: &&Event| {
+        it.acquisition > 0 && matches!(it.what, What::Command { node, .. } if of_lock(node))
+    };
+    history.events.iter().filter(is_sent).count() as u64
+}
+
+/// The third article's point: everybody who waits asks as often as there are others before it.
+#[test]
+fn polling_costs_the_square_of_those_who_wait_and_a_line_does_not() {
+    for lock in ["polling", "single", "notify", "notify-no-recheck"] {
+        let [few, many] = [25, 100].map(|waiters| load(lock, waiters));
+        assert!(many > 12 * few && many < 18 * few, "{lock}: {few} and {many}");
+        assert!(many > 50 * 100, "{lock}: {many}");
+    }
+    for waiters in [25, 100, 500] {
+        let sent = load("queue", waiters);
+        assert!((4 * waiters - 1..6 * waiters).contains(&sent), "{waiters}: {sent}");
+    }
+}
+
 #[test]
 fn who_does_not_look_again_sleeps_through_a_release() {
     let slept = |lock: &str| {
