@@ -69,7 +69,7 @@ fn schedule(scenario: &Scenario, seed: u64) -> Result<Made, Failure> {
     let run = Run { history, cut_short: None, server_commands: None, remarks };
     let server = ServerInfo {
         software: "picklock model".to_owned(),
-        version: VERSION.to_owned(),
+        version: format!("{VERSION}{}", scenario.software().besides()),
         how: "virtual time".to_owned(),
         addr: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
     };
