@@ -293,5 +293,8 @@ mod tests {
         world.advance(MS);
         let more = [("clean_up", 1), ("cleaned_up", 1)];
         assert_eq!(counted(lock.counters())[3..], more);
+        world.fault("SET", Fault::Hang);
+        assert!(world.poll_and_drop(lock.try_acquire()).is_none());
+        assert_eq!(lock.counters().get(Count::Unknown), 1);
     }
 }

@@ -6,7 +6,7 @@
 //!
 //! use picklock::{Locks, Options};
 //!
-//! # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example.rs"));
+//! # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example.rs.in"));
 //! # async fn charge(customer: u32) -> u32 { customer }
 //! # #[tokio::main]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -39,7 +39,7 @@
 //! # use picklock::{Locks, Options};
 //! use picklock::{Poll, Released};
 //!
-//! # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example.rs"));
+//! # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example.rs.in"));
 //! # async fn charge(customer: u32) -> u32 { customer }
 //! # #[tokio::main]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -26,7 +26,7 @@ use crate::options::{Options, Renewal};
 use crate::reply::Reply;
 use crate::scripts::COMPARE_AND_DELETE;
 use crate::sync::lock;
-use crate::target::Target;
+use crate::target::{Common, Target};
 use crate::time::{Instant, WallTime};
 use crate::token::OwnerToken;
 
@@ -175,7 +175,8 @@ impl LoomEnv {
         let renewal = Renewal { every: EVERY, max_hold: None };
         let options =
             Options::builder(Duration::from_millis(900)).renewal(renewal).build().unwrap();
-        let target = Target::new(self.clone(), Node(0), *b"k", options).unwrap();
+        let common = Common::default();
+        let target = Target::new(self.clone(), Node(0), *b"k", options, common).unwrap();
         let valid_until = target.valid_until(at(0));
         Guard::new(Lease {
             token: OwnerToken::draw(self),

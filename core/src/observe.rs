@@ -11,7 +11,7 @@ use std::future::Future;
 use tracing::field::Empty;
 use tracing::{Instrument, Span, debug_span};
 
-use crate::counters::Count;
+use crate::counters::{Count, Counters};
 use crate::env::Env;
 use crate::lock::{NotAcquired, NotExtended, Released};
 use crate::target::Target;
@@ -38,6 +38,28 @@ pub(crate) async fn acquisition<E: Env, T>(
 /// One attempt of an acquisition.
 pub(crate) fn attempted<E: Env>(target: &Target<E>, missed: Option<&NotAcquired>) {
     target.counters.count(missed.map_or(Count::Acquired, Count::of_missed));
+}
+
+/// An attempt that has not ended. Where it is dropped, its outcome is unknown.
+pub(crate) struct Dropped<'a>(Option<&'a Counters>);
+
+impl<'a> Dropped<'a> {
+    pub(crate) fn beside<E: Env>(target: &'a Target<E>) -> Self {
+        Self(Some(&target.counters))
+    }
+
+    /// It has ended.
+    pub(crate) fn not(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Dropped<'_> {
+    fn drop(&mut self) {
+        if let Some(counters) = self.0 {
+            counters.count(Count::Unknown);
+        }
+    }
 }
 
 /// A renewal.

@@ -96,7 +96,9 @@ impl<E: Env> Redlock<E> {
     }
 
     async fn attempt(&self) -> Result<Guard<E>, Missed> {
+        let dropped = observe::Dropped::beside(self.first());
         let ended = self.ask().await;
+        dropped.not();
         observe::attempted(self.first(), ended.as_ref().err().map(|missed| &missed.error));
         ended
     }

@@ -3,6 +3,7 @@
 
 mod support;
 
+use std::net::TcpListener;
 use std::time::Duration;
 
 use picklock::command::Command;
@@ -15,6 +16,8 @@ use picklock::{
 use support::{PATIENCE, Server, call, eventually, free_port};
 
 const LONG: Duration = Duration::from_secs(60);
+const ONCE_MORE: wait::Poll =
+    wait::Poll { base: Duration::from_millis(1), jitter: Duration::ZERO, max_retries: Some(1) };
 /// The key of every lock here, and its slot, which the first node has to begin with.
 const KEY: &str = "{b}";
 const SLOT: &str = "3300";
@@ -309,6 +312,14 @@ async fn an_owner_that_dies_is_followed_by_its_replica() {
     let mut nodes = Nodes::start(true).await;
     let lock = single(nodes.env(), options());
     let guard = lock.try_acquire().await.unwrap();
+    // Who begins with a node that is silent asks another the next time.
+    let silent = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let url = format!("redis://{}/", silent.local_addr().unwrap());
+    let late = Cluster::open([url, nodes.servers[2].url("", "")]).unwrap();
+    let short = Options::builder(LONG).call_timeout(Duration::from_millis(200)).build().unwrap();
+    let late = single(TokioEnv::for_key(&late, KEY), short);
+    let error = late.acquire(PATIENCE, ONCE_MORE).await.unwrap_err();
+    assert_eq!(error, NotAcquired::Held);
     let replica = nodes.node(3);
     let conn = replica.connect(Node(0)).await.unwrap();
     eventually(&replica, || async { nodes_has(&conn).await }).await;

@@ -165,12 +165,11 @@ impl Nodes {
     /// Asks a node who owns what.
     async fn ask(&self) -> Result<(), CallError> {
         let mut nodes: Vec<Addr> = lock(&self.hosts).keys().cloned().collect();
-        let known = nodes.len();
-        nodes.extend(self.seeds.iter().cloned());
-        nodes.sort();
-        nodes.dedup();
+        let seeds = self.seeds.iter().filter(|seed| !nodes.contains(seed));
+        let seeds: Vec<Addr> = seeds.cloned().collect();
+        nodes.extend(seeds);
         let span = self.options.connect_timeout / SHARE;
-        let mut last = CallError::NotSent(format!("no node of {known} answers").into());
+        let mut last = CallError::NotSent("no node of the cluster is known".into());
         for _ in &nodes {
             let place = self.first.load(Ordering::Relaxed) % nodes.len();
             self.first.store(place + 1, Ordering::Relaxed);
