@@ -44,6 +44,8 @@ pub struct Contended {
     pub wall: Duration,
     /// The time for which somebody had the lock.
     pub held: Duration,
+    /// When the lock was had, each time, from the begin of the first acquisition.
+    pub had: Vec<Duration>,
 }
 
 impl Contended {
@@ -59,7 +61,8 @@ impl Contended {
         }
         let handoffs = turns.windows(2).map(|pair| pair[1].had - pair[0].given).collect();
         let held = turns.iter().map(|turn| turn.given - turn.had).sum();
-        Ok(Self { handoffs, wall: ended - began, held })
+        let had = turns.iter().map(|turn| turn.had - began).collect();
+        Ok(Self { handoffs, wall: ended - began, held, had })
     }
 }
 
@@ -121,6 +124,7 @@ mod tests {
         let found = Contended::of(vec![turn(5, 7), turn(1, 3)], began, at(9)).unwrap();
         assert_eq!(found.handoffs, [Duration::from_millis(2)]);
         assert_eq!((found.wall, found.held), (at(9) - began, at(4) - began));
+        assert_eq!(found.had, [Duration::from_millis(1), Duration::from_millis(5)]);
         assert!(Contended::of(vec![turn(5, 7), turn(1, 5)], began, at(9)).is_ok());
         assert!(Contended::of(vec![turn(5, 7), turn(1, 6)], began, at(9)).is_err());
     }

@@ -5,6 +5,7 @@
 
 pub mod contend;
 pub mod copy;
+pub mod counted;
 pub mod figures;
 pub mod load;
 pub mod locks;

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use picklock::guard::Guard;
-use picklock::{Node, Options, OptionsError, Poll, Queue, Released, Single, TokioEnv};
+use picklock::{Node, NotAcquired, Options, OptionsError, Poll, Queue, Released, Single, TokioEnv};
 
 use crate::contend::Contender;
 
@@ -23,6 +23,41 @@ impl Contender for Ours {
 
     async fn acquire(&self) -> Result<Self::Held, String> {
         self.0.acquire(DEADLINE, Poll::default()).await.map_err(|error| error.to_string())
+    }
+
+    async fn release(&self, held: Self::Held) -> Result<(), String> {
+        released(held).await
+    }
+}
+
+/// The library's lock, asked for again and again with the same pause, as articles do.
+pub struct Polling {
+    lock: Single<TokioEnv>,
+    every: Duration,
+}
+
+impl Polling {
+    /// A lock of this key that is asked for so often.
+    ///
+    /// # Errors
+    /// As [`polling`].
+    pub fn new(env: TokioEnv, key: &str, every: Duration) -> Result<Self, OptionsError> {
+        let Ours(lock) = polling(env, key)?;
+        Ok(Self { lock, every })
+    }
+}
+
+impl Contender for Polling {
+    type Held = Guard<TokioEnv>;
+
+    async fn acquire(&self) -> Result<Self::Held, String> {
+        loop {
+            match self.lock.try_acquire().await {
+                Ok(guard) => return Ok(guard),
+                Err(NotAcquired::Held) => tokio::time::sleep(self.every).await,
+                Err(error) => return Err(error.to_string()),
+            }
+        }
     }
 
     async fn release(&self, held: Self::Held) -> Result<(), String> {

@@ -1,13 +1,14 @@
-//! The latency chart: how long operations took by percentile, a line per kind of operation.
+//! Charts: how long operations took by percentile, and how something grows with something else.
 //!
-//! Invariant: the same distributions give the same picture on every machine: the font is embedded,
-//! and one painting serves SVG and PNG. Deliberately absent: the course of the run over time, which
-//! is another picture.
+//! Invariant: the same figures give the same picture on every machine: the font is embedded, and one
+//! painting serves SVG and PNG. Deliberately absent: the course of the run over time, which is another
+//! picture.
 
 mod axis;
 mod caption;
 mod curve;
 mod font;
+mod growth;
 mod labels;
 mod paint;
 mod palette;
@@ -15,4 +16,5 @@ mod pen;
 mod picture;
 
 pub use caption::Caption;
+pub use growth::{Growth, Series};
 pub use picture::{ChartError, png, svg};

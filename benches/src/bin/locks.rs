@@ -13,6 +13,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use benches::contend::{Contended, Contender, contend};
+use benches::counted::sent;
 use benches::figures::median;
 use benches::load::throughput;
 use benches::locks::{in_line, notified, polling};
@@ -32,8 +33,6 @@ const PAIRS: usize = 400;
 const CLIENTS: usize = 50;
 const REQUESTS: u32 = 50_000;
 const ROUND_TRIPS: usize = 2_000;
-/// A script is sent in full once, before anything is counted, so these are all that clients send.
-const SENT: [&str; 3] = ["evalsha", "eval", "subscribe"];
 
 fn main() -> ExitCode {
     // The supervisor of the server is this program once more.
@@ -119,12 +118,12 @@ impl Bench {
         let clients = (0..waiters).map(|_| make(&key)).collect::<Result<Vec<_>, _>>()?;
         let mut before = 0;
         let measured = async {
-            before = self.sent(sets).await?;
+            before = sent(&self.control, sets).await?;
             Ok(())
         };
         let found = contend(clients, ROUNDS, HOLD, measured).await?;
-        let sent = self.sent(sets).await? - before;
-        let Contended { mut handoffs, wall, held } = found;
+        let sent = sent(&self.control, sets).await? - before;
+        let Contended { mut handoffs, wall, held, .. } = found;
         handoffs.sort_unstable();
         let at = |percent: usize| handoffs[(handoffs.len() - 1) * percent / 100];
         let times = |span: Duration| span.as_secs_f64() / idle.as_secs_f64();
@@ -156,9 +155,9 @@ impl Bench {
             }
             // A pair each beforehand, for the connections and the script.
             pairs(&locks, 1).await?;
-            let before = self.sent(true).await?;
+            let before = sent(&self.control, true).await?;
             let took = pairs(&locks, PAIRS).await?;
-            let sent = self.sent(true).await? - before;
+            let sent = sent(&self.control, true).await? - before;
             let many = (CLIENTS * PAIRS) as f64;
             let rate = many / took.as_secs_f64();
             println!(
@@ -173,21 +172,6 @@ impl Bench {
             "\nthe limit: {limit:.0} SETs a second over {CLIENTS} connections, one at a time each"
         );
         Ok(())
-    }
-
-    /// How many commands clients have sent since the server began.
-    async fn sent(&self, sets: bool) -> Result<u64, Box<dyn Error>> {
-        let conn = self.control.connect(Node(0)).await?;
-        let reply = conn.call(Command::new("INFO").arg("commandstats")).await?;
-        let text = String::from_utf8_lossy(reply.as_bytes().unwrap_or_default()).into_owned();
-        let calls = |name: &str| {
-            let line = text.lines().find_map(|line| {
-                line.strip_prefix("cmdstat_")?.strip_prefix(name)?.strip_prefix(":calls=")
-            });
-            line.and_then(|rest| rest.split(',').next()?.parse::<u64>().ok()).unwrap_or(0)
-        };
-        let names = SENT.into_iter().chain(sets.then_some("set"));
-        Ok(names.map(calls).sum())
     }
 
     /// The median round trip on an idle server.

@@ -35,18 +35,45 @@ impl ChartError {
     }
 }
 
-/// The chart as an SVG document, to be shown by itself or set into HTML.
+/// What can be painted.
+pub(super) trait Painting {
+    /// Its title, for those who cannot see it.
+    fn title(&self) -> String;
+
+    /// Paints it.
+    fn paint<DB: DrawingBackend>(&self, pen: &Pen<'_, DB>) -> Result<(), ChartError>;
+}
+
+/// The latency chart.
+struct ByPercentile<'a>(&'a Latencies, &'a Caption);
+
+impl Painting for ByPercentile<'_> {
+    fn title(&self) -> String {
+        self.1.title()
+    }
+
+    fn paint<DB: DrawingBackend>(&self, pen: &Pen<'_, DB>) -> Result<(), ChartError> {
+        paint(pen, self.0, self.1)
+    }
+}
+
+/// The latency chart as an SVG document, to be shown by itself or set into HTML.
 ///
 /// # Errors
 /// Where plotters fails, which would be a defect.
 pub fn svg(latencies: &Latencies, caption: &Caption) -> Result<String, ChartError> {
+    svg_of(&ByPercentile(latencies, caption))
+}
+
+/// A painting as an SVG document.
+pub(super) fn svg_of(painting: &impl Painting) -> Result<String, ChartError> {
     let mut drawing = String::new();
     let size = (SIZE.0 * SVG_SCALE, SIZE.1 * SVG_SCALE);
     let backend = SVGBackend::with_string(&mut drawing, size);
-    draw(backend, SVG_SCALE, SVG, latencies, caption)?;
+    draw(backend, SVG_SCALE, SVG, painting)?;
     // plotters' own opening tag gives the fine coordinates as the size in pixels and knows no title.
     let body = drawing.split_once('>').map_or("", |(_, body)| body);
-    let title = escape(&caption.title());
+    let title = escape(&painting.title());
     Ok(format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{}\" height=\"{}\" viewBox=\"0 0 {} {}\" \
          role=\"img\" stroke-linejoin=\"round\" stroke-linecap=\"round\">\n<title>{title}</title>{body}",
@@ -54,15 +81,20 @@ pub fn svg(latencies: &Latencies, caption: &Caption) -> Result<String, ChartErro
     ))
 }
 
-/// Writes the chart as a PNG to this path, whose name must end in `.png`.
+/// Writes the latency chart as a PNG to this path, whose name must end in `.png`.
 ///
 /// # Errors
 /// Where the file cannot be written in full.
 pub fn png(latencies: &Latencies, caption: &Caption, path: &Path) -> Result<(), ChartError> {
+    png_of(&ByPercentile(latencies, caption), path)
+}
+
+/// Writes a painting as a PNG.
+pub(super) fn png_of(painting: &impl Painting, path: &Path) -> Result<(), ChartError> {
     let scale = PNG_SCALE * SMOOTHING;
     let large = (SIZE.0 * scale, SIZE.1 * scale);
     let mut pixels = vec![0; large.0 as usize * large.1 as usize * CHANNELS];
-    draw(BitMapBackend::with_buffer(&mut pixels, large), scale, BITMAP, latencies, caption)?;
+    draw(BitMapBackend::with_buffer(&mut pixels, large), scale, BITMAP, painting)?;
     let size = (SIZE.0 * PNG_SCALE, SIZE.1 * PNG_SCALE);
     let small = smooth(&pixels, large.0 as usize);
     let mut file = BitMapBackend::new(path, size);
@@ -82,13 +114,12 @@ fn draw<DB: DrawingBackend>(
     backend: DB,
     scale: u32,
     measures: Measures,
-    latencies: &Latencies,
-    caption: &Caption,
+    painting: &impl Painting,
 ) -> Result<(), ChartError> {
     font::register()?;
     let area = backend.into_drawing_area();
     let pen = Pen { area: &area, scale: f64::from(scale), measures };
-    paint(&pen, latencies, caption)?;
+    painting.paint(&pen)?;
     area.present().map_err(ChartError::from_display)
 }
 

@@ -1,0 +1,126 @@
+//! What waiting costs: a hundred clients that poll, that wait for a message, or that stand in line.
+//!
+//! Article 3 has a hundred clients, a job of a second, and a question every 50 ms or every second; here all
+//! of it is ten times as fast. Starts a redis-server of its own on the loopback interface, prints a table,
+//! and writes a chart beside it where a directory is named: `polling DIR`. Invariant: requests are counted
+//! by the server, and only those that clients sent.
+
+#![expect(clippy::disallowed_methods, reason = "a measurement takes the machine's time")]
+
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use benches::contend::{Contended, Contender, contend};
+use benches::counted::sent;
+use benches::locks::{Polling, in_line, notified};
+use picklock::TokioEnv;
+use reports::chart::{Growth, Series};
+use reports::directory::write_file;
+use sim::live::limits::ensure_open_files;
+use sim::live::server::{Server, ServerSpec, find_server};
+use sim::live::supervisor::{self, Supervisor};
+
+/// The article's second.
+const JOB: Duration = Duration::from_millis(100);
+const CLIENTS: [usize; 4] = [10, 25, 50, 100];
+const FILES: u64 = 4096;
+
+fn main() -> ExitCode {
+    // The supervisor of the server is this program once more.
+    if std::env::args_os().nth(1).is_some_and(|arg| arg == supervisor::COMMAND) {
+        return supervisor::main();
+    }
+    let directory = std::env::args_os().nth(1).map(PathBuf::from);
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let measured = runtime
+        .map_err(Into::into)
+        .and_then(|runtime| runtime.block_on(measure(directory.as_deref())));
+    match measured {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("polling: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn measure(directory: Option<&Path>) -> Result<(), Box<dyn Error>> {
+    ensure_open_files(FILES)?;
+    let binary = find_server(None, None)?;
+    let supervisor = Supervisor::spawn(None)?;
+    let mut server = Server::start(&supervisor, ServerSpec::new(&binary.path)).await?;
+    let url = format!("redis://{}/", server.addr());
+    println!(
+        "redis-server {}; one lock, {JOB:?} under it, everybody wants it once\n",
+        server.version()
+    );
+    println!(
+        "{:<24} {:>8} {:>10} {:>13} {:>13} {:>13}",
+        "", "clients", "requests", "wait, median", "wait, longest", "idle between"
+    );
+    let open = || TokioEnv::open(url.as_str());
+    let mut series = Vec::new();
+    for (name, every) in [("asks every 50 ms", JOB / 20), ("asks every second", JOB)] {
+        let make = |key: &str| Ok(Polling::new(open()?, key, every)?);
+        series.push(grows((name, true), &open()?, make).await?);
+    }
+    let make = |key: &str| Ok(notified(open()?, key)?);
+    series.push(grows(("waits for a message", false), &open()?, make).await?);
+    let make = |key: &str| Ok(in_line(open()?, key)?);
+    series.push(grows(("stands in line", false), &open()?, make).await?);
+    let version = server.version().to_string();
+    server.stop().await?;
+    drop(server);
+    supervisor.shutdown().await;
+    if let Some(directory) = directory {
+        let chart = Growth {
+            title: "Requests to the server until everybody has had the lock once".to_owned(),
+            subtitle: format!(
+                "redis-server {version}; a job of 100 ms for the article's second, and what waits ten times as fast"
+            ),
+            x: "clients that want the lock at once".to_owned(),
+            y: "requests".to_owned(),
+            series,
+        };
+        write_file(&directory.join("polling-load.svg"), &chart.svg()?)?;
+        chart.png(&directory.join("polling-load.png"))?;
+    }
+    Ok(())
+}
+
+/// One way to wait, with more and more clients.
+async fn grows<C: Contender>(
+    (name, sets): (&str, bool),
+    control: &TokioEnv,
+    make: impl Fn(&str) -> Result<C, Box<dyn Error>>,
+) -> Result<Series, Box<dyn Error>> {
+    let (mut points, mut note) = (Vec::new(), String::new());
+    for clients in CLIENTS {
+        let key = format!("picklock:bench:{name}:{clients}");
+        let all = (0..clients).map(|_| make(&key)).collect::<Result<Vec<_>, _>>()?;
+        let mut before = 0;
+        let measured = async {
+            before = sent(control, sets).await?;
+            Ok(())
+        };
+        let Contended { had: waits, wall, held, .. } = contend(all, 1, JOB, measured).await?;
+        let requests = sent(control, sets).await? - before;
+        let idle = wall.saturating_sub(held);
+        println!(
+            "{name:<24} {clients:>8} {requests:>10} {:>10.0} ms {:>10.0} ms {:>10.2} ms",
+            millis(waits[waits.len() / 2]),
+            millis(waits[waits.len() - 1]),
+            millis(idle) / clients as f64,
+        );
+        points.push((clients as f64, requests as f64));
+        note = format!("{requests} for {clients} clients");
+    }
+    println!();
+    Ok(Series { name: name.to_owned(), note, points })
+}
+
+fn millis(span: Duration) -> f64 {
+    span.as_secs_f64() * 1e3
+}
