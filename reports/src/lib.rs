@@ -11,6 +11,7 @@ pub mod hlog;
 pub mod html;
 pub mod latency;
 pub mod manifest;
+pub mod matrix;
 pub mod terminal;
 pub mod write;
 

@@ -5,11 +5,13 @@
 
 mod figures;
 mod ink;
+mod matrix;
 mod story;
 mod summary;
 mod sweep;
 mod verdicts;
 
+pub use matrix::matrix;
 pub(crate) use summary::INTERRUPTED;
 pub use summary::{footer, summary};
 pub use sweep::{Swept, sweep};

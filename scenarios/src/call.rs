@@ -15,16 +15,25 @@ const REPLY_WITHIN: Duration = Duration::from_secs(2);
 /// Waits for a call as a client library does. It comes pinned, so that it is stored once.
 pub(crate) async fn answered<E: Env, T>(
     env: &E,
-    mut call: Pin<&mut impl Future<Output = Result<T, CallError>>>,
+    call: Pin<&mut impl Future<Output = Result<T, CallError>>>,
 ) -> Result<T, CallError> {
-    let mut timeout = pin!(env.sleep(REPLY_WITHIN));
+    within(env, REPLY_WITHIN, call).await.unwrap_or_else(|| {
+        Err(CallError::Indeterminate(format!("no answer within {REPLY_WITHIN:?}").into()))
+    })
+}
+
+/// Waits for `work`, at most for so long; nothing where it takes longer.
+pub(crate) async fn within<E: Env, T>(
+    env: &E,
+    span: Duration,
+    mut work: Pin<&mut impl Future<Output = T>>,
+) -> Option<T> {
+    let mut timeout = pin!(env.sleep(span));
     poll_fn(|cx| {
-        if let Poll::Ready(answer) = call.as_mut().poll(cx) {
-            return Poll::Ready(answer);
+        if let Poll::Ready(answer) = work.as_mut().poll(cx) {
+            return Poll::Ready(Some(answer));
         }
-        timeout.as_mut().poll(cx).map(|()| {
-            Err(CallError::Indeterminate(format!("no answer within {REPLY_WITHIN:?}").into()))
-        })
+        timeout.as_mut().poll(cx).map(|()| None)
     })
     .await
 }

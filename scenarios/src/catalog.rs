@@ -6,7 +6,7 @@ use crate::nearest::nearest;
 use crate::scenario::{Overrides, Scenario, ScenarioError};
 
 /// Name and text of every scenario, in the order in which they are shown.
-pub static ALL: [(&str, &str); 24] = [
+pub static ALL: [(&str, &str); 26] = [
     ("bonus-pool", include_str!("../catalog/bonus-pool.toml")),
     ("check-then-create", include_str!("../catalog/check-then-create.toml")),
     ("clock-skew", include_str!("../catalog/clock-skew.toml")),
@@ -24,7 +24,9 @@ pub static ALL: [(&str, &str); 24] = [
     ("late-messages", include_str!("../catalog/late-messages.toml")),
     ("long-job", include_str!("../catalog/long-job.toml")),
     ("lost-reply", include_str!("../catalog/lost-reply.toml")),
+    ("missed-wakeup", include_str!("../catalog/missed-wakeup.toml")),
     ("node-down", include_str!("../catalog/node-down.toml")),
+    ("polling-load", include_str!("../catalog/polling-load.toml")),
     ("power-loss", include_str!("../catalog/power-loss.toml")),
     ("renew-steals", include_str!("../catalog/renew-steals.toml")),
     ("same-client", include_str!("../catalog/same-client.toml")),

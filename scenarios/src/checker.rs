@@ -21,6 +21,7 @@ mod pool;
 mod register;
 pub mod story;
 mod vacuity;
+mod wake_up;
 
 use crate::fault::Fault;
 use crate::history::{CommandOp, Event, Head, History, Intent, Texts, Touch, What};
@@ -40,6 +41,7 @@ use pool::Pool;
 use register::Register;
 use story::Teller;
 use vacuity::Vacuity;
+use wake_up::WakeUp;
 
 /// The checkers of one history, which is shown to them event by event.
 pub struct Checkers<'a> {
@@ -52,6 +54,7 @@ pub struct Checkers<'a> {
     fencing: Fencing,
     deadlock_freedom: DeadlockFreedom,
     availability: Option<Availability>,
+    wake_up: Option<WakeUp>,
     fairness: Option<Fairness>,
     /// With how many thousandths of a command an acquisition may cost.
     efficiency: Option<(Efficiency, u64)>,
@@ -74,6 +77,7 @@ impl<'a> Checkers<'a> {
             fencing: Fencing::default(),
             deadlock_freedom: DeadlockFreedom::default(),
             availability: head.available_within_ns.map(|ns| Availability::new(head, ns)),
+            wake_up: head.woken_within_ns.map(WakeUp::new),
             fairness: head.fair_within.map(Fairness::new),
             efficiency: head.commands_within_milli.map(|it| (Efficiency::default(), it)),
             lease_validity: (head.tracked && head.exact).then(LeaseValidity::default),
@@ -84,6 +88,9 @@ impl<'a> Checkers<'a> {
 
     /// Shows them the next event.
     pub fn see(&mut self, event: &Event, texts: &Texts) {
+        if let Some(wake_up) = &mut self.wake_up {
+            wake_up.see(event, self.head, texts);
+        }
         if let Some(fairness) = &mut self.fairness {
             fairness.see(event, self.head);
         }
@@ -238,6 +245,9 @@ impl<'a> Checkers<'a> {
         findings.push(found("deadlock-freedom", Level::Progress, deadlock_freedom));
         if let Some(availability) = self.availability {
             findings.push(found("availability", Level::Progress, availability.finish(head)));
+        }
+        if let Some(wake_up) = self.wake_up {
+            findings.push(found("wake-up", Level::Progress, wake_up.finish(head)));
         }
         if let Some(fairness) = self.fairness {
             findings.push(found("fairness", Level::Progress, fairness.finish()));

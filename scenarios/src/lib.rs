@@ -7,6 +7,7 @@ pub mod distribution;
 pub mod fault;
 pub mod history;
 pub mod judge;
+pub mod matrix;
 pub mod nearest;
 pub mod recipe;
 pub mod record;

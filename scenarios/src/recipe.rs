@@ -19,6 +19,7 @@ mod native_cas;
 mod no_ttl;
 mod none;
 mod notify;
+mod notify_no_recheck;
 mod polling;
 mod queue;
 mod redlock;

@@ -15,7 +15,7 @@ use crate::fault::{Staged, Swarm};
 use crate::recipe::{self, About};
 use crate::span::Span;
 use crate::topology::{AppendOnly, ServerPart, Software, Topology, TopologyPart};
-use crate::verdict::Outcome;
+use crate::verdict::{Level, Outcome};
 
 pub use error::ScenarioError;
 pub use network::{Clients, ClientsError, LinkPart, NetworkPart};
@@ -42,6 +42,9 @@ pub struct Scenario {
     /// For how long nobody may get a lock that is wanted and that nobody has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub available_within: Option<Span>,
+    /// For how long nobody may sleep on while the lock is free.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub woken_within: Option<Span>,
     /// How many commands it may take to get the lock once, retries and release included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commands_within: Option<f64>,
@@ -190,6 +193,16 @@ impl Scenario {
     pub fn expectation(&self, lock: &str) -> Option<&Expectation> {
         let named = |it: &&Expectation| it.locks.iter().any(|name| name == lock || name == "*");
         self.expect.iter().rev().find(named)
+    }
+
+    /// What is expected of this recipe at this level; `n/a` where nothing is.
+    pub fn expected(&self, lock: &str, level: Level) -> Outcome {
+        self.expectation(lock).map_or(Outcome::NotApplicable, |it| match level {
+            Level::Key => it.key,
+            Level::Belief => it.belief,
+            Level::Effect => it.effect,
+            Level::Progress => it.progress,
+        })
     }
 
     /// Its servers.

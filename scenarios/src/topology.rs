@@ -89,6 +89,17 @@ pub enum Software {
     Valkey9,
 }
 
+impl Software {
+    /// What a model of it has besides what Redis 7.0 has, to be put behind that version.
+    pub const fn besides(self) -> &'static str {
+        match self {
+            Self::Redis70 => "",
+            Self::Redis84 => " with DELEX and SET IFEQ, as in Redis 8.4",
+            Self::Valkey9 => " with DELIFEQ and SET IFEQ, as in Valkey 9",
+        }
+    }
+}
+
 /// Whether a server keeps an append-only file, and when it syncs it (`appendfsync`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -102,6 +102,7 @@ impl<W: Observed> Trial<W> {
             fair_within: about.fair,
             commands_within_milli: scenario.commands_within_milli(),
             available_within_ns: scenario.available_within.map(|it| picklock::time::span_ns(it.0)),
+            woken_within_ns: scenario.woken_within.map(|it| picklock::time::span_ns(it.0)),
             prizes,
             register,
             fenced,

@@ -30,6 +30,14 @@ pub enum WriteError {
         /// What is wrong.
         source: io::Error,
     },
+    /// A file that was asked for by its path cannot be written.
+    #[error("cannot write {}: {source}; name a file in a directory that can be written", path.display())]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// What is wrong.
+        source: io::Error,
+    },
     /// The link to the latest run cannot be set; the run itself is written.
     #[error(
         "cannot set the link {}: {source}; the run itself is written, and a directory that allows \

@@ -146,6 +146,12 @@ impl Tape {
         self
     }
 
+    /// A scenario that lets nobody sleep for longer beside a free lock.
+    pub(super) fn woken_within(mut self, ns: u64) -> Self {
+        self.history.head.woken_within_ns = Some(ns);
+        self
+    }
+
     /// A scenario that allows so many thousandths of a command for an acquisition.
     pub(super) fn commands_within(mut self, milli: u64) -> Self {
         self.history.head.commands_within_milli = Some(milli);

@@ -49,6 +49,10 @@ pub struct Head {
     /// nothing is said of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub available_within_ns: Option<u64>,
+    /// For how long nobody may sleep on while the lock is free, in nanoseconds; none where nothing is
+    /// said of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub woken_within_ns: Option<u64>,
     /// How many that come later may get the lock before one that is in line, as the recipe claims; none
     /// where it claims nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]

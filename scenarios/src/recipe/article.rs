@@ -172,7 +172,13 @@ impl<W: Way> Tried<W> {
         Duration::from_nanos(u64::try_from(part_ns).unwrap_or(u64::MAX))
     }
 
-    async fn attempt<E: Env>(
+    /// What it was built with.
+    pub(super) fn params(&self) -> &Params {
+        &self.params
+    }
+
+    /// Tries, after so many tries before this one; none where another has the lock.
+    pub(super) async fn attempt<E: Env>(
         &self,
         env: &E,
         number: u32,
@@ -207,7 +213,8 @@ impl<E: Env, W: Way> Recipe<E> for Tried<W> {
     }
 }
 
-struct Believed<E: Env, W: Way> {
+/// A lock that an article's client has taken.
+pub(super) struct Believed<E: Env, W: Way> {
     client: Client<E>,
     kept: W::Kept,
 }

@@ -19,12 +19,13 @@ use super::setnx_expire::{self, SetnxExpire};
 use super::watch_multi::{self, WatchMulti};
 use super::{About, BuildError, Params, Recipe};
 use super::{
-    fenced, native_cas, none, notify, queue, redlock, single, single_wait, single_watchdog,
+    fenced, native_cas, none, notify, notify_no_recheck, queue, redlock, single, single_wait,
+    single_watchdog,
 };
 use crate::nearest::nearest;
 
 /// What there is to say of every recipe, in the order in which they are shown.
-pub static ALL: [&About; 21] = [
+pub static ALL: [&About; 22] = [
     &none::ABOUT,
     &client_token::ABOUT,
     &del_release::ABOUT,
@@ -35,6 +36,7 @@ pub static ALL: [&About; 21] = [
     &get_set_watchdog::ABOUT,
     &getset_timestamp::ABOUT,
     &no_ttl::ABOUT,
+    &notify_no_recheck::ABOUT,
     &polling::ABOUT,
     &setnx_expire::ABOUT,
     &watch_multi::ABOUT,
@@ -84,6 +86,7 @@ pub fn build<E: Env>(name: &str, params: Params) -> Result<Box<dyn Recipe<E>>, B
             Box::new(article::recipe::<GetsetTimestamp>(params))
         }
         () if name == no_ttl::ABOUT.name => Box::new(article::recipe::<NoTtl>(params)),
+        () if name == notify_no_recheck::ABOUT.name => Box::new(notify_no_recheck::recipe(params)),
         () if name == polling::ABOUT.name => Box::new(article::recipe::<Polling>(params)),
         () if name == setnx_expire::ABOUT.name => Box::new(article::recipe::<SetnxExpire>(params)),
         () if name == watch_multi::ABOUT.name => Box::new(article::recipe::<WatchMulti>(params)),

@@ -62,6 +62,8 @@ pub enum Command {
     },
     /// Judge a history: the checkers alone, on a file of a run or from elsewhere
     Check(CheckArgs),
+    /// Run every recipe in every scenario, and set what is found beside what is expected
+    Matrix(Box<MatrixArgs>),
     /// Print completions for a shell
     Completions {
         /// Which shell
@@ -131,6 +133,77 @@ pub struct CheckArgs {
     /// What is printed on stdout
     #[arg(long, value_enum, default_value_t, env = "PICKLOCK_FORMAT")]
     pub format: Format,
+}
+
+/// What `matrix` takes.
+#[derive(Clone, Debug, Args)]
+pub struct MatrixArgs {
+    /// Where to run it
+    #[arg(long, value_enum, default_value = "virtual", env = "PICKLOCK_WORLD")]
+    pub world: World,
+    /// Only these scenarios
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',', env = "PICKLOCK_SCENARIO")]
+    pub scenario: Vec<String>,
+    /// Only these locks
+    #[arg(long, value_name = "RECIPE,…", value_delimiter = ',', env = "PICKLOCK_LOCK")]
+    pub lock: Vec<String>,
+    /// Which server to use
+    #[command(flatten)]
+    pub server: ServerArgs,
+    /// Run each pair with these seeds, the last one excluded; 10 of a staged story and 100 of one that
+    /// is searched for where nothing is said (only with --world virtual)
+    #[arg(long, value_name = "A..B", env = "PICKLOCK_SEEDS")]
+    pub seeds: Option<Seeds>,
+    /// How many threads run schedules; as many as there are processors where it is not given
+    #[arg(long, value_name = "N", env = "PICKLOCK_THREADS", value_parser = clap::value_parser!(u16).range(1..))]
+    pub threads: Option<u16>,
+    /// What is written, and where: human, json, junit or markdown, to stdout or =FILE; may be repeated
+    #[arg(
+        long,
+        value_name = "FORMAT[=FILE]",
+        default_value = "human",
+        env = "PICKLOCK_FORMAT",
+        value_delimiter = ';'
+    )]
+    pub format: Vec<Output>,
+}
+
+/// A format, and the file it goes to; none: stdout.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Output {
+    /// The format.
+    pub format: TableFormat,
+    /// The file.
+    pub file: Option<PathBuf>,
+}
+
+/// How a table is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum TableFormat {
+    /// For people, in a terminal
+    Human,
+    /// For programs
+    Json,
+    /// For a CI
+    Junit,
+    /// For a page
+    Markdown,
+}
+
+impl FromStr for Output {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (format, file) = match text.split_once('=') {
+            Some((_, "")) => return Err("name a file behind the =".to_owned()),
+            Some((format, file)) => (format, Some(PathBuf::from(file))),
+            None => (text, None),
+        };
+        let format = TableFormat::from_str(format, false).map_err(|_| {
+            "write human, json, junit or markdown, as in junit=matrix.xml".to_owned()
+        })?;
+        Ok(Self { format, file })
+    }
 }
 
 /// Which server to use.

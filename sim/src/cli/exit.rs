@@ -4,6 +4,7 @@
 
 use std::process::ExitCode;
 
+use scenarios::matrix::{Matrix, Totals};
 use scenarios::result::RunResult;
 use scenarios::sweep::Sweep;
 use scenarios::verdict::{Level, Outcome};
@@ -81,6 +82,20 @@ impl Exit {
             Outcome::Inconclusive => Self::Inconclusive,
             Outcome::Held => Self::Held,
             Outcome::NotApplicable => Self::NothingRan,
+        }
+    }
+}
+
+impl Exit {
+    /// How a matrix ends.
+    pub fn of_matrix(found: &Matrix) -> Self {
+        let Totals { as_expected, different, vacuous, .. } = found.totals;
+        match () {
+            () if found.interrupted => Self::Interrupted,
+            () if different > 0 => Self::Violated,
+            () if vacuous > 0 => Self::Inconclusive,
+            () if as_expected == 0 => Self::NothingRan,
+            () => Self::Held,
         }
     }
 }

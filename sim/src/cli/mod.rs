@@ -8,6 +8,7 @@ mod exit;
 mod failure;
 mod list;
 mod load;
+mod matrix;
 mod print;
 mod progress;
 mod run;

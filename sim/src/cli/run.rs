@@ -131,18 +131,23 @@ async fn on(
     let progress = Progress::show(terminal, done, clients, "clients");
     let run = run(target, order, &gauge, interrupted).await;
     drop(progress);
-    let run: Run = run.map_err(|error| match &error {
-        RunError::Build(build) => unbuildable(build),
-        RunError::Panicked(_) => Failure::internal(error.to_string()),
-        _ => Failure::unavailable(&error),
-    })?;
+    let run: Run = run.map_err(|error| failed(&error))?;
     if run.cut_short == Some(CutShort::Interrupted) && !terminal.is_quiet() {
         print::note("interrupted: writing what there is");
     }
     Ok(Made { run, server: target.server().clone(), is_private: target.is_private() })
 }
 
-fn unbuildable(error: &BuildError) -> Failure {
+/// Why there was no run, as picklock ends then.
+pub(super) fn failed(error: &RunError) -> Failure {
+    match error {
+        RunError::Build(build) => unbuildable(build),
+        RunError::Panicked(_) => Failure::internal(error.to_string()),
+        _ => Failure::unavailable(error),
+    }
+}
+
+pub(super) fn unbuildable(error: &BuildError) -> Failure {
     let help = "change the TTL with --ttl, or the recipe with --lock";
     Failure::usage_text(error.to_string(), help)
 }
@@ -158,7 +163,7 @@ fn no_directory(error: &WriteError) -> Failure {
     }
 }
 
-fn draw() -> Result<u64, Failure> {
+pub(super) fn draw() -> Result<u64, Failure> {
     #[expect(
         clippy::disallowed_methods,
         reason = "a seed that nobody chose has to come from somewhere"

@@ -68,6 +68,20 @@ pub(super) fn choose(asked: World, server: &ServerArgs) -> Result<Chosen, Failur
     }
 }
 
+/// Refuses a server that was named for the virtual world.
+pub(super) fn refuse_server(server: &ServerArgs) -> Result<(), Failure> {
+    // A variable that names the redis-server for other runs is no contradiction.
+    let contradicts = match server {
+        server if server.redis.is_some() => "--redis",
+        server if is_named_on_line(server) => "--server-bin",
+        _ => return Ok(()),
+    };
+    Err(Failure::usage_text(
+        format!("{contradicts} names a server, and the virtual world has none"),
+        "leave one of the two away",
+    ))
+}
+
 /// The redis-server that would be started.
 pub(super) fn find(server: &ServerArgs) -> Result<ServerBinary, DiscoverError> {
     match named_by_variable(server) {

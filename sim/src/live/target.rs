@@ -129,6 +129,7 @@ impl Target {
                 let mut target =
                     Self::try_own(Owned::Embedded(server), addr, how, keys, settings).await?;
                 target.info.software = String::from("picklock model");
+                target.info.version += settings.software.besides();
                 Ok(target)
             }
             Choice::Started(binary) => {

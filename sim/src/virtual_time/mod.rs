@@ -7,6 +7,7 @@ mod clock;
 mod dial;
 mod env;
 mod fleet;
+pub mod matrix;
 mod nemesis;
 mod network;
 mod process;

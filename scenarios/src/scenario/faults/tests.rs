@@ -3,7 +3,7 @@
 use crate::catalog;
 use crate::fault::{By, Fault, Until, Ways, When, Whom};
 use crate::scenario::{Overrides, Scenario, ScenarioError};
-use crate::topology::{AppendOnly, Topology};
+use crate::topology::{AppendOnly, Software, Topology};
 use picklock::env::Phase;
 
 const REPLICATED: &str =
@@ -85,6 +85,34 @@ fn values_of_a_fault_can_be_set() {
     assert!(error.to_string().contains("of `fault` there are 1"), "{error}");
     let error = set(crash, &[("fault.0.on", "server 1")]).unwrap_err();
     assert_eq!(error.offset(), None, "the file is not to blame: {error}");
+}
+
+#[test]
+fn a_model_is_what_the_file_says_or_what_the_recipe_asks_for() {
+    let of = |lock: &str, software: Option<&str>| {
+        let more = software.map_or(String::new(), |it| format!("[server]\nsoftware = \"{it}\"\n"));
+        let overrides = Overrides { lock: Some(lock.to_owned()), ..Overrides::default() };
+        let scenario = Scenario::parse("x", "x.toml", &text(&more), &overrides).unwrap();
+        assert_eq!(scenario.only_virtual(), None, "a real server is what it is");
+        let json = serde_json::to_value(&scenario).unwrap();
+        assert_eq!(Scenario::from_json(json).unwrap(), scenario);
+        scenario.software()
+    };
+    assert_eq!(
+        (of("single", None), of("native-cas", None)),
+        (Software::Redis70, Software::Redis84)
+    );
+    for lock in ["single", "native-cas"] {
+        for (name, software) in [
+            ("redis-7.0", Software::Redis70),
+            ("redis-8.4", Software::Redis84),
+            ("valkey-9", Software::Valkey9),
+        ] {
+            assert_eq!(of(lock, Some(name)), software, "{lock}");
+        }
+    }
+    let kept = set("", &[("server.append_only", "always")]).unwrap();
+    assert!(kept.only_virtual().is_some());
 }
 
 /// The refusal of a file with this in the end, its advice, and the text that its span begins at.

@@ -157,7 +157,7 @@ pub(in crate::cli) fn print_with(
 }
 
 /// How stdout is written to.
-pub(super) fn style(terminal: &Terminal) -> Style {
+pub(in super::super) fn style(terminal: &Terminal) -> Style {
     let verbosity = match () {
         () if terminal.is_quiet() => Verbosity::Quiet,
         () if terminal.is_verbose() => Verbosity::Verbose,

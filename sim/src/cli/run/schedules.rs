@@ -41,18 +41,7 @@ pub(super) fn main(
     scenario: &Scenario,
     terminal: &Terminal,
 ) -> Result<Exit, Failure> {
-    // A variable that names the redis-server for other runs is no contradiction.
-    let contradicts = match &args.server {
-        server if server.redis.is_some() => Some("--redis"),
-        server if world::is_named_on_line(server) => Some("--server-bin"),
-        _ => None,
-    };
-    if let Some(option) = contradicts {
-        return Err(Failure::usage_text(
-            format!("{option} names a server, and the virtual world has none"),
-            "leave one of the two away",
-        ));
-    }
+    world::refuse_server(&args.server)?;
     match &args.seeds {
         Some(seeds) => many(args, scenario, seeds, terminal),
         None => one(args, scenario, terminal),
@@ -80,7 +69,7 @@ fn schedule(scenario: &Scenario, seed: u64) -> Result<Made, Failure> {
     let run = Run { history, cut_short: None, server_commands: None, remarks };
     let server = ServerInfo {
         software: "picklock model".to_owned(),
-        version: VERSION.to_owned(),
+        version: format!("{VERSION}{}", scenario.software().besides()),
         how: "virtual time".to_owned(),
         addr: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
     };

@@ -62,6 +62,91 @@ fn the_articles_watchdog_renews_five_times_and_asks_for_more_each_time() {
     assert_eq!(asked.collect::<Vec<_>>(), [400, 600, 800, 1_000, 1_200]);
 }
 
+/// Who polls looks after its pause, and who listens when the TTL is over: whatever strikes, nobody else
+/// is blamed.
+#[test]
+fn nobody_is_called_asleep_who_only_pauses() {
+    for (lock, within) in [("single", "101ms"), ("polling", "101ms"), ("notify", "1001ms")] {
+        let scenario =
+            catalogued("bonus-pool", lock, &[("woken_within", within), ("clients", "8")]);
+        let mut runner = Runner::new(&scenario).unwrap();
+        let mut held = 0;
+        for seed in 0..100 {
+            runner.run(seed, Choices::seeded(seed));
+            let findings = runner.journal().look(|history| checker::judge(history, true));
+            let found = findings.into_iter().find(|it| it.name == "wake-up").unwrap().verdict;
+            assert_ne!(found.outcome(), Outcome::Violated, "{lock} {seed}: {found:?}");
+            held += u32::from(found == Verdict::Held);
+        }
+        assert!(held > 20, "{lock}: {held}");
+    }
+}
+
+/// No fault need be staged: latencies alone do it, sooner or later.
+#[test]
+fn a_wake_up_is_missed_without_any_fault() {
+    let text = scenarios::catalog::text("missed-wakeup").unwrap();
+    let (before, rest) = text.split_once("[[fault]]").unwrap();
+    let (_, after) = rest.split_once("[[expect]]").unwrap();
+    let text = format!("{before}[[expect]]{after}").replace("hold = \"100ms\"", "hold = \"2ms\"");
+    let missed = |lock: &str| {
+        let overrides = Overrides { lock: Some(lock.to_owned()), ..Overrides::default() };
+        let scenario = Scenario::parse("calm", "calm.toml", &text, &overrides).unwrap();
+        let mut runner = Runner::new(&scenario).unwrap();
+        let is_missed = |seed: &u64| {
+            runner.run(*seed, Choices::seeded(*seed));
+            let findings = runner.journal().look(|history| checker::judge(history, true));
+            let found = findings.into_iter().find(|it| it.name == "wake-up").unwrap().verdict;
+            found.outcome() == Outcome::Violated
+        };
+        (0..100).filter(is_missed).count()
+    };
+    assert!(missed("notify-no-recheck") > 5);
+    for lock in ["notify", "single", "polling"] {
+        assert_eq!(missed(lock), 0, "{lock}");
+    }
+}
+
+/// What so many who wait send to the servers of the lock, all together.
+fn load(lock: &str, waiters: u64) -> u64 {
+    let clients = waiters.to_string();
+    let history = history_of(&catalogued("polling-load", lock, &[("clients", &clients)]), 1);
+    let of_lock = |node| !history.head.is_resource(node);
+    let is_sent = |it: &&Event| {
+        it.acquisition > 0 && matches!(it.what, What::Command { node, .. } if of_lock(node))
+    };
+    history.events.iter().filter(is_sent).count() as u64
+}
+
+/// The third article's point: everybody who waits asks as often as there are others before it.
+#[test]
+fn polling_costs_the_square_of_those_who_wait_and_a_line_does_not() {
+    for lock in ["polling", "single", "notify", "notify-no-recheck"] {
+        let [few, many] = [25, 100].map(|waiters| load(lock, waiters));
+        assert!(many > 12 * few && many < 18 * few, "{lock}: {few} and {many}");
+        assert!(many > 50 * 100, "{lock}: {many}");
+    }
+    for waiters in [25, 100, 500] {
+        let sent = load("queue", waiters);
+        assert!((4 * waiters - 1..6 * waiters).contains(&sent), "{waiters}: {sent}");
+    }
+}
+
+#[test]
+fn who_does_not_look_again_sleeps_through_a_release() {
+    let slept = |lock: &str| {
+        let history = history_of(&catalogued("missed-wakeup", lock, &[]), 1);
+        let findings = checker::check(&history, true);
+        let finding = findings.into_iter().find(|it| it.name == "wake-up").unwrap();
+        finding.verdict
+    };
+    let Verdict::Violated(witness) = slept("notify-no-recheck") else { panic!("not violated") };
+    assert_eq!((witness.clients, witness.occurrences), (vec![2], 1));
+    for lock in ["notify", "single", "polling"] {
+        assert_ne!(slept(lock).outcome(), Outcome::Violated, "{lock}");
+    }
+}
+
 /// What a recipe is seen to be answered, command by command, on each server that it may meet.
 #[test]
 fn compare_and_set_is_native_where_the_server_has_it() {

@@ -1,0 +1,158 @@
+//! The matrix as files: markdown for people, JUnit for a CI.
+//!
+//! Invariant: what was expected stands beside what was found wherever the two differ, and a cell of which
+//! nothing is claimed is never shown as a success. Deliberately absent: the terminal, which has a place
+//! of its own.
+
+use std::collections::BTreeMap;
+
+use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
+use scenarios::matrix::{Cell, Matrix, Pair, Standing, Totals};
+use scenarios::recipe;
+use scenarios::scenario::Scenario;
+use scenarios::verdict::Level;
+
+use crate::format::count;
+
+/// The matrix in a line: how many cells stand how.
+pub fn totals(matrix: &Matrix) -> String {
+    let Totals { as_expected, different, vacuous, unclaimed, not_run } = matrix.totals;
+    let cells = as_expected + different + vacuous + unclaimed + not_run;
+    let mut text = format!(
+        "{} cells: {} as expected, {} not, {} vacuous, {} of which nothing is claimed",
+        count(cells),
+        count(as_expected),
+        count(different),
+        count(vacuous),
+        count(unclaimed)
+    );
+    if not_run > 0 {
+        text += &format!(", {} not run", count(not_run));
+    }
+    text
+}
+
+/// How a cell of a claim that was not found true reads.
+pub(crate) fn surprise(cell: &Cell) -> String {
+    let (level, found, expected) = (cell.level.name(), cell.found.name(), cell.expected.name());
+    let runs = cell.runs;
+    let seed =
+        runs.first_violated.map_or(String::new(), |seed| format!(", first with seed {seed}"));
+    format!(
+        "{level} is {found}, and {expected} is expected: of {} runs it held in {}, was violated in \
+         {}{seed}, and {} do not say",
+        runs.total(),
+        runs.held,
+        runs.violated,
+        runs.inconclusive
+    )
+}
+
+/// The matrix as JUnit: a scenario is a suite, a recipe in it a case.
+///
+/// # Errors
+/// None that memory does not give.
+pub fn junit(matrix: &Matrix) -> Result<String, quick_junit::SerializeError> {
+    let mut report = Report::new(format!("picklock matrix, world {}", matrix.world));
+    for scenario in matrix.scenarios() {
+        let mut suite = TestSuite::new(scenario);
+        for pair in matrix.pairs.iter().filter(|it| it.scenario == scenario) {
+            let mut case = TestCase::new(pair.lock.as_str(), status(pair));
+            case.set_classname(format!("picklock.{}.{scenario}", matrix.world));
+            suite.add_test_case(case);
+        }
+        report.add_test_suite(suite);
+    }
+    report.to_string()
+}
+
+fn status(pair: &Pair) -> TestCaseStatus {
+    if let Some(why) = &pair.not_run {
+        let mut skipped = TestCaseStatus::skipped();
+        skipped.set_message(why.as_str());
+        return skipped;
+    }
+    let surprises: Vec<String> =
+        pair.cells.iter().filter(|it| is_surprising(it)).map(surprise).collect();
+    match (surprises.is_empty(), pair.standing()) {
+        (true, Some(Standing::Unclaimed)) => {
+            let mut skipped = TestCaseStatus::skipped();
+            skipped.set_message(format!("nothing is claimed: {}", pair.why));
+            skipped
+        }
+        (true, _) => TestCaseStatus::success(),
+        (false, _) => {
+            let mut failed = TestCaseStatus::non_success(NonSuccessKind::Failure);
+            failed.set_type("not as expected");
+            failed.set_message(surprises.join("; "));
+            failed
+        }
+    }
+}
+
+pub(crate) fn is_surprising(cell: &Cell) -> bool {
+    matches!(cell.standing, Standing::Different | Standing::Vacuous)
+}
+
+/// The matrix as a page: the recipes, then each scenario with its story and what the recipes have shown
+/// in it. `told` are the scenarios, for their stories; one that is missing is told by its name.
+pub fn markdown(matrix: &Matrix, told: &[Scenario]) -> String {
+    let told: BTreeMap<&str, &Scenario> = told.iter().map(|it| (it.name.as_str(), it)).collect();
+    let mut text = format!(
+        "# Every recipe in every scenario\n\nWorld {}. {}.\n\nA cell says what was found. **Bold** is \
+         what was not expected, with what was; a dash stands where nothing is claimed of a recipe, \
+         because no story tells of it there.\n",
+        matrix.world,
+        totals(matrix)
+    );
+    text += "\n## Recipes\n\n| recipe | how it locks | known flaw |\n|---|---|---|\n";
+    for about in recipe::list::ALL {
+        if matrix.pairs.iter().any(|it| it.lock == about.name) {
+            let flaw = about.flaw.unwrap_or("none known");
+            text += &format!("| `{}` | {} | {} |\n", about.name, barred(about.how), barred(flaw));
+        }
+    }
+    for name in matrix.scenarios() {
+        text += &format!("\n## `{name}`\n");
+        if let Some(scenario) = told.get(name) {
+            let story = scenario.story.split_whitespace().collect::<Vec<_>>().join(" ");
+            text += &format!("\n**{}.** {story}\n", scenario.title.trim_end_matches('.'));
+            text += &format!("\nSource: {}.\n", scenario.source.trim_end_matches('.'));
+        }
+        text +=
+            "\n| recipes | key | belief | effect | progress | why |\n|---|---|---|---|---|---|\n";
+        for group in matrix.groups(name) {
+            text += &row(&group);
+        }
+    }
+    text
+}
+
+fn row(group: &[&Pair]) -> String {
+    let names: Vec<String> = group.iter().map(|pair| format!("`{}`", pair.lock)).collect();
+    let first = group[0];
+    let cells: Vec<String> = match &first.not_run {
+        Some(_) => Level::ALL.map(|_| "not run".to_owned()).into(),
+        None => first.cells.iter().map(cell).collect(),
+    };
+    let why = first.not_run.as_ref().unwrap_or(&first.why);
+    format!("| {} | {} | {} |\n", names.join(", "), cells.join(" | "), barred(why))
+}
+
+/// A text as a cell of a table.
+fn barred(text: &str) -> String {
+    text.replace('|', "\\|")
+}
+
+fn cell(cell: &Cell) -> String {
+    match cell.standing {
+        Standing::Unclaimed => "–".to_owned(),
+        Standing::AsExpected => cell.found.name().to_owned(),
+        Standing::Different | Standing::Vacuous => {
+            format!("**{}**, expected {}", cell.found.name(), cell.expected.name())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

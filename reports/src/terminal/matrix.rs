@@ -1,0 +1,141 @@
+//! What a person sees of a matrix: each scenario, and the recipes that showed the same together.
+//!
+//! Invariant: every cell is a word; one that was not expected says so on a line of its own, with what
+//! was expected and with the runs.
+
+use scenarios::matrix::{Cell, Matrix, Pair, Standing};
+use scenarios::verdict::Level;
+
+use super::Style;
+use super::Verbosity;
+use super::ink::Ink;
+use crate::format::plain;
+use crate::matrix::{is_surprising, surprise, totals};
+
+/// As wide as the longest word of a cell, and its brackets.
+const CELL: usize = 14;
+/// Where the names of recipes begin.
+const NAMES: usize = 2 + 4 * (CELL + 1);
+
+/// The matrix, and how it stands.
+pub fn matrix(matrix: &Matrix, style: Style) -> String {
+    let mut text = String::new();
+    if style.verbosity > Verbosity::Quiet {
+        let head: String = Level::ALL.map(|level| format!("{:<CELL$} ", level.name())).concat();
+        text += &format!("  {}recipes\n", head);
+        for scenario in matrix.scenarios() {
+            text += &format!("{}\n", style.ink(Ink::Bold, &plain(scenario)));
+            for group in alike(&matrix.groups(scenario)) {
+                text += &row(&group, style);
+            }
+        }
+        text += "\n(in brackets: nothing is claimed there)\n";
+    }
+    for pair in &matrix.pairs {
+        for cell in pair.cells.iter().filter(|it| is_surprising(it)) {
+            let said = format!("{} with {}: {}", pair.scenario, pair.lock, surprise(cell));
+            let said = style.wrap(&plain(&said), 4);
+            text += &format!("{}: {said}\n", style.ink(Ink::Red, "not as expected"));
+        }
+    }
+    let (ink, verdict) = match matrix.is_as_expected() {
+        true => (Ink::Green, "as expected"),
+        false if matrix.interrupted => (Ink::Yellow, "interrupted"),
+        false => (Ink::Red, "not as expected"),
+    };
+    text += &format!(
+        "{}\n{}: {}\n",
+        totals(matrix),
+        style.ink(Ink::Bold, "verdict"),
+        style.ink(ink, verdict)
+    );
+    text
+}
+
+/// Groups that differ in their reasons alone, which are not shown here, joined.
+fn alike<'a>(groups: &[Vec<&'a Pair>]) -> Vec<Vec<&'a Pair>> {
+    let shown = |pair: &Pair| -> Vec<_> { pair.cells.iter().map(word).collect() };
+    let mut joined: Vec<Vec<&Pair>> = Vec::new();
+    for group in groups {
+        let same = |it: &&mut Vec<&Pair>| {
+            shown(it[0]) == shown(group[0]) && it[0].not_run == group[0].not_run
+        };
+        match joined.iter_mut().find(same) {
+            Some(known) => known.extend(group),
+            None => joined.push(group.clone()),
+        }
+    }
+    joined
+}
+
+fn row(group: &[&Pair], style: Style) -> String {
+    let names: Vec<&str> = group.iter().map(|pair| pair.lock.as_str()).collect();
+    let first = group[0];
+    let cells = match &first.not_run {
+        Some(why) => {
+            let said = format!("not run: {why}");
+            let names = style.wrap(&plain(&names.join(", ")), 4);
+            return format!("  {}\n    {names}\n", style.ink(Ink::Dim, &plain(&said)));
+        }
+        None => first.cells.iter().map(|cell| shown(cell, style)).collect::<String>(),
+    };
+    format!("  {cells}{}\n", style.wrap(&plain(&names.join(", ")), NAMES))
+}
+
+fn word(cell: &Cell) -> String {
+    match cell.standing {
+        Standing::Unclaimed => format!("({})", cell.found.name()),
+        _ => cell.found.name().to_owned(),
+    }
+}
+
+fn shown(cell: &Cell, style: Style) -> String {
+    let word = word(cell);
+    let blanks = " ".repeat(CELL + 1 - word.chars().count().min(CELL));
+    let ink = if cell.standing == Standing::Unclaimed { Ink::Dim } else { Ink::of(cell.found) };
+    format!("{}{blanks}", style.ink(ink, &word))
+}
+
+#[cfg(test)]
+mod tests {
+    use scenarios::matrix::Tally;
+    use scenarios::verdict::Outcome;
+
+    use super::*;
+
+    fn pair(lock: &str, key: Option<Outcome>) -> Pair {
+        let scenario = Pair::scenario("gc-pause", lock).unwrap();
+        let runs = Level::ALL.map(|level| {
+            let mut tally = Tally::default();
+            let expected = scenario.expected(lock, level);
+            let found = if level == Level::Key { key.unwrap_or(expected) } else { expected };
+            tally.add(3, found);
+            tally
+        });
+        Pair::found(&scenario, runs)
+    }
+
+    #[test]
+    fn recipes_that_show_the_same_stand_in_one_line() {
+        let pairs = ["single", "polling", "notify", "none"].map(|lock| pair(lock, None));
+        let text = matrix(&Matrix::new("virtual", None, pairs.into(), false), Style::default());
+        assert!(text.contains("gc-pause\n  held           held           violated       held           single, notify\n"), "{text}");
+        assert!(
+            text.contains("  (n/a)          violated       violated       (n/a)          none\n"),
+            "{text}"
+        );
+        assert!(text.ends_with("verdict: as expected\n"), "{text}");
+    }
+
+    #[test]
+    fn what_was_not_expected_is_told_even_to_who_wants_little() {
+        let pairs = vec![pair("single", Some(Outcome::Violated))];
+        let style = Style { verbosity: Verbosity::Quiet, ..Style::default() };
+        let text = matrix(&Matrix::new("virtual", None, pairs, false), style);
+        assert!(
+            text.starts_with("not as expected: gc-pause with single: key is violated"),
+            "{text}"
+        );
+        assert!(text.ends_with("verdict: not as expected\n"), "{text}");
+    }
+}

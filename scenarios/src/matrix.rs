@@ -1,0 +1,296 @@
+//! Every recipe in every scenario: what is expected, and what was found.
+//!
+//! Invariant: an expectation comes from the scenario's file and nowhere else; what is found is only ever
+//! set beside it. A cell of which nothing is claimed is counted as such, with its reason, and never as a
+//! success. Deliberately absent: running anything.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::catalog;
+use crate::fault::Swarm;
+use crate::recipe::{self, About};
+use crate::scenario::{Overrides, Scenario, ScenarioError};
+use crate::verdict::{Level, Outcome};
+
+/// The version of the format.
+pub const SCHEMA: &str = "picklock/matrix/1";
+
+/// What was found of every recipe in every scenario.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(title = "picklock matrix")]
+pub struct Matrix {
+    /// The format: `picklock/matrix/1`.
+    pub schema: String,
+    /// The world it was found in: `virtual`, `embedded` or `redis`.
+    pub world: String,
+    /// Which server, where there was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<String>,
+    /// True where not everything was run.
+    pub interrupted: bool,
+    /// How many cells stand how.
+    pub totals: Totals,
+    /// Every pair, scenario by scenario.
+    pub pairs: Vec<Pair>,
+}
+
+/// One recipe in one scenario.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Pair {
+    /// The scenario's name.
+    pub scenario: String,
+    /// The recipe's name.
+    pub lock: String,
+    /// Whether the recipe has no known flaw.
+    pub sound: bool,
+    /// Whether the scenario's faults were searched for, not staged.
+    pub searched: bool,
+    /// Why this is expected, or why nothing is.
+    pub why: String,
+    /// Why it was not run, if it was not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_run: Option<String>,
+    /// The four levels; empty where it was not run.
+    pub cells: Vec<Cell>,
+}
+
+/// One level of a pair.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Cell {
+    /// Which.
+    pub level: Level,
+    /// What the scenario's file expects; `n/a` where it claims nothing.
+    pub expected: Outcome,
+    /// What was found.
+    pub found: Outcome,
+    /// How the two stand to each other.
+    pub standing: Standing,
+    /// What each run showed.
+    pub runs: Tally,
+}
+
+/// How often each outcome was found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Tally {
+    /// It held.
+    pub held: u64,
+    /// It was violated.
+    pub violated: u64,
+    /// The run does not say.
+    pub inconclusive: u64,
+    /// It makes no statement.
+    pub not_applicable: u64,
+    /// The first seed that violated it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_violated: Option<u64>,
+}
+
+/// What was found, beside what was expected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Standing {
+    /// The same.
+    AsExpected,
+    /// Nothing is claimed.
+    Unclaimed,
+    /// The runs do not say, though something is claimed.
+    Vacuous,
+    /// Something else.
+    Different,
+}
+
+/// How many cells stand how.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Totals {
+    /// As expected.
+    pub as_expected: u64,
+    /// Not as expected.
+    pub different: u64,
+    /// Claimed, and the runs do not say.
+    pub vacuous: u64,
+    /// Of which nothing is claimed.
+    pub unclaimed: u64,
+    /// Of pairs that were not run.
+    pub not_run: u64,
+}
+
+impl Tally {
+    /// Adds what the run with this seed showed.
+    pub fn add(&mut self, seed: u64, outcome: Outcome) {
+        match outcome {
+            Outcome::Held => self.held += 1,
+            Outcome::Violated => {
+                self.violated += 1;
+                self.first_violated = Some(self.first_violated.map_or(seed, |it| it.min(seed)));
+            }
+            Outcome::Inconclusive => self.inconclusive += 1,
+            Outcome::NotApplicable => self.not_applicable += 1,
+        }
+    }
+
+    fn of(&self, outcome: Outcome) -> u64 {
+        match outcome {
+            Outcome::Held => self.held,
+            Outcome::Violated => self.violated,
+            Outcome::Inconclusive => self.inconclusive,
+            Outcome::NotApplicable => self.not_applicable,
+        }
+    }
+
+    /// How many runs there were.
+    pub fn total(&self) -> u64 {
+        self.held + self.violated + self.inconclusive + self.not_applicable
+    }
+
+    /// The worst that was found. Where it was searched for, a run that leaves something open takes
+    /// nothing away from what others show.
+    fn found(&self, searched: bool) -> Outcome {
+        let order = match searched {
+            false => [Outcome::Violated, Outcome::Inconclusive, Outcome::Held],
+            true => [Outcome::Violated, Outcome::Held, Outcome::Inconclusive],
+        };
+        let found = order.into_iter().find(|outcome| self.of(*outcome) > 0);
+        found.unwrap_or(Outcome::NotApplicable)
+    }
+}
+
+impl Cell {
+    /// What was found at this level by these runs, beside what was expected.
+    pub fn of(level: Level, expected: Outcome, runs: Tally, about: &About, searched: bool) -> Self {
+        let found = runs.found(searched);
+        // A story that is staged shows the same every time; one that is searched for, some time.
+        let agrees = if searched { found == expected } else { runs.of(expected) == runs.total() };
+        let standing = match () {
+            // What a flawed recipe shows where no story tells of it belongs to another story.
+            () if expected == Outcome::NotApplicable && about.flaw.is_some() => Standing::Unclaimed,
+            () if agrees && expected == Outcome::NotApplicable => Standing::Unclaimed,
+            () if agrees && runs.total() > 0 => Standing::AsExpected,
+            () if found == Outcome::Inconclusive => Standing::Vacuous,
+            () => Standing::Different,
+        };
+        Self { level, expected, found, standing, runs }
+    }
+}
+
+impl Pair {
+    /// What a pair of the catalogue runs: the scenario with this recipe, without what a sweep would add
+    /// to a story that is staged.
+    ///
+    /// # Errors
+    /// [`ScenarioError`] where there is no such scenario or recipe, or the one does not go with the
+    /// other.
+    pub fn scenario(name: &str, lock: &str) -> Result<Scenario, ScenarioError> {
+        let lock = Some(lock.to_owned());
+        let overrides = Overrides { lock, ..Overrides::default() };
+        let text = catalog::ALL.iter().find(|(known, _)| *known == name);
+        let text = text.map_or("", |(_, text)| *text);
+        let mut scenario = Scenario::parse(name, &format!("{name}.toml"), text, &overrides)?;
+        if !scenario.swarm.searched {
+            // What a sweep may add is no part of the story.
+            scenario.swarm = Swarm::default();
+        }
+        Ok(scenario)
+    }
+
+    /// The pair, with what its runs have shown at each level.
+    pub fn found(scenario: &Scenario, runs: [Tally; 4]) -> Self {
+        let about = scenario.about_lock();
+        let searched = scenario.swarm.searched;
+        let cell = |(level, runs): (Level, Tally)| {
+            let expected = scenario.expected(about.name, level);
+            Cell::of(level, expected, runs, about, searched)
+        };
+        let cells = Level::ALL.into_iter().zip(runs).map(cell).collect();
+        Self { cells, ..Self::not_run(scenario, None) }
+    }
+
+    /// The pair, with why it was not run.
+    pub fn not_run(scenario: &Scenario, why_not: Option<String>) -> Self {
+        let about = scenario.about_lock();
+        let expectation = scenario.expectation(about.name);
+        Self {
+            scenario: scenario.name.clone(),
+            lock: about.name.to_owned(),
+            sound: about.flaw.is_none(),
+            searched: scenario.swarm.searched,
+            why: expectation.map_or(String::new(), |it| it.why.clone()),
+            not_run: why_not,
+            cells: Vec::new(),
+        }
+    }
+
+    /// How the pair stands as a whole: the worst of its cells.
+    pub fn standing(&self) -> Option<Standing> {
+        let worst = [Standing::Different, Standing::Vacuous, Standing::AsExpected];
+        let stands = |standing: &Standing| self.cells.iter().any(|it| it.standing == *standing);
+        let worst = worst.into_iter().find(stands);
+        worst.or(self.cells.first().map(|_| Standing::Unclaimed))
+    }
+}
+
+impl Matrix {
+    /// The matrix of these pairs.
+    pub fn new(world: &str, server: Option<String>, pairs: Vec<Pair>, interrupted: bool) -> Self {
+        let mut totals = Totals::default();
+        for pair in &pairs {
+            if pair.cells.is_empty() {
+                totals.not_run += Level::ALL.len() as u64;
+            }
+            for cell in &pair.cells {
+                *match cell.standing {
+                    Standing::AsExpected => &mut totals.as_expected,
+                    Standing::Different => &mut totals.different,
+                    Standing::Vacuous => &mut totals.vacuous,
+                    Standing::Unclaimed => &mut totals.unclaimed,
+                } += 1;
+            }
+        }
+        let (schema, world) = (SCHEMA.to_owned(), world.to_owned());
+        Self { schema, world, server, interrupted, totals, pairs }
+    }
+
+    /// Whether every claim was put to the test and found true.
+    pub fn is_as_expected(&self) -> bool {
+        let Totals { different, vacuous, as_expected, .. } = self.totals;
+        !self.interrupted && different == 0 && vacuous == 0 && as_expected > 0
+    }
+
+    /// The scenarios, in their order.
+    pub fn scenarios(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = self.pairs.iter().map(|it| it.scenario.as_str()).collect();
+        names.dedup();
+        names
+    }
+
+    /// The pairs of one scenario, those that show the same together: first by what they show, then in
+    /// the order of the recipes.
+    pub fn groups(&self, scenario: &str) -> Vec<Vec<&Pair>> {
+        let mut groups: Vec<Vec<&Pair>> = Vec::new();
+        for pair in self.pairs.iter().filter(|it| it.scenario == scenario) {
+            let alike = |group: &&mut Vec<&Pair>| {
+                let first = group[0];
+                let cells = first.cells.iter().zip(&pair.cells);
+                let same = |(a, b): (&Cell, &Cell)| {
+                    (a.expected, a.found, a.standing) == (b.expected, b.found, b.standing)
+                };
+                first.not_run == pair.not_run
+                    && first.why == pair.why
+                    && cells.into_iter().all(same)
+            };
+            match groups.iter_mut().find(alike) {
+                Some(group) => group.push(pair),
+                None => groups.push(vec![pair]),
+            }
+        }
+        groups
+    }
+}
+
+/// The names of all recipes, in their order.
+pub fn locks() -> impl Iterator<Item = &'static str> {
+    recipe::list::ALL.into_iter().map(|about| about.name)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,110 @@
+//! What counts as expected, and what does not.
+
+use super::*;
+use crate::recipe::list::about;
+
+const HELD: Outcome = Outcome::Held;
+const OPEN: Outcome = Outcome::Inconclusive;
+const BROKEN: Outcome = Outcome::Violated;
+const NOTHING: Outcome = Outcome::NotApplicable;
+
+fn tally(outcomes: &[Outcome]) -> Tally {
+    let mut tally = Tally::default();
+    for (seed, outcome) in (5..).zip(outcomes) {
+        tally.add(seed, *outcome);
+    }
+    tally
+}
+
+fn standing(expected: Outcome, found: &[Outcome], lock: &str, searched: bool) -> Standing {
+    Cell::of(Level::Key, expected, tally(found), about(lock).unwrap(), searched).standing
+}
+
+#[test]
+fn a_staged_story_shows_the_same_every_time() {
+    let staged = |expected, found: &[Outcome]| standing(expected, found, "single", false);
+    for outcome in [HELD, BROKEN, OPEN] {
+        assert_eq!(staged(outcome, &[outcome, outcome]), Standing::AsExpected);
+    }
+    assert_eq!(staged(HELD, &[HELD, BROKEN]), Standing::Different);
+    assert_eq!(staged(BROKEN, &[HELD, BROKEN]), Standing::Different);
+    assert_eq!(staged(HELD, &[HELD, OPEN]), Standing::Vacuous);
+    assert_eq!(staged(BROKEN, &[OPEN, OPEN]), Standing::Vacuous);
+    assert_eq!(staged(OPEN, &[HELD, HELD]), Standing::Different);
+    assert_eq!(staged(HELD, &[]), Standing::Different, "nothing was run");
+}
+
+#[test]
+fn what_is_searched_for_is_found_some_time() {
+    let searched = |expected, found: &[Outcome]| standing(expected, found, "single", true);
+    assert_eq!(searched(BROKEN, &[HELD, OPEN, BROKEN]), Standing::AsExpected);
+    assert_eq!(searched(BROKEN, &[HELD, OPEN]), Standing::Different);
+    assert_eq!(searched(HELD, &[HELD, OPEN, NOTHING]), Standing::AsExpected);
+    assert_eq!(searched(HELD, &[HELD, BROKEN]), Standing::Different);
+    assert_eq!(searched(HELD, &[OPEN, OPEN]), Standing::Vacuous);
+}
+
+#[test]
+fn of_a_flawed_recipe_nothing_may_be_claimed_and_of_a_sound_one_nothing_may_be_found_then() {
+    for found in [HELD, BROKEN, OPEN, NOTHING] {
+        assert_eq!(standing(NOTHING, &[found], "polling", false), Standing::Unclaimed);
+    }
+    assert_eq!(standing(NOTHING, &[NOTHING], "single", false), Standing::Unclaimed);
+    assert_eq!(standing(NOTHING, &[BROKEN], "single", false), Standing::Different);
+    assert_eq!(standing(HELD, &[NOTHING], "polling", false), Standing::Different);
+}
+
+#[test]
+fn tallies_keep_the_first_seed_that_violated() {
+    let found = tally(&[HELD, BROKEN, OPEN, BROKEN, NOTHING]);
+    assert_eq!(found.total(), 5);
+    assert_eq!(
+        (found.held, found.violated, found.inconclusive, found.not_applicable),
+        (1, 2, 1, 1)
+    );
+    assert_eq!(found.first_violated, Some(6));
+}
+
+fn pair(lock: &str, key: Outcome) -> Pair {
+    let scenario = Pair::scenario("gc-pause", lock).unwrap();
+    let expected = |level| scenario.expected(lock, level);
+    let mut runs = Level::ALL.map(|level| tally(&[expected(level)]));
+    runs[0] = tally(&[key]);
+    Pair::found(&scenario, runs)
+}
+
+#[test]
+fn a_matrix_counts_its_cells_and_is_as_expected_only_when_all_are() {
+    let good = Matrix::new("virtual", None, vec![pair("single", HELD)], false);
+    assert_eq!(good.totals.as_expected, 4);
+    assert!(good.is_as_expected());
+    assert!(!Matrix::new("virtual", None, good.pairs.clone(), true).is_as_expected());
+    assert!(!Matrix::new("virtual", None, Vec::new(), false).is_as_expected());
+    for (key, count) in [(BROKEN, (1, 0)), (OPEN, (0, 1))] {
+        let bad = Matrix::new("virtual", None, vec![pair("single", key)], false);
+        assert_eq!((bad.totals.different, bad.totals.vacuous), count);
+        assert!(!bad.is_as_expected());
+    }
+    let scenario = Pair::scenario("gc-pause", "single").unwrap();
+    let left = Pair::not_run(&scenario, Some("a reason".to_owned()));
+    let matrix = Matrix::new("redis", None, vec![pair("single", HELD), left], false);
+    assert_eq!((matrix.totals.as_expected, matrix.totals.not_run), (4, 4));
+    assert!(matrix.is_as_expected(), "what cannot be run here is counted, and said");
+}
+
+#[test]
+fn recipes_that_show_the_same_for_the_same_reason_stand_together() {
+    let pairs = ["single", "polling", "notify", "watch-multi"].map(|lock| pair(lock, HELD));
+    let matrix = Matrix::new("virtual", None, pairs.into(), false);
+    assert_eq!(matrix.scenarios(), ["gc-pause"]);
+    let groups = matrix.groups("gc-pause");
+    let names: Vec<Vec<&str>> =
+        groups.iter().map(|group| group.iter().map(|it| it.lock.as_str()).collect()).collect();
+    assert_eq!(names, [vec!["single", "notify"], vec!["polling", "watch-multi"]]);
+}
+
+#[test]
+fn what_a_sweep_may_add_is_no_part_of_a_story_that_is_staged() {
+    assert_eq!(Pair::scenario("bonus-pool", "single").unwrap().swarm, Swarm::default());
+    assert!(Pair::scenario("late-messages", "single").unwrap().swarm.searched);
+}
