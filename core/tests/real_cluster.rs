@@ -1,17 +1,21 @@
 //! A lock on a cluster of three nodes: its slot moves while it is held, waited for, or asked for.
 #![cfg(all(feature = "tokio", not(picklock_loom)))]
 
+#[path = "support/fake.rs"]
+mod fake;
 mod support;
 
 use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use picklock::command::Command;
 use picklock::env::{Conn, Env};
 use picklock::reply::Reply;
 use picklock::{
-    Cluster, Fence, Guard, Holding, Locks, Node, NotAcquired, Options, Queue, Released, Renewal,
-    Single, TokioEnv, wait,
+    Cluster, Count, Fence, Guard, Holding, Locks, Node, NotAcquired, Options, Queue, Released,
+    Renewal, Single, TokioEnv, wait,
 };
 use support::{PATIENCE, Server, call, eventually, free_port};
 
@@ -394,4 +398,31 @@ async fn a_line_follows_its_slot_and_nobody_is_let_in_twice() {
         waiter.await.unwrap();
     }
     eventually(&nodes.node(1), || async { nodes.keys(1).await == Reply::Int(0) }).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_slot_that_each_node_gives_to_the_other_is_led_on_a_few_times_and_no_more() {
+    let listen = || TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let (one, other) = (listen(), listen());
+    let port = |listener: &TcpListener| listener.local_addr().unwrap().port();
+    let (first, second) = (port(&one), port(&other));
+    let asked = Arc::new(AtomicUsize::new(0));
+    for (listener, elsewhere) in [(one, second), (other, first)] {
+        let asked = Arc::clone(&asked);
+        fake::answering(listener, move |words| {
+            let slots =
+                format!("*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$9\r\n127.0.0.1\r\n:{first}\r\n");
+            let moved = format!("-MOVED {SLOT} 127.0.0.1:{elsewhere}\r\n");
+            let sets = words.matches("$3\r\nSET\r\n").count();
+            asked.fetch_add(sets, Ordering::Relaxed);
+            slots.repeat(words.matches("SLOTS").count()) + &moved.repeat(sets)
+        });
+    }
+    let cluster = Cluster::open([format!("redis://127.0.0.1:{first}/")]).unwrap();
+    let lock = single(TokioEnv::for_key(&cluster, KEY), options());
+    let error = lock.try_acquire().await.unwrap_err();
+    // Nobody has carried it out, so there is nothing to clean up.
+    assert!(matches!(&error, NotAcquired::NotSent(why) if why.contains("led on")), "{error}");
+    assert_eq!(asked.load(Ordering::Relaxed), 6);
+    assert_eq!(lock.counters().get(Count::CleanUp), 0);
 }

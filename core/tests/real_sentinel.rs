@@ -1,9 +1,10 @@
 //! A lock whose server is whoever three sentinels call the primary.
 #![cfg(all(feature = "tokio", not(picklock_loom)))]
 
+#[path = "support/fake.rs"]
+mod fake;
 mod support;
 
-use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::path::Path;
 use std::time::Duration;
@@ -217,19 +218,8 @@ fn sentinel_that_says(port: u16) -> u16 {
         0 => "*-1\r\n".to_owned(),
         _ => format!("*2\r\n$9\r\n127.0.0.1\r\n${}\r\n{digits}\r\n", digits.len()),
     };
-    std::thread::spawn(move || {
-        for mut peer in listener.incoming().map(Result::unwrap) {
-            let named = named.clone();
-            std::thread::spawn(move || {
-                let mut request = [0; 4096];
-                while let Ok(len @ 1..) = peer.read(&mut request) {
-                    let words = String::from_utf8_lossy(&request[..len]).into_owned();
-                    let mut answer = "+OK\r\n".repeat(words.matches("SETINFO").count());
-                    answer += &named.repeat(words.matches("get-master-addr-by-name").count());
-                    peer.write_all(answer.as_bytes()).unwrap();
-                }
-            });
-        }
+    fake::answering(listener, move |words| {
+        named.repeat(words.matches("get-master-addr-by-name").count())
     });
     own
 }
