@@ -189,6 +189,15 @@ mod tests {
     }
 
     #[test]
+    fn who_comes_after_an_overlap_makes_it_no_longer() {
+        // The two that overlapped are told of, and not who comes after.
+        let tape = Tape::new().hold(1, 1, 100..400).hold(2, 2, 200..300).hold(3, 3, 500..900);
+        let Verdict::Violated(witness) = tape.finding("mutual-exclusion") else { panic!() };
+        let says = "client 1 and client 2 both believed to hold the lock, for 100 ns";
+        assert_eq!(witness.summary, says);
+    }
+
+    #[test]
     fn belief_without_validity_lasts_until_the_release() {
         let tape = Tape::new().hold(1, 1, 100..200).valid(1, 100, 150).hold(2, 2, 160..300);
         assert!(violated(&tape));

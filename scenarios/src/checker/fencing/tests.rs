@@ -1,7 +1,7 @@
 //! Tokens that rise, fall and come back, on both sides of what is certain.
 
 use crate::checker::Checkers;
-use crate::checker::testing::{CREATE, Tape};
+use crate::checker::testing::{CREATE, DELETE, Tape};
 use crate::fault::Fault;
 use crate::history::Touch;
 use crate::verdict::Outcome::{Held, NotApplicable, Violated};
@@ -59,6 +59,7 @@ fn what_is_sent_after_another_has_it_is_as_good_as_beginning_then() {
     assert_eq!(after(before(Some(CREATE.touch))), Held, "this may be its lock");
     assert_eq!(after(before(None)), Held, "or this");
     assert_eq!(after(then(50, 6).refused_command(2, 60..70, CREATE)), Violated);
+    assert_eq!(after(then(50, 6).did(2, 60..70, DELETE)), Violated, "nor does that make any");
     let late = then(50, 6).command(2, 150..160, CREATE, None);
     assert_eq!(outcome(late.command(2, 60..170, CREATE, None)), Held, "in any order");
     // The one that was sent first counts, whoever is answered first.

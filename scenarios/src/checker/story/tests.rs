@@ -198,6 +198,23 @@ fn a_long_story_is_cut() {
 }
 
 #[test]
+fn faults_are_told_in_words() {
+    for (client, fault, for_ns, text) in [
+        (1, Fault::Pause, 0, Some("stands still")),
+        (1, Fault::Pause, 5_000, Some("stands still for 5 µs")),
+        (1, Fault::Delay, 5_000, Some("waits: a message of its is late by 5 µs")),
+        (1, Fault::Delay, 0, Some("waits: a message of its is late")),
+        (0, Fault::Delay, 5_000, None),
+        (1, Fault::Drift, 5_000, None),
+        (0, Fault::ClockStep, 5_000, Some("lets the server's clock jump by 5 µs")),
+        (1, Fault::ClockStep, 5_000, Some("has its clock jump by 5 µs")),
+        (1, Fault::Partition, 5_000, Some("is cut off for 5 µs")),
+    ] {
+        assert_eq!(strike(client, fault, for_ns).as_deref(), text, "{client} {fault:?} {for_ns}");
+    }
+}
+
+#[test]
 fn a_witness_names_everybody_once() {
     let witness = witness(String::new(), &[(1, 11), (2, 11), (1, 11)]);
     assert_eq!((witness.acquisitions, witness.clients), (vec![1, 2], vec![11, 11]));
