@@ -78,7 +78,7 @@ fn a_matrix_counts_its_cells_and_is_as_expected_only_when_all_are() {
     let good = Matrix::new("virtual", None, vec![pair("single", HELD)], false);
     assert_eq!(good.totals.as_expected, 4);
     assert!(good.is_as_expected());
-    assert!(!Matrix::new("virtual", None, good.pairs.clone(), true).is_as_expected());
+    assert!(!Matrix::new("virtual", None, good.pairs, true).is_as_expected());
     assert!(!Matrix::new("virtual", None, Vec::new(), false).is_as_expected());
     for (key, count) in [(BROKEN, (1, 0)), (OPEN, (0, 1))] {
         let bad = Matrix::new("virtual", None, vec![pair("single", key)], false);

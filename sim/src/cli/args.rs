@@ -150,8 +150,8 @@ pub struct MatrixArgs {
     /// Which server to use
     #[command(flatten)]
     pub server: ServerArgs,
-    /// Run each pair with these seeds, the last one excluded; 10 of a staged story and 100 of one that
-    /// is searched for where nothing is said (only with --world virtual)
+    /// Run each pair with these seeds, the last one excluded; where nothing is said, 10 of a staged
+    /// story (2 of a crowded one), and 100 of one that is searched for (only with --world virtual)
     #[arg(long, value_name = "A..B", env = "PICKLOCK_SEEDS")]
     pub seeds: Option<Seeds>,
     /// How many threads run schedules; as many as there are processors where it is not given

@@ -17,9 +17,22 @@ use super::choices::Choices;
 use super::run::Runner;
 
 /// A staged story is run with these seeds, where no others are asked for: it shows the same each time.
-pub const STAGED: Range<u64> = 0..10;
+const STAGED: Range<u64> = 0..10;
+/// The same where many wait: one schedule is as long as a hundred others, and draws as much.
+const CROWDED: Range<u64> = 0..2;
+/// So many clients are a crowd.
+const CROWD: u32 = 50;
 /// What is searched for is looked for in these.
-pub const SEARCHED: Range<u64> = 0..100;
+const SEARCHED: Range<u64> = 0..100;
+
+/// The seeds that a scenario is run with where no others are asked for.
+fn usual(scenario: &Scenario) -> Range<u64> {
+    match scenario.clients {
+        _ if scenario.swarm.searched => SEARCHED,
+        CROWD.. => CROWDED,
+        _ => STAGED,
+    }
+}
 
 /// What a matrix shows meanwhile, and how to end it early.
 #[derive(Debug, Default)]
@@ -71,8 +84,7 @@ fn pair(
     seeds: Option<Range<u64>>,
     progress: &Progress,
 ) -> Result<Pair, BuildError> {
-    let searched = scenario.swarm.searched;
-    let seeds = seeds.unwrap_or(if searched { SEARCHED } else { STAGED });
+    let seeds = seeds.unwrap_or_else(|| usual(scenario));
     let mut runner = Runner::new(scenario)?;
     let mut runs = [Tally::default(); 4];
     for seed in seeds {
