@@ -8,7 +8,7 @@ use std::process::Stdio;
 use cli_support::{Room, SHORT};
 
 /// Arguments, and what the message must hold.
-const WRONG: [(&[&str], &str); 35] = [
+const WRONG: [(&[&str], &str); 43] = [
     (&[], "--scenario"),
     (&["--scenario", ""], "picklock list"),
     (&["--scenario", "bonus-pol"], "did you mean `bonus-pool`?"),
@@ -45,6 +45,14 @@ const WRONG: [(&[&str], &str); 35] = [
     (&["--scenario", "bonus-pool", "--tls-insecure"], "--redis rediss://"),
     (&["-q", "-v", "list"], "leave one away"),
     (&["show", "singel"], "did you mean `single`?"),
+    (&["matrix", "--scenario", "gc-paus"], "did you mean `gc-pause`?"),
+    (&["matrix", "--lock", "single,singel"], "did you mean `single`?"),
+    (&["matrix", "--format", "html"], "write human, json, junit or markdown"),
+    (&["matrix", "--format", "junit="], "name a file behind the ="),
+    (&["matrix", "--format", "human", "--format", "json"], "stdout takes one format"),
+    (&["matrix", "--seeds", "3..3"], "is empty"),
+    (&["matrix", "--world", "embedded", "--seeds", "0..9"], "only the virtual world has them"),
+    (&["matrix", "--redis", "redis://h"], "leave one of the two away"),
 ];
 
 #[test]

@@ -5,6 +5,7 @@
 
 mod live;
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -31,6 +32,7 @@ pub(super) fn main(args: &MatrixArgs, terminal: &Terminal) -> Result<Exit, Failu
             "send the others to files, as in --format human --format junit=matrix.xml",
         ));
     }
+    args.format.iter().filter_map(|it| it.file.as_deref()).try_for_each(has_a_place)?;
     let scenarios = asked(args)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -58,6 +60,18 @@ pub(super) fn main(args: &MatrixArgs, terminal: &Terminal) -> Result<Exit, Failu
         write(&found, output, terminal)?;
     }
     Ok(Exit::of_matrix(&found))
+}
+
+/// Nobody should wait for a table that cannot be written.
+fn has_a_place(file: &Path) -> Result<(), Failure> {
+    let directory = file.parent().filter(|it| !it.as_os_str().is_empty());
+    match directory.unwrap_or(Path::new(".")) {
+        directory if directory.is_dir() && !file.is_dir() => Ok(()),
+        _ => Err(Failure::usage_text(
+            format!("{} cannot be written", file.display()),
+            "name a file in a directory that is there",
+        )),
+    }
 }
 
 /// The pairs that were asked for, scenario by scenario.

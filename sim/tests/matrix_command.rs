@@ -1,0 +1,64 @@
+//! `picklock matrix` as its user meets it: what it prints and writes, and how it ends.
+
+mod cli_support;
+
+use cli_support::Room;
+use scenarios::matrix::{Matrix, Standing};
+
+#[test]
+fn what_is_expected_ends_well_and_is_written_in_every_form() {
+    let room = Room::new();
+    let file = |name: &str| room.path().join(name);
+    let to = |format: &str, name: &str| format!("{format}={}", file(name).display());
+    let formats = [to("json", "m.json"), to("junit", "m.xml"), to("markdown", "m.md")];
+    let pairs = ["--scenario", "gc-pause,crash-holder", "--lock", "single,no-ttl,none"];
+    let mut args = [&["matrix"], &pairs[..], &["--seeds", "0..2", "--format", "human"]].concat();
+    for format in &formats {
+        args.extend(["--format", format]);
+    }
+    let said = room.run(&args).ended(0);
+    assert!(said.stdout.ends_with("verdict: as expected\n"), "{}", said.stdout);
+    let read = |name: &str| std::fs::read_to_string(file(name)).unwrap();
+    let found: Matrix = serde_json::from_str(&read("m.json")).unwrap();
+    assert_eq!((found.pairs.len(), found.scenarios()), (6, vec!["crash-holder", "gc-pause"]));
+    let runs = found.pairs.iter().flat_map(|pair| &pair.cells).map(|cell| cell.runs.total());
+    assert!(runs.into_iter().all(|runs| runs == 2));
+    assert!(read("m.xml").contains("<testsuite name=\"gc-pause\" tests=\"3\""));
+    assert!(read("m.md").contains("## `crash-holder`"));
+}
+
+#[test]
+fn what_is_not_found_where_it_is_claimed_ends_badly() {
+    let room = Room::new();
+    // One schedule is not enough to find what is claimed of it.
+    let few = ["matrix", "--scenario", "late-messages", "--lock", "del-release", "--seeds", "0..1"];
+    let said = room.run(&[&few[..], &["--format", "json"]].concat()).ended(1);
+    let found: Matrix = serde_json::from_str(&said.stdout).unwrap();
+    let key = &found.pairs[0].cells[0];
+    assert_eq!((key.standing, key.runs.violated), (Standing::Different, 0));
+    let said = room.run(&few).ended(1);
+    assert!(said.stdout.contains("not as expected: late-messages with del-release: key is held"));
+}
+
+#[test]
+fn a_live_world_runs_what_it_can_and_says_what_not() {
+    let room = Room::new();
+    let pairs = ["--scenario", "bonus-pool,gc-pause", "--lock", "single", "--format", "json"];
+    let said = room.run(&[&["matrix", "--world", "embedded"], &pairs[..]].concat()).ended(0);
+    let found: Matrix = serde_json::from_str(&said.stdout).unwrap();
+    assert_eq!((found.totals.as_expected, found.totals.not_run), (4, 4));
+    assert!(
+        found.pairs[1].not_run.as_ref().unwrap().contains("the live worlds cannot do that yet")
+    );
+    room.is_left_clean();
+}
+
+#[test]
+fn a_file_that_has_no_place_is_refused_before_anything_runs() {
+    let room = Room::new();
+    for file in [room.path().join("missing").join("m.xml"), room.path().to_owned()] {
+        let format = format!("junit={}", file.display());
+        let said = room.run(&["matrix", "--format", &format]).ended(2);
+        assert!(said.message().contains("name a file in a directory that is there"));
+    }
+}
