@@ -7,9 +7,8 @@
 //! request that stands in line is sent once, and cleaned up after where it has no answer.
 //!
 //! Assumed, besides what every lock here assumes: the server's clock does not step while somebody
-//! waits, and the server is not replaced by one with another clock, nor made a replica that hands on
-//! what its new primary publishes. Where it may be replaced and the environment says so (sentinels, a
-//! cluster), a message is only a reason to look, which is a third command.
+//! waits, and the server is not replaced by one with another clock. Where it may be replaced and the
+//! environment says so (sentinels, a cluster), a message is only a reason to look, which is a third command.
 
 use std::fmt;
 use std::future::Future;

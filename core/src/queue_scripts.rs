@@ -3,7 +3,8 @@
 //! Invariant: the key is only ever set where it is missing or its holder gives it up, and whoever is
 //! handed the lock has surely been sent a message (but perhaps not received it). Who is not in the line
 //! any more gets in by [`JOIN`] alone, so a look that comes late finds nothing to do. Whatever can fail
-//! comes before the key is set.
+//! comes before the key is set. A message that grants is only sent where somebody listens here: it travels
+//! on to replicas and other nodes of a cluster, and who listens there has not been given the lock.
 //!
 //! `KEYS[1]` is the lock's key, `KEYS[2]` the line (owner tokens, by their numbers), `KEYS[3]` what is
 //! known of who stands there: until when to wait for a word of theirs, their TTL, their channel. Line
@@ -124,7 +125,7 @@ pub static LEAVE: LazyLock<Script> = LazyLock::new(|| {
              local head, till, ttl, channel = first()\n\
              while head do\n\
              drop(head)\n\
-             if till >= now then\n\
+             if till >= now and redis.call('PUBSUB', 'NUMSUB', channel)[2] > 0 then\n\
              told = redis.call('PUBLISH', channel, head .. us)\n\
              else\n\
              redis.call('PUBLISH', channel, head)\n\

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use picklock::env::Env;
+use picklock::queue_scripts::LEAVE;
 use picklock::reply::Reply;
 use picklock::{
     Fence, FenceGate, Lost, Node, NotAcquired, Options, Poll, Queue, Released, Single, TokioEnv,
@@ -205,4 +206,34 @@ async fn fencing_tokens_rise_and_a_resource_refuses_the_lower() {
             picklock::fence::WRITE_FENCED.run_on(&conn, &keys, &[token.as_bytes(), b"v"]).await;
         assert_eq!(reply, Ok(Reply::Int(answer)), "token {token}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_listens_at_a_server_that_has_become_a_replica_is_granted_nothing() {
+    let at_once = ["--repl-diskless-sync-delay", "0"];
+    let first = Server::start(&at_once).await;
+    let second = Server::start(&at_once).await;
+    let (old, new) = (first.env(), second.env());
+    let follow = |port: u16| ["REPLICAOF".to_owned(), "127.0.0.1".to_owned(), port.to_string()];
+    let order = follow(first.port);
+    call(&new, &order.each_ref().map(String::as_str)).await;
+    let holder = queue(first.env(), LONG).acquire(PATIENCE).await.unwrap();
+    let waiter = queue(first.env(), LONG);
+    let waiter = tokio::spawn(async move { waiter.acquire(Duration::from_secs(3)).await });
+    eventually(&new, || async { waiting(&new).await == 1 }).await;
+    // The other takes over; whoever still knows this one only, listens to a replica.
+    call(&new, &["REPLICAOF", "NO", "ONE"]).await;
+    let order = follow(second.port);
+    call(&old, &order.each_ref().map(String::as_str)).await;
+    call(&new, &["SET", "sign", "of life"]).await;
+    eventually(&old, || async { call(&old, &["GET", "sign"]).await == Reply::bulk(b"of life") })
+        .await;
+    let token = call(&new, &["GET", "the key"]).await;
+    let token = String::from_utf8_lossy(token.as_bytes().unwrap()).into_owned();
+    let keys = ["the key", "{the key}:line", "{the key}:book"];
+    let leave = [&["EVAL", LEAVE.text(), "3"], &keys[..], &[&*token]].concat();
+    assert_eq!(call(&new, &leave).await, Reply::Int(1));
+    let end = waiter.await.unwrap();
+    assert!(matches!(end, Err(NotAcquired::Deadline { .. })), "{end:?}");
+    assert_ne!(holder.release().await, Released::Released);
 }

@@ -21,20 +21,28 @@ pub(super) const EXACT: i64 = 1 << 50;
 #[derive(Clone, Copy)]
 pub(super) struct Verb {
     name: &'static str,
+    /// The subcommand, where it has any.
+    sub: Option<&'static str>,
     command: u16,
     handler: Handler,
 }
 
 impl Verb {
     fn find(name: &'static str) -> Self {
-        let command = match TABLE.find(&[name.as_bytes()]) {
+        Self::find_sub(name, None)
+    }
+
+    fn find_sub(name: &'static str, sub: Option<&'static str>) -> Self {
+        let words: Vec<&[u8]> =
+            [Some(name), sub].iter().flatten().map(|it| it.as_bytes()).collect();
+        let command = match TABLE.find(&words) {
             Found::Command(command) => command,
             Found::Unknown | Found::UnknownSubcommand => unreachable!("{name} is in the table"),
         };
         let Run::Plain(handler) = TABLE.spec(command).run else {
             unreachable!("{name} runs on the state alone")
         };
-        Self { name, command, handler }
+        Self { name, sub, command, handler }
     }
 }
 
@@ -47,6 +55,10 @@ macro_rules! verbs {
 
 /// As the documentation of SET spells it, and as the stream shows it.
 pub(super) static DEL_AS_DOCUMENTED: LazyLock<Verb> = LazyLock::new(|| Verb::find("del"));
+
+/// How many listen to channels.
+pub(super) static NUMSUB: LazyLock<Verb> =
+    LazyLock::new(|| Verb::find_sub("PUBSUB", Some("NUMSUB")));
 
 verbs!(
     DEL, GET, HDEL, HGET, HSET, INCR, PEXPIRE, PTTL, PUBLISH, SET, TIME, ZADD, ZCARD, ZRANGE,
@@ -88,6 +100,7 @@ impl<'a> Calls<'a> {
     /// One command.
     pub(super) fn call(&mut self, verb: &Verb, args: &[&[u8]]) -> Reply {
         let mut all: smallvec::SmallVec<[&[u8]; 8]> = smallvec::smallvec![verb.name.as_bytes()];
+        all.extend(verb.sub.map(str::as_bytes));
         all.extend_from_slice(args);
         let request = Request { now_us: self.now_us, session: SCRIPT_SESSION, args: &all };
         self.server.run_handler(verb.command, verb.handler, &request)

@@ -1,8 +1,8 @@
 //! The scripts of a lock that is handed over, statement by statement as their texts have them.
 
 use super::calls::{
-    Calls, DEL, EXACT, GET, HDEL, HGET, HSET, PEXPIRE, PTTL, PUBLISH, SET, TIME, ZADD, ZCARD,
-    ZRANGE, ZRANK, ZREM, ZREVRANGE, arg, exact, joined, span,
+    Calls, DEL, EXACT, GET, HDEL, HGET, HSET, NUMSUB, PEXPIRE, PTTL, PUBLISH, SET, TIME, ZADD,
+    ZCARD, ZRANGE, ZRANK, ZREM, ZREVRANGE, arg, exact, joined, span,
 };
 use crate::redis::reply::Reply;
 use crate::redis::text::{Blob, blob};
@@ -121,6 +121,17 @@ impl<'c, 's, 'k> Line<'c, 's, 'k> {
         })
     }
 
+    /// How many listen to this channel.
+    fn listeners(&mut self, channel: &[u8]) -> i64 {
+        match self.calls.call(&NUMSUB, &[channel]) {
+            Reply::Array(pair) => match pair[..] {
+                [_, Reply::Int(count)] => count,
+                _ => unreachable!("NUMSUB answered {pair:?}"),
+            },
+            other => unreachable!("NUMSUB answered {other:?}"),
+        }
+    }
+
     fn answer(self, code: i64) -> Reply {
         Reply::Array(vec![Reply::Int(code), Reply::Bulk(self.us)])
     }
@@ -215,7 +226,7 @@ pub(super) fn leave(calls: &mut Calls<'_>, keys: &[&[u8]], args: &[&[u8]]) -> Re
     let mut told = 0;
     while let Some(First { token: head, till, ttl, channel }) = at.first() {
         at.drop(&head);
-        if till >= at.now {
+        if till >= at.now && at.listeners(&channel) > 0 {
             let message = [&head[..], &at.us[..]].concat();
             told = at.calls.number(&PUBLISH, &[&channel, &message]);
         } else {
