@@ -5,8 +5,6 @@
 //! and writes a chart beside it where a directory is named: `polling DIR`. Invariant: requests are counted
 //! by the server, and only those that clients sent.
 
-#![expect(clippy::disallowed_methods, reason = "a measurement takes the machine's time")]
-
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
