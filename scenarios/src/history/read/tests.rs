@@ -116,6 +116,7 @@ fn a_good_history_is_taken() {
     let other = format!("\u{feff}{}\r\n", good().join("\r\n"));
     assert_eq!(found(other.as_bytes()).unwrap(), events, "line ends of other systems");
     assert_eq!(found(HEAD.as_bytes()).unwrap(), []);
+    assert_eq!(Reader::new(HEAD.as_bytes()).unwrap().head().clients, 3);
 }
 
 #[test]
@@ -305,6 +306,8 @@ fn a_broken_line_in_the_middle_is_no_truncation() {
     let at = lines.iter().position(|byte| *byte == b'\n').unwrap();
     lines[at + 5] = 0xff;
     assert_eq!(flaw(&lines), (2, Flaw::NotUtf8 { byte: 5 }));
+    let half = [HEAD.as_bytes(), b"\n{\"text\":\"\xc3\n"].concat();
+    assert_eq!(flaw(&half), (2, Flaw::NotUtf8 { byte: 10 }), "half a letter, and a line break");
 }
 
 /// A line of 100 MB, of which it is counted how much was read.
@@ -349,6 +352,7 @@ fn a_head_that_is_none_is_refused_with_what_is_wrong() {
         (r#""clients":3"#, r#""clients":4294967296"#, "no head: invalid value"),
         (r#""clients":3"#, r#""clients":-3"#, "no head: invalid value"),
         (r#""clients":3,"#, "", "missing field `clients`"),
+        (r#""format":"picklock/history/1","#, "", "missing field `format`"),
         (r#""clients":3,"#, r#""clients":3,"clients":3,"#, "duplicate field `clients`"),
         (r#""clients":3,"#, r#""clients":3,"colour":1,"#, "unknown field `colour`"),
         (r#""ttl_ns":1000"#, r#""ttl_ns":0"#, "`ttl_ns` is 0"),
@@ -364,6 +368,12 @@ fn a_head_that_is_none_is_refused_with_what_is_wrong() {
         let said = said(text.as_bytes());
         assert!(said.contains(says), "{to}: {said}");
         assert!(!said.contains("at line 1 column"), "the line is named already: {said}");
+    }
+    let most = format!(r#""clients":{}"#, order::CLIENTS_MOST);
+    for (from, to) in
+        [(r#""clients":3"#, most.as_str()), (r#""margin_ns":10"#, r#""margin_ns":10,"prizes":0"#)]
+    {
+        assert!(found(HEAD.replace(from, to).as_bytes()).is_ok(), "{to}");
     }
     let lockless = HEAD.replace(r#""locks":true"#, r#""locks":false"#).replace(r#""k""#, r#""""#);
     assert!(found(lockless.as_bytes()).is_ok(), "who does not lock needs no key");
@@ -396,6 +406,28 @@ fn nothing_is_read_after_a_failure_to_read() {
     let input = BufReader::new(HEAD.as_bytes().chain(&b"\n"[..]).chain(Failing));
     let error = Reader::new(input).unwrap().read_event().unwrap_err();
     assert_eq!(error.to_string(), "the history cannot be read: the disk is gone");
+}
+
+#[test]
+fn texts_that_are_not_many_are_known_to_the_end() {
+    let mut lines = vec![HEAD.to_owned()];
+    let long = "x".repeat(1 << 16);
+    for op in 1..=24 {
+        lines.push(invoke(1, [1, op, op], "acquire"));
+        let reason = format!(r#","text":"{op} {long}""#);
+        lines.push(line(1, [1, op, op], "acquire", "fail", &reason));
+    }
+    let bytes = bytes(&lines);
+    let mut reader = Reader::new(&bytes[..]).unwrap();
+    let mut told = Vec::new();
+    while let Some(event) = reader.read_event().unwrap() {
+        if let What::NotAcquired(why) = event.what {
+            told.push((event.op, why));
+        }
+    }
+    for (op, why) in told {
+        assert!(reader.texts().get(why).starts_with(&format!("{op} ")), "{op}");
+    }
 }
 
 #[test]
