@@ -10,6 +10,7 @@ mod curve;
 mod font;
 mod growth;
 mod labels;
+mod layout;
 mod paint;
 mod palette;
 mod pen;

@@ -9,28 +9,19 @@ use plotters::prelude::DrawingBackend;
 use plotters::style::WHITE;
 use plotters::style::text_anchor::HPos;
 
-use super::font::Type;
 use super::labels;
-use super::paint::SIZE;
+use super::layout::{
+    BOTTOM, LABEL_HEIGHT, LEFT, LINE_WIDTH, MARGIN, MARK_RADIUS, NAME, NOTE, SCALE, SIZE, SUBTITLE,
+    TITLE, TOP,
+};
 use super::palette::{AXIS, FAINT_INK, GRID, INK, MOST_LINES, line};
 use super::pen::Pen;
 use super::picture::{ChartError, Painting, png_of, svg_of};
 use crate::format::plain;
 
-const LEFT: f64 = 92.0;
 const RIGHT: f64 = 690.0;
-const TOP: f64 = 112.0;
-const BOTTOM: f64 = 524.0;
-const MARGIN: f64 = 32.0;
 const LABELS: f64 = 718.0;
 const LABEL_WIDTH: f64 = 960.0 - LABELS - 32.0;
-const LABEL_HEIGHT: f64 = 42.0;
-
-const TITLE: Type = Type::bold(19.0);
-const SUBTITLE: Type = Type::regular(13.0);
-const SCALE: Type = Type::regular(12.0);
-const NAME: Type = Type::bold(13.0);
-const NOTE: Type = Type::regular(11.5);
 
 /// A chart of growth. Coordinates are above zero.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -182,13 +173,13 @@ impl Growth {
             let (colour, mark) = line(place);
             pen.dashes((*end, (LABELS - 9.0, *at)), colour, 0.75)?;
             if points.len() > 1 {
-                pen.line(points, colour, 2.0)?;
+                pen.line(points, colour, LINE_WIDTH)?;
             }
             for point in points {
-                pen.shape(&mark.corners(*point, 6.0), WHITE)?;
-                pen.shape(&mark.corners(*point, 4.5), colour)?;
+                pen.shape(&mark.corners(*point, MARK_RADIUS + 1.5), WHITE)?;
+                pen.shape(&mark.corners(*point, MARK_RADIUS), colour)?;
             }
-            pen.shape(&mark.corners((LABELS, *at), 4.5), colour)?;
+            pen.shape(&mark.corners((LABELS, *at), MARK_RADIUS), colour)?;
             let (left, name, note) = (LABELS + 13.0, plain(&series.name), plain(&series.note));
             pen.text((left, at - 1.0), &NAME.fit(&name, LABEL_WIDTH)?, NAME, INK, HPos::Left)?;
             pen.text(

@@ -10,6 +10,10 @@ use plotters::style::{RGBColor, WHITE};
 use super::axis::{Percentiles, Times};
 use super::caption::Caption;
 use super::font::Type;
+use super::layout::{
+    BOTTOM, LABEL_HEIGHT, LEFT, LINE_WIDTH, MARGIN, MARK_RADIUS, NAME, NOTE, SCALE, SIZE, SUBTITLE,
+    TITLE, TOP,
+};
 use super::palette::{AXIS, FAINT_INK, GRID, INK, MOST_LINES, Mark, line};
 use super::pen::Pen;
 use super::picture::ChartError;
@@ -17,27 +21,11 @@ use super::{curve, labels};
 use crate::format::{count, duration, plain};
 use crate::latency::{Distribution, Latencies, Operation};
 
-/// The size of the chart, in its own units: pixels of a common screen.
-pub(super) const SIZE: (u32, u32) = (960, 600);
-
-const LEFT: f64 = 92.0;
 const RIGHT: f64 = 742.0;
-const TOP: f64 = 112.0;
-const BOTTOM: f64 = 524.0;
-/// Where titles begin.
-const MARGIN: f64 = 32.0;
 const LABELS: f64 = 772.0;
 const LABEL_WIDTH: f64 = 960.0 - LABELS - 36.0;
-const LABEL_HEIGHT: f64 = 42.0;
-const LINE_WIDTH: f64 = 2.0;
-const MARK_RADIUS: f64 = 4.5;
 
-const TITLE: Type = Type::bold(19.0);
 const LONG_TITLE: Type = Type::bold(15.0);
-const SUBTITLE: Type = Type::regular(13.0);
-const SCALE: Type = Type::regular(12.0);
-const NAME: Type = Type::bold(13.0);
-const NOTE: Type = Type::regular(11.5);
 const EMPTY: Type = Type::regular(16.0);
 
 /// A line of the chart.

@@ -10,7 +10,8 @@ use plotters::prelude::{BitMapBackend, DrawingBackend, IntoDrawingArea, SVGBacke
 
 use super::caption::Caption;
 use super::font;
-use super::paint::{SIZE, paint};
+use super::layout::SIZE;
+use super::paint::paint;
 use super::pen::{BITMAP, Measures, Pen, SVG};
 use crate::latency::Latencies;
 
