@@ -2,8 +2,8 @@
 //!
 //! Invariant: all nodes are asked for the same token at once, and validity counts from before the first
 //! was asked; a lock without a quorum, or with no validity left, is given up on every node that may have
-//! granted it, and where one surely has before the next attempt. A renewal counts where a quorum has extended its own key. Nothing is ever made again that
-//! a node has lost.
+//! granted it, and where one surely has before the next attempt. A renewal counts where a quorum has
+//! extended its own key. Nothing is ever made again that a node has lost.
 //!
 //! It needs what the lock on one server needs of more than half of the nodes: a node that forgets, and is
 //! back before its grants would have expired, may let two hold the lock. So restart a node that has lost

@@ -99,10 +99,11 @@ pub(crate) fn is_surprising(cell: &Cell) -> bool {
 pub fn markdown(matrix: &Matrix, told: &[Scenario]) -> String {
     let told: BTreeMap<&str, &Scenario> = told.iter().map(|it| (it.name.as_str(), it)).collect();
     let mut text = format!(
-        "# Every recipe in every scenario\n\nWorld {}. {}.\n\nA cell says what was found. **Bold** is \
+        "# Every recipe in every scenario\n\nWorld {}{}. {}.\n\nA cell says what was found. **Bold** is \
          what was not expected, with what was; a dash stands where nothing is claimed of a recipe, \
          because no story tells of it there.\n",
         matrix.world,
+        matrix.server.as_ref().map_or(String::new(), |server| format!(" ({server})")),
         totals(matrix)
     );
     text += "\n## Recipes\n\n| recipe | how it locks | known flaw |\n|---|---|---|\n";

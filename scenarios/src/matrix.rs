@@ -178,13 +178,14 @@ impl Pair {
     /// to a story that is staged.
     ///
     /// # Errors
-    /// [`ScenarioError`] where there is no such scenario or recipe, or the one does not go with the
-    /// other.
+    /// [`ScenarioError`] where there is no such recipe, or it does not go with the scenario.
+    ///
+    /// # Panics
+    /// Where the catalogue has no such scenario.
     pub fn scenario(name: &str, lock: &str) -> Result<Scenario, ScenarioError> {
         let lock = Some(lock.to_owned());
         let overrides = Overrides { lock, ..Overrides::default() };
-        let text = catalog::ALL.iter().find(|(known, _)| *known == name);
-        let text = text.map_or("", |(_, text)| *text);
+        let text = catalog::text(name).expect("a scenario of the catalogue");
         let mut scenario = Scenario::parse(name, &format!("{name}.toml"), text, &overrides)?;
         if !scenario.swarm.searched {
             // What a sweep may add is no part of the story.

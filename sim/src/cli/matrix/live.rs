@@ -19,7 +19,7 @@ use super::super::run::{draw, failed};
 use super::super::terminal::Terminal;
 use super::super::world::{self, Chosen};
 use super::super::{print, signal};
-use crate::live::run::{Gauge, Order, run};
+use crate::live::run::{CutShort, Gauge, Order, run};
 use crate::live::target::{KeySpace, Settings, Target};
 
 /// What latency, jitter and tokens of every run are drawn from.
@@ -79,10 +79,11 @@ async fn one(
     let run = run(&target, order, &Gauge::default(), interrupted).await;
     target.close().await;
     let run = run.map_err(|error| failed(&error))?;
-    if let Some(cut_short) = run.cut_short {
-        return Ok(Pair::not_run(scenario, Some(format!("cut short: {cut_short:?}"))));
+    if run.cut_short == Some(CutShort::Interrupted) {
+        return Ok(Pair::not_run(scenario, Some("interrupted".to_owned())));
     }
-    let findings = checker::judge(&run.history, true);
+    // Of a run whose server has gone, nothing counts as held: what is claimed of it is not found.
+    let findings = checker::judge(&run.history, run.cut_short.is_none());
     let runs = Level::ALL.map(|level| {
         let of_level = findings.iter().filter(|it| it.level == level);
         let mut tally = Tally::default();
