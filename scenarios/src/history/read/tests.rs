@@ -412,7 +412,7 @@ fn nothing_is_read_after_a_failure_to_read() {
 fn texts_that_are_not_many_are_known_to_the_end() {
     let mut lines = vec![HEAD.to_owned()];
     let long = "x".repeat(1 << 16);
-    for op in 1..=24 {
+    for op in 1..=100 {
         lines.push(invoke(1, [1, op, op], "acquire"));
         let reason = format!(r#","text":"{op} {long}""#);
         lines.push(line(1, [1, op, op], "acquire", "fail", &reason));
