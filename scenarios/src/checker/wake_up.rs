@@ -246,9 +246,6 @@ impl WakeUp {
     fn strikes(&mut self, event: &Event, fault: Fault, for_ns: u64) {
         let client = event.client;
         self.look_at_all();
-        if fault == Fault::Crash {
-            self.waiters.retain(|_, it| it.client != client);
-        }
         let all = client == 0;
         for it in self.waiters.values_mut().filter(|it| all || it.client == client) {
             if fault == Fault::Pause {

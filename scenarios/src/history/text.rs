@@ -22,6 +22,8 @@ const RECENT: usize = 16;
 const PASSING: usize = 64;
 /// What a text takes besides its letters, in bytes, about.
 const OVERHEAD: usize = 64;
+/// How much memory is kept of one that has passed, in bytes.
+const KEPT: usize = 256;
 
 /// The texts of a history.
 #[derive(Clone, Debug, Default)]
@@ -121,20 +123,21 @@ impl Bound {
             return None;
         }
         let place = self.passed as usize % PASSING;
-        let number = Text(self.passed | Text::PASSING);
+        let number = Text(Text::PASSING + self.passed);
         self.passed = (self.passed + 1) % Text::PASSING;
         let (at, known) = &mut self.passing[place];
         *at = number;
         known.clear();
         known.push_str(text);
         // A single text as long as a line may be does not stay for ever after.
-        known.shrink_to(4 * OVERHEAD);
+        known.shrink_to(KEPT);
         Some(number)
     }
 
     fn get(&self, text: Text) -> &str {
         let found = self.passing.iter().find(|(number, _)| *number == text);
-        found.filter(|_| text.0 & Text::PASSING != 0).map_or("", |(_, known)| known)
+        // Before any has passed, nothing stands in its place.
+        found.map_or("", |(_, known)| known)
     }
 }
 
@@ -189,6 +192,17 @@ mod tests {
     }
 
     #[test]
+    fn a_text_takes_its_letters_twice() {
+        let mut texts = Texts::bounded(OVERHEAD + 20, "");
+        texts.intern("eleven text");
+        assert_eq!(texts.all.len(), 0, "it takes 22");
+        texts.intern("a text, ten");
+        assert_eq!(texts.all.len(), 0);
+        texts.intern("ten digits");
+        assert_eq!(texts.all.len(), 1, "20 are left");
+    }
+
+    #[test]
     fn a_long_text_that_passes_leaves_no_room_taken() {
         let mut texts = Texts::bounded(0, "");
         let long = texts.intern(&"x".repeat(1 << 20));
@@ -197,7 +211,7 @@ mod tests {
             texts.intern("short");
         }
         let bound = texts.bound.unwrap();
-        assert!(bound.passing.iter().all(|(_, text)| text.capacity() <= 4 * OVERHEAD));
+        assert!(bound.passing.iter().all(|(_, text)| text.capacity() <= KEPT));
     }
 
     #[test]

@@ -75,6 +75,8 @@ fn the_lock_is_free_until_it_might_be_made() {
     assert_eq!(outcome(&sleeps_until(390).command(3, 280..290, CREATE, Some(Touch::None))), Held);
     assert_eq!(outcome(&asks(Some(CREATE.touch))), Held, "somebody has it");
     assert_eq!(outcome(&asks(None)), Held, "somebody may have it, now or later");
+    let meanwhile = sleeps_until(400).command(3, 180..600, CREATE, Some(Touch::None));
+    assert_eq!(outcome(&meanwhile), NotApplicable, "nobody knew yet whether it was free");
     let refused = sleeps_until(391).refused_command(3, 280..290, CREATE);
     assert_eq!(outcome(&refused), Violated, "a refused command has made nothing");
     let late = sleeps_until(400).command(3, 301..310, CREATE, Some(CREATE.touch));
@@ -139,6 +141,8 @@ fn who_stands_still_is_not_asleep_until_it_moves() {
     assert_eq!((outcome(&moves(800)), outcome(&moves(799))), (Held, Violated));
     let other = sleeps_until(301).struck_for(Fault::Pause, 3, 150..160);
     assert_eq!(outcome(&other), Violated);
+    let once = sleeps_until(301).struck_for(Fault::Pause, 2, 5..6);
+    assert_eq!(outcome(&once), Violated, "it has gone on since");
 }
 
 #[test]
@@ -155,6 +159,7 @@ fn who_may_not_have_been_told_is_excused() {
         assert_eq!(outcome(&too_late), Violated, "{fault:?}");
     }
     assert_eq!(outcome(&sleeps_until(900).crash(2, 250)), Held, "the dead are not asleep");
+    assert_eq!(outcome(&sleeps_until(301).crash(3, 150)), Violated, "another's death");
     let all = |span| sleeps_until(900).struck_for(Fault::Partition, 0, span);
     assert_eq!(outcome(&all(150..160)), NotApplicable);
     assert_eq!(outcome(&all(10..25)), NotApplicable, "it had begun by then");
@@ -187,4 +192,15 @@ fn the_witness_tells_the_longest_and_counts_them_all() {
     assert!(witness.summary.contains("100 ns is what"), "{}", witness.summary);
     let steps: Vec<u64> = witness.steps.iter().map(|step| step.at_ns).collect();
     assert_eq!(steps, [200, 600]);
+}
+
+#[test]
+fn of_two_that_sleep_equally_long_the_witness_names_the_first() {
+    let tape = sleeps_until(550).refused(4, 4, 50..551).phase(4, 60, Phase::Wait);
+    let Verdict::Violated(witness) =
+        verdict(&tape.command(3, 500..510, CREATE, Some(Touch::None)))
+    else {
+        panic!("not violated")
+    };
+    assert_eq!((witness.occurrences, &witness.clients[..]), (2, &[2][..]));
 }

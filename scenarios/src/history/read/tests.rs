@@ -348,6 +348,7 @@ fn a_head_that_is_none_is_refused_with_what_is_wrong() {
     for (from, to, says) in [
         ("history/1", "history/2", r#"in the format "picklock/history/2""#),
         (r#""clients":3"#, r#""clients":0"#, "`clients` is 0"),
+        (r#""clients":3"#, r#""clients":2147483648"#, "more than picklock tells apart"),
         (r#""clients":3"#, r#""clients":4294967295"#, "more than picklock tells apart"),
         (r#""clients":3"#, r#""clients":4294967296"#, "no head: invalid value"),
         (r#""clients":3"#, r#""clients":-3"#, "no head: invalid value"),
