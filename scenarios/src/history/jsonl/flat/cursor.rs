@@ -113,8 +113,8 @@ impl<'a> Cursor<'a> {
                 self.at = from + 1;
                 Err(self.no_json("no digit after a leading 0"))
             }
-            // JSON's minus zero is a fraction.
-            ([b'0'], _) if is_negative => Ok(None),
+            // JSON's minus zero is a fraction, and its plain one is not read here.
+            ([b'0'], _) => Ok(None),
             _ if digits.len() > DIGITS_SURE => {
                 Ok(self.text[from..self.at].parse().ok().map(|size| (is_negative, size)))
             }
