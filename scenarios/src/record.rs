@@ -32,6 +32,18 @@ pub trait Observed: Env {
 
     /// The time of the run at which this node's clock shows `at`, in nanoseconds.
     fn run_ns_at(&self, at: Instant) -> u64;
+
+    /// Comes back when this node may send the command, which is written down and sent then. A world that
+    /// cannot have its clients stand still wherever they are has them wait here.
+    fn before_send(&self, node: Node, command: &Command) -> impl Future<Output = ()> + Send {
+        let _ = (node, command);
+        std::future::ready(())
+    }
+
+    /// Comes back when this node may go on with an answer, which has been written down.
+    fn after_answer(&self) -> impl Future<Output = ()> + Send {
+        std::future::ready(())
+    }
 }
 
 /// What it takes to understand the commands of a recipe.
@@ -155,9 +167,12 @@ impl<W: Observed> Env for Recorded<W> {
 
     /// What is heard is not written down, nor that nobody listens any more: only what is done is.
     async fn subscribe(&self, node: Node, channel: &[u8]) -> Result<W::Subscription, CallError> {
+        let command = Command::new("SUBSCRIBE").arg(channel);
+        self.world.before_send(node, &command).await;
         let flight = Flight::subscribe(self, node, channel);
         let answer = self.world.subscribe(node, channel).await;
         flight.land(&answer.as_ref().map(|_| Reply::Ok).map_err(CallError::clone));
+        self.world.after_answer().await;
         answer
     }
 

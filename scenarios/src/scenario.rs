@@ -242,7 +242,12 @@ impl Scenario {
     /// What of it only the virtual world can stage so far.
     pub fn only_virtual(&self) -> Option<&'static str> {
         match () {
-            () if !self.faults.is_empty() => Some("faults that it stages ([[fault]])"),
+            () if self.faults.iter().any(|it| it.kind.loses_keys()) => {
+                Some("the end of a server ([[fault]])")
+            }
+            () if self.faults.iter().any(Staged::is_of_server_clock) => {
+                Some("a server's clock that goes wrong ([[fault]])")
+            }
             () if self.swarm.searched => Some("faults that are searched for ([swarm])"),
             () if self.topology() != Topology::Standalone => {
                 Some("more than one server ([topology])")

@@ -9,7 +9,7 @@ const MILLION: u64 = 1_000_000;
 
 /// A node's clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Clock {
+pub(crate) struct Clock {
     /// A moment of the world, and what the monotonic clock showed then.
     since_ns: u64,
     showed_ns: u64,
@@ -21,12 +21,12 @@ pub(super) struct Clock {
 
 impl Clock {
     /// Clocks that run exactly, the wall clock from `wall_zero_ns` on.
-    pub(super) const fn exact(wall_zero_ns: u64) -> Self {
+    pub(crate) const fn exact(wall_zero_ns: u64) -> Self {
         Self { since_ns: 0, showed_ns: 0, rate: MILLION, wall_zero_ns }
     }
 
     /// From `now_ns` on both clocks run faster by so many parts per million, or slower.
-    pub(super) fn set_drift(&mut self, now_ns: u64, ppm: i32) {
+    pub(crate) fn set_drift(&mut self, now_ns: u64, ppm: i32) {
         self.showed_ns = self.local(now_ns);
         self.since_ns = now_ns;
         // A clock that stood still or ran backwards would be no clock.
@@ -34,12 +34,12 @@ impl Clock {
     }
 
     /// The wall clock jumps by so much. The monotonic one does not.
-    pub(super) fn step_wall(&mut self, by_ns: i64) {
+    pub(crate) fn step_wall(&mut self, by_ns: i64) {
         self.wall_zero_ns = self.wall_zero_ns.saturating_add_signed(by_ns);
     }
 
     /// What the monotonic clock shows.
-    pub(super) fn local(&self, now_ns: u64) -> u64 {
+    pub(crate) fn local(&self, now_ns: u64) -> u64 {
         let passed_ns = now_ns.saturating_sub(self.since_ns);
         if self.rate == MILLION {
             return self.showed_ns + passed_ns;
@@ -56,19 +56,19 @@ impl Clock {
     }
 
     /// What the wall clock shows, in nanoseconds since the epoch.
-    pub(super) fn wall(&self, now_ns: u64) -> u64 {
+    pub(crate) fn wall(&self, now_ns: u64) -> u64 {
         self.wall_zero_ns.saturating_add(self.local(now_ns))
     }
 
     /// The first moment of the world, from now on, at which the wall clock shows at least this, as
     /// the clocks run now.
-    pub(super) fn moment_of_wall(&self, wall_ns: u64) -> u64 {
+    pub(crate) fn moment_of_wall(&self, wall_ns: u64) -> u64 {
         self.moment(wall_ns.saturating_sub(self.wall_zero_ns))
     }
 
     /// The first moment of the world at which the monotonic clock shows at least this, as the clock
     /// runs now; for the past, the moment the rate was last set at the earliest.
-    pub(super) fn moment(&self, local_ns: u64) -> u64 {
+    pub(crate) fn moment(&self, local_ns: u64) -> u64 {
         let ahead_ns = local_ns.saturating_sub(self.showed_ns);
         if self.rate == MILLION {
             return self.since_ns.saturating_add(ahead_ns);

@@ -31,12 +31,10 @@ pub fn matrix(matrix: &Matrix, style: Style) -> String {
         }
         text += "\n(in brackets: nothing is claimed there)\n";
     }
-    for pair in &matrix.pairs {
-        for cell in pair.cells.iter().filter(|it| is_surprising(it)) {
-            let said = format!("{} with {}: {}", pair.scenario, pair.lock, surprise(cell));
-            let said = style.wrap(&plain(&said), 4);
-            text += &format!("{}: {said}\n", style.ink(Ink::Red, "not as expected"));
-        }
+    for (scenario, locks, what) in surprises(matrix) {
+        let said = format!("{scenario} with {}: {what}", locks.join(", "));
+        let said = style.wrap(&plain(&said), 4);
+        text += &format!("{}: {said}\n", style.ink(Ink::Red, "not as expected"));
     }
     let (ink, verdict) = match matrix.is_as_expected() {
         true => (Ink::Green, "as expected"),
@@ -50,6 +48,22 @@ pub fn matrix(matrix: &Matrix, style: Style) -> String {
         style.ink(ink, verdict)
     );
     text
+}
+
+/// What was not expected, in each scenario, of which recipes.
+fn surprises(matrix: &Matrix) -> Vec<(&str, Vec<&str>, String)> {
+    let mut all: Vec<(&str, Vec<&str>, String)> = Vec::new();
+    for pair in &matrix.pairs {
+        for cell in pair.cells.iter().filter(|it| is_surprising(it)) {
+            let what = surprise(cell);
+            let same = |it: &&mut (&str, Vec<&str>, String)| it.0 == pair.scenario && it.2 == what;
+            match all.iter_mut().find(same) {
+                Some((_, locks, _)) => locks.push(&pair.lock),
+                None => all.push((&pair.scenario, vec![&pair.lock], what)),
+            }
+        }
+    }
+    all
 }
 
 /// Groups that differ in their reasons alone, which are not shown here, joined.
@@ -137,5 +151,8 @@ mod tests {
             "{text}"
         );
         assert!(text.ends_with("verdict: not as expected\n"), "{text}");
+        let many = ["single", "polling", "notify"].map(|lock| pair(lock, Some(Outcome::Violated)));
+        let text = matrix(&Matrix::new("virtual", None, many.into(), false), style);
+        assert!(text.starts_with("not as expected: gc-pause with single, polling, notify: key"), "{text}");
     }
 }

@@ -128,6 +128,11 @@ impl Staged {
         self.whom() == Whom::Holder
     }
 
+    /// Whether it is a server's clock that goes wrong.
+    pub fn is_of_server_clock(&self) -> bool {
+        matches!(self.kind, Fault::Drift | Fault::ClockStep) && self.whom().is_server()
+    }
+
     /// For how long, in nanoseconds; none: until something else ends it.
     pub fn lasts_ns(&self) -> Option<u64> {
         self.lasts.map(|span| span_ns(span.0))

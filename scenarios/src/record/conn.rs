@@ -42,6 +42,7 @@ impl<W: Observed> Conn for RecordedConn<W> {
     }
 
     async fn call(&self, command: Command) -> Result<Reply, CallError> {
+        self.env.world.before_send(self.node, &command).await;
         let sent = self.env.begin_command(self.node, &command);
         let ends = Queued::is_end(command.name());
         let queued = ends.then_some(&self.queued);
@@ -52,6 +53,7 @@ impl<W: Observed> Conn for RecordedConn<W> {
         } else {
             flight.land(&answer);
         }
+        self.env.world.after_answer().await;
         answer
     }
 }

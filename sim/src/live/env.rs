@@ -2,14 +2,16 @@
 //!
 //! Invariant: the nth number a client draws depends on the seed and the client alone, and no task of
 //! a client is forgotten: until [`LiveEnv::idle`] says so, something may still be releasing, renewing
-//! or cleaning up. Deliberately absent: faults, which are the proxy's, and marks, which are the
-//! workload's.
+//! or cleaning up. A client that a fault has stand still does so at its next word to the world, and one
+//! that is gone says nothing more, and has no connection either. Deliberately absent: faults, which are
+//! the nemesis' and the proxy's.
 
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use picklock::env::{CallError, Env, Mark, Node};
+use picklock::command::Command;
+use picklock::env::{CallError, Env, Mark, Node, Subscription};
 use picklock::time::{Instant, WallTime};
 use picklock::tokio_env::{TokioConn, TokioEnv, TokioOptions, TokioSubscription};
 use rand_pcg::Pcg64;
@@ -17,6 +19,8 @@ use rand_pcg::rand_core::{Rng, SeedableRng};
 use scenarios::record::Observed;
 use tokio::sync::watch;
 
+use super::nemesis::Nemesis;
+use super::process::Process;
 use super::proxy::ClientId;
 
 /// Tasks of a client that are still at work when they should be done.
@@ -37,9 +41,13 @@ pub struct StillBusy {
 #[derive(Clone)]
 pub struct LiveEnv {
     client: ClientId,
-    inner: TokioEnv,
+    /// Empty once the client is gone: its connections end with the last task that has one.
+    inner: Arc<Mutex<TokioEnv>>,
     random: Arc<Mutex<Pcg64>>,
     running: watch::Sender<usize>,
+    process: Arc<Process>,
+    /// Who hears where its locking has come to.
+    nemesis: Option<Nemesis>,
     /// When the run began, by the clock that all clients of a process share.
     origin: Instant,
 }
@@ -58,13 +66,45 @@ impl LiveEnv {
         let generator = Pcg64::seed_from_u64(seed ^ of_client);
         let running = watch::Sender::new(0);
         let random = Arc::new(Mutex::new(generator));
-        Self { client, inner, random, running, origin: Instant::default() }
+        let process = Arc::new(Process::new(inner.now(), inner.wall()));
+        let (inner, origin) = (Arc::new(Mutex::new(inner)), Instant::default());
+        Self { client, inner, random, running, process, nemesis: None, origin }
     }
 
     /// The same client in a run that began then.
     #[must_use]
     pub fn since(self, origin: Instant) -> Self {
         Self { origin, ..self }
+    }
+
+    /// The same client, seen by this nemesis.
+    pub(super) fn seen_by(self, nemesis: Nemesis) -> Self {
+        Self { nemesis: Some(nemesis), ..self }
+    }
+
+    /// The same client, seen by no nemesis.
+    pub(super) fn unseen(&self) -> Self {
+        Self { nemesis: None, ..self.clone() }
+    }
+
+    /// The client as a process.
+    pub(super) fn process(&self) -> &Arc<Process> {
+        &self.process
+    }
+
+    /// The client has gone: its connections end.
+    pub(super) fn disconnect(&self) {
+        let nobody = TokioEnv::from_clients(Vec::new(), TokioOptions::default());
+        *self.inner.lock().unwrap_or_else(PoisonError::into_inner) = nobody;
+    }
+
+    fn inner(&self) -> TokioEnv {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The machine's monotonic clock, which drifts for no client.
+    pub(super) fn machine_now(&self) -> Instant {
+        self.inner().now()
     }
 
     /// Whose environment this is.
@@ -110,18 +150,23 @@ impl Drop for Running {
 
 impl Env for LiveEnv {
     type Conn = TokioConn;
-    type Subscription = TokioSubscription;
+    type Subscription = LiveSubscription;
 
     fn now(&self) -> Instant {
-        self.inner.now()
+        Instant::from_ns(self.process.clock().local(self.machine_now().as_ns()))
     }
 
     fn wall(&self) -> WallTime {
-        self.inner.wall()
+        WallTime::from_unix_ns(self.process.clock().wall(self.machine_now().as_ns()))
     }
 
-    fn sleep(&self, span: Duration) -> impl Future<Output = ()> + Send {
-        self.inner.sleep(span)
+    async fn sleep(&self, span: Duration) {
+        let inner = self.inner();
+        {
+            let _timer = self.process.timer();
+            inner.sleep(self.process.by_the_machine(inner.now(), span)).await;
+        }
+        self.process.running().await;
     }
 
     fn random(&self) -> u64 {
@@ -129,38 +174,82 @@ impl Env for LiveEnv {
     }
 
     fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        if self.process.is_gone() {
+            return;
+        }
         let running = Running::begin(&self.running);
-        self.inner.spawn(async move {
+        let process = Arc::clone(&self.process);
+        self.inner().spawn(async move {
             // Held here, and not beside the task, so that it goes with a task that is never polled.
             let _running = running;
-            task.await;
+            let work = async {
+                process.running().await;
+                task.await;
+            };
+            process.unless_gone(work).await;
         });
     }
 
-    fn connect(&self, node: Node) -> impl Future<Output = Result<TokioConn, CallError>> + Send {
-        self.inner.connect(node)
+    async fn connect(&self, node: Node) -> Result<TokioConn, CallError> {
+        let inner = self.inner();
+        let conn = inner.connect(node).await;
+        self.process.running().await;
+        conn
     }
 
-    fn subscribe(
-        &self,
-        node: Node,
-        channel: &[u8],
-    ) -> impl Future<Output = Result<TokioSubscription, CallError>> + Send {
-        self.inner.subscribe(node, channel)
+    async fn subscribe(&self, node: Node, channel: &[u8]) -> Result<LiveSubscription, CallError> {
+        let inner = self.inner();
+        let inner = inner.subscribe(node, channel).await?;
+        Ok(LiveSubscription { inner, heard: None, process: Arc::clone(&self.process) })
     }
 
     fn mark(&self, mark: Mark) {
-        self.inner.mark(mark);
+        if let Some(nemesis) = &self.nemesis {
+            nemesis.marked(self.client.0, mark);
+        }
     }
 }
 
 impl Observed for LiveEnv {
     fn run_ns(&self) -> u64 {
-        self.run_ns_at(self.now())
+        self.machine_now().as_ns().saturating_sub(self.origin.as_ns())
     }
 
     fn run_ns_at(&self, at: Instant) -> u64 {
-        at.as_ns().saturating_sub(self.origin.as_ns())
+        self.process.clock().moment(at.as_ns()).saturating_sub(self.origin.as_ns())
+    }
+
+    async fn before_send(&self, node: Node, command: &Command) {
+        if let Some(nemesis) = &self.nemesis {
+            nemesis.about_to_send(self.client.0, node, command);
+        }
+        self.process.running().await;
+    }
+
+    async fn after_answer(&self) {
+        self.process.running().await;
+    }
+}
+
+/// A channel that a client listens to, as far as it does not stand still.
+pub struct LiveSubscription {
+    inner: TokioSubscription,
+    /// What has been heard and not been taken yet.
+    heard: Option<Result<Box<[u8]>, CallError>>,
+    process: Arc<Process>,
+}
+
+impl Subscription for LiveSubscription {
+    async fn next(&mut self) -> Result<Box<[u8]>, CallError> {
+        let heard = match self.heard.take() {
+            Some(heard) => heard,
+            None => self.inner.next().await,
+        };
+        // Kept in the meantime: who drops this future loses no message.
+        let kept = self.heard.insert(heard).clone();
+        self.process.running().await;
+        self.heard = None;
+        kept
     }
 }
 

@@ -3,6 +3,8 @@
 pub mod embedded;
 pub mod env;
 pub mod limits;
+mod nemesis;
+mod process;
 pub mod proxy;
 pub mod run;
 pub mod server;

@@ -8,16 +8,20 @@ mod crew;
 mod refused;
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use picklock::command::Command;
 use picklock::env::CallError;
+use scenarios::fault::{Fault, Staged};
 use scenarios::history::{History, Journal};
 use scenarios::recipe::BuildError;
 use scenarios::scenario::Scenario;
 use scenarios::trial::{Naming, Trial};
+use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::watch;
 use tokio::task::JoinError;
 
@@ -26,6 +30,7 @@ use self::refused::Refused;
 use super::embedded::{self, EmbeddedServer, StartError};
 use super::env::LiveEnv;
 use super::limits::{LimitError, ensure_open_files, files_needed};
+use super::nemesis::{Errand, Nemesis};
 use super::proxy::{Detail, Proxy, ProxyError};
 use super::target::{Target, TargetError};
 use crate::redis::options::Options;
@@ -34,6 +39,9 @@ use crate::redis::options::Options;
 const IDLE_BEYOND_TTL: Duration = Duration::from_secs(5);
 /// The same after an interruption, for nobody waits for ever.
 const IDLE_INTERRUPTED: Duration = Duration::from_secs(2);
+/// How long what a scenario stages may keep clients from their end, beyond ten TTLs, before all is put
+/// right.
+const PATIENCE: Duration = Duration::from_secs(60);
 /// How long to wait until the server has dealt with what was still on its way to it.
 const DRAIN_WITHIN: Duration = Duration::from_secs(2);
 
@@ -84,6 +92,12 @@ pub enum RunError {
     /// There is no server for the protected resource.
     #[error("the scenario's resource has no server: {0}")]
     Resource(#[from] StartError),
+    /// A fault would befall others than the run's own clients.
+    #[error(
+        "{0} would befall everybody who uses the server, and it is not ours; leave --redis away, and \
+             picklock starts one"
+    )]
+    NotOurs(&'static str),
     /// There is no proxy.
     #[error(transparent)]
     Proxy(#[from] ProxyError),
@@ -134,6 +148,10 @@ pub async fn run(
     interrupted: watch::Receiver<bool>,
 ) -> Result<Run, RunError> {
     let Order { scenario, seed, world } = order;
+    let of_server = scenario.faults.iter().find(|it| it.kind == Fault::ScriptFlush);
+    if let Some(fault) = of_server.filter(|_| !target.is_private()) {
+        return Err(RunError::NotOurs(fault.kind.name()));
+    }
     let naming = Naming { world, seed, prefix: target.keys().prefix(), exact: false };
     let trial = Arc::new(Trial::<LiveEnv>::new(scenario, naming)?);
     let nodes = 1 + u64::from(scenario.resource().is_some());
@@ -142,9 +160,14 @@ pub async fn run(
     let resource = scenario.resource().map(|_| embedded::start(Options::default())).transpose()?;
     let proxy = Proxy::start(Detail::Faults)?;
     let apart = resource.as_ref().map(EmbeddedServer::addr);
-    let crew = Crew::hire(target, apart, &proxy, scenario, seed)?;
-    let mut stage = Stage { target, trial: &trial, crew: &crew, interrupted, remarks: Vec::new() };
-    let played = stage.play(gauge).await;
+    let (crew, mut errands) = Crew::hire(target, apart, &proxy, &order, trial.journal())?;
+    let cues: Arc<[Staged]> = scenario.faults.clone().into();
+    let remarks = Vec::new();
+    let mut stage = Stage { target, trial: &trial, crew: &crew, cues, interrupted, remarks };
+    let played = tokio::select! {
+        played = stage.play(gauge) => played,
+        never = run_errands(target, crew.nemesis(), &mut errands) => match never {},
+    };
     stage.clear_away(played.as_ref().is_ok_and(|(cut_short, _)| cut_short.is_none())).await;
     // It waits for a thread, which a runtime must not.
     let _ = tokio::task::spawn_blocking(move || drop(resource)).await;
@@ -164,11 +187,27 @@ pub async fn run(
     Ok(Run { history, cut_short, server_commands, remarks: stage.remarks })
 }
 
+/// Does to the server what a nemesis sends for.
+async fn run_errands(
+    target: &Target,
+    nemesis: &Nemesis,
+    errands: &mut UnboundedReceiver<Errand>,
+) -> Infallible {
+    while let Some(errand) = errands.recv().await {
+        let flush = Command::new("SCRIPT").arg("FLUSH");
+        let struck = target.command(&flush).await.is_ok();
+        nemesis.done(errand, struck);
+    }
+    // Nobody will send for anything any more.
+    std::future::pending().await
+}
+
 /// A run on its way.
 struct Stage<'a> {
     target: &'a Target,
     trial: &'a Arc<Trial<LiveEnv>>,
     crew: &'a Crew,
+    cues: Arc<[Staged]>,
     interrupted: watch::Receiver<bool>,
     remarks: Vec<String>,
 }
@@ -187,7 +226,8 @@ impl Stage<'_> {
             return Ok((Some(CutShort::Interrupted), None));
         };
         ready.map_err(RunError::SetUp)?;
-        let played = self.crew.play(self.trial, &gauge.done);
+        let patience = self.trial.ttl().saturating_mul(10).saturating_add(PATIENCE);
+        let played = self.crew.play(self.trial, &self.cues, patience, &gauge.done);
         let Some(played) = self.or_interrupted(played).await else {
             return Ok((Some(CutShort::Interrupted), None));
         };

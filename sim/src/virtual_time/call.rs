@@ -101,7 +101,7 @@ impl World {
         if open {
             let Conn { process, server, .. } = self.conns[conn as usize];
             let mut travels_ns = self.travel(process, server);
-            if self.nemesis.stage.on && !self.fleet.is_resource(server) {
+            if self.nemesis.stage.on() && !self.fleet.is_resource(server) {
                 travels_ns += self.staged_request(place, conn);
             }
             let it = &mut self.conns[conn as usize];
@@ -126,7 +126,7 @@ impl World {
             self.link(process, server).withheld[Way::There as usize].push(place);
             return;
         }
-        if self.nemesis.stage.on && self.stalls(place, conn, Way::There) {
+        if self.nemesis.stage.on() && self.stalls(place, conn, Way::There) {
             return;
         }
         if ended
@@ -163,7 +163,7 @@ impl World {
         let conn = call.conn;
         let Conn { process, server, .. } = self.conns[conn as usize];
         let mut travels_ns = self.travel(process, server);
-        if self.nemesis.stage.on {
+        if self.nemesis.stage.on() {
             travels_ns += self.staged_reply(place);
         }
         let now_ns = self.now_ns;
@@ -240,7 +240,7 @@ impl World {
             self.link(process, server).withheld[Way::Back as usize].push(place);
             return;
         }
-        if self.nemesis.stage.on && self.stalls(place, conn, Way::Back) {
+        if self.nemesis.stage.on() && self.stalls(place, conn, Way::Back) {
             return;
         }
         if !open

@@ -11,7 +11,7 @@ use picklock::time::WallTime;
 use scenarios::topology::{AppendOnly, Software, Topology};
 
 use super::choices::Draw;
-use super::clock::Clock;
+use crate::clock::Clock;
 use super::queue::Event;
 use super::world::World;
 use crate::redis::model::Model;

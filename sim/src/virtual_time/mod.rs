@@ -3,7 +3,6 @@
 mod audience;
 mod call;
 mod choices;
-mod clock;
 mod dial;
 mod env;
 mod fleet;

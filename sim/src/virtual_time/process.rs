@@ -3,7 +3,7 @@
 //! Invariant: a paused process does nothing, and its clocks go on; a crashed one is gone at once,
 //! before anything of it is dropped, so that nothing posthumous happens.
 
-use super::clock::Clock;
+use crate::clock::Clock;
 
 /// How a process is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

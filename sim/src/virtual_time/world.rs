@@ -14,7 +14,7 @@ use picklock::time::WallTime;
 use super::audience::Audience;
 use super::call::Calls;
 use super::choices::{Choices, Draw};
-use super::clock::Clock;
+use crate::clock::Clock;
 use super::dial::Dials;
 use super::fleet::{Fleet, ServerNode};
 use super::nemesis::Nemesis;

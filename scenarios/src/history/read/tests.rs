@@ -179,6 +179,8 @@ fn operations_begin_once_and_in_order() {
     gap[12] = invoke(26, [1, 1, 9], "command");
     gap[13] = invoke(26, [1, 1, 8], "command");
     assert_eq!(flaw(&bytes(&gap)), (14, Flaw::NotRising { op: 8, after: 9 }));
+    gap[13] = invoke(26, [1, 1, 9], "command");
+    assert_eq!(flaw(&bytes(&gap)), (14, Flaw::BegunTwice(9)), "it is under way");
     gap.truncate(13);
     assert!(found(&bytes(&gap)).is_ok(), "numbers may be left out");
 }

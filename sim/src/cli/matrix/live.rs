@@ -1,7 +1,8 @@
 //! The matrix in a live world: one run a pair, each with a server of its own.
 //!
 //! Invariant: what the live worlds cannot stage is not run and says so; a pair whose run was cut short
-//! is not counted as held.
+//! is not counted as held. Several pairs run at a time, for clients mostly wait; their servers and proxies
+//! know nothing of each other.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +11,8 @@ use scenarios::checker;
 use scenarios::matrix::{Matrix, Pair, Tally};
 use scenarios::scenario::Scenario;
 use scenarios::verdict::{Level, worst};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
 
 use super::super::args::MatrixArgs;
 use super::super::failure::Failure;
@@ -22,6 +24,8 @@ use super::super::{print, signal};
 use crate::live::run::{CutShort, Gauge, Order, run};
 use crate::live::target::{KeySpace, Settings, Target};
 
+/// So many pairs run at a time for every core.
+const AT_ONCE: usize = 2;
 /// What latency, jitter and tokens of every run are drawn from.
 const SEED: u64 = 1;
 
@@ -40,33 +44,53 @@ pub(super) async fn matrix(
     let shown = Arc::clone(&done);
     let total = scenarios.len() as u64;
     let progress = Progress::show(terminal, move || shown.load(Ordering::Relaxed), total, "pairs");
-    let (mut pairs, mut server) = (Vec::with_capacity(scenarios.len()), None);
-    for scenario in &scenarios {
-        let pair = match scenario.only_virtual() {
-            _ if *interrupted.borrow() => Pair::not_run(scenario, Some("interrupted".to_owned())),
-            Some(what) => {
-                let why = format!("it asks for {what}, and the live worlds cannot do that yet");
-                Pair::not_run(scenario, Some(why))
-            }
-            None => {
-                let chosen = world::choose(args.world, &args.server)?;
-                one(scenario, chosen, &mut server, interrupted.clone()).await?
-            }
-        };
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let at_once = Arc::new(Semaphore::new(args.threads.map_or(AT_ONCE * cores, usize::from)));
+    let mut running = JoinSet::new();
+    let mut pairs: Vec<Option<Pair>> = Vec::new();
+    for (place, scenario) in scenarios.iter().enumerate() {
+        let pair = scenario.only_virtual().map(|what| {
+            let why = format!("it asks for {what}, and the live worlds cannot do that yet");
+            Pair::not_run(scenario, Some(why))
+        });
+        if pair.is_some() {
+            done.fetch_add(1, Ordering::Relaxed);
+        } else {
+            let chosen = world::choose(args.world, &args.server)?;
+            let (scenario, interrupted) = (scenario.clone(), interrupted.clone());
+            let (at_once, done) = (Arc::clone(&at_once), Arc::clone(&done));
+            running.spawn(async move {
+                let _place = at_once.acquire().await;
+                let found = one(&scenario, chosen, interrupted).await;
+                done.fetch_add(1, Ordering::Relaxed);
+                (place, found)
+            });
+        }
         pairs.push(pair);
-        done.fetch_add(1, Ordering::Relaxed);
+    }
+    let mut server = None;
+    while let Some(ended) = running.join_next().await {
+        let (place, found) = ended.map_err(|error| Failure::internal(error.to_string()))?;
+        let (pair, of_pair) = found?;
+        pairs[place] = Some(pair);
+        server = server.or(of_pair);
     }
     drop(progress);
     let cut_short = *interrupted.borrow();
+    let pairs = pairs.into_iter().flatten().collect();
     Ok(Matrix::new(first.world.name(), server, pairs, cut_short))
 }
 
+/// One pair, and the server it ran against.
 async fn one(
     scenario: &Scenario,
     chosen: Chosen,
-    server: &mut Option<String>,
     interrupted: watch::Receiver<bool>,
-) -> Result<Pair, Failure> {
+) -> Result<(Pair, Option<String>), Failure> {
+    let stopped = || Pair::not_run(scenario, Some("interrupted".to_owned()));
+    if *interrupted.borrow() {
+        return Ok((stopped(), None));
+    }
     let world = chosen.world.name();
     let keys = KeySpace::of_run(&format!("{}-{:016x}", scenario.name, draw()?));
     let settings = Settings { software: scenario.software(), ..Settings::default() };
@@ -74,13 +98,13 @@ async fn one(
         .await
         .map_err(|error| Failure::unavailable(&error))?;
     let facts = target.server();
-    server.get_or_insert_with(|| format!("{} {}, {}", facts.software, facts.version, facts.how));
+    let server = Some(format!("{} {}, {}", facts.software, facts.version, facts.how));
     let order = Order { scenario, seed: SEED, world };
     let run = run(&target, order, &Gauge::default(), interrupted).await;
     target.close().await;
     let run = run.map_err(|error| failed(&error))?;
     if run.cut_short == Some(CutShort::Interrupted) {
-        return Ok(Pair::not_run(scenario, Some("interrupted".to_owned())));
+        return Ok((stopped(), server));
     }
     // Of a run whose server has gone, nothing counts as held: what is claimed of it is not found.
     let findings = checker::judge(&run.history, run.cut_short.is_none());
@@ -90,5 +114,5 @@ async fn one(
         tally.add(SEED, worst(of_level.map(|it| it.verdict.outcome())));
         tally
     });
-    Ok(Pair::found(scenario, runs))
+    Ok((Pair::found(scenario, runs), server))
 }

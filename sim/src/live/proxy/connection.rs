@@ -221,35 +221,31 @@ impl<U: AsyncRead + AsyncWrite + Unpin> Connection<U> {
             *counters.commands.entry(name).or_default() += 1;
         });
         let decision = rules.decide(link.client, link.node, name, request);
-        if decision.is_some() || link.log.detail() == Detail::Requests {
-            let event = match &decision {
-                Some((id, action)) => Event::Fault(*id, action.clone()),
-                None => Event::Request,
-            };
-            link.log.write(link.place(*number), frame, Some(name), request.first_key(), event);
+        let write =
+            |event| link.log.write(link.place(*number), frame, Some(name), request.first_key(), event);
+        for (id, action) in decision.applied() {
+            write(Event::Fault(*id, action.clone()));
         }
-        let action = decision.map(|(_, action)| action);
-        match action {
-            Some(Action::Drop(Side::Request)) => {
+        if decision.applied().next().is_none() && link.log.detail() == Detail::Requests {
+            write(Event::Request);
+        }
+        let (action, fate) = (decision.request.map(|it| it.1), decision.reply.map(|it| it.1));
+        let held = match action {
+            Some(Action::Drop(_)) => {
                 self.session.lost(frame);
                 lane.forward(run, now);
                 lane.lose_rest();
                 self.begin_grace(cx, now);
                 return 0;
             }
-            Some(Action::Reset(Side::Request)) => {
+            Some(Action::Reset(_)) => {
                 lane.forward(run, now);
                 lane.reset(now);
                 return 0;
             }
-            _ => {}
-        }
-        let (held, fate) = match action {
-            Some(Action::Delay(Side::Request, span)) => (Some((span, None)), None),
-            Some(Action::Hold(Side::Request, gate)) => {
-                (Some((std::time::Duration::ZERO, Some(gate))), None)
-            }
-            other => (None, other),
+            Some(Action::Delay(_, span)) => Some((span, None)),
+            Some(Action::Hold(_, gate)) => Some((std::time::Duration::ZERO, Some(gate))),
+            None => None,
         };
         let lost = matches!(fate, Some(Action::Drop(_)));
         let stop = lost && link.plan.after_lost_reply == AfterLostReply::Nothing;

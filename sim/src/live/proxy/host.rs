@@ -124,6 +124,11 @@ impl Proxy {
         self.rules.add(rule)
     }
 
+    /// Its rules, for who has to add some while it runs.
+    pub fn rules(&self) -> Arc<Rules> {
+        Arc::clone(&self.rules)
+    }
+
     /// Takes a rule back; false where there is none of this name. What it has decided stands.
     pub fn remove_rule(&self, id: RuleId) -> bool {
         self.rules.remove(id)

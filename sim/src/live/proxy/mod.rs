@@ -21,6 +21,6 @@ pub use host::{Proxy, ProxyError};
 pub use latency::Latency;
 pub use link::{AfterLostReply, Cut, Link, Plan};
 pub use log::{Counters, Detail, Event, Log, Record};
-pub use rule::{Action, ClientId, Occurrence, Rule, RuleHandle, RuleId, Side};
+pub use rule::{Action, ClientId, Occurrence, Rule, RuleHandle, RuleId, Rules, Side, Told};
 pub(in crate::live) use upstream::Stream;
 pub use upstream::{TlsError, Trust, Upstream};

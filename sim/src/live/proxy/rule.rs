@@ -4,8 +4,9 @@
 //! so that "the third DEL" means the same with and without its neighbours. Deliberately absent:
 //! faults of the wire (latency, partition), which are a [`Link`](super::Link)'s.
 
+use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use picklock::env::Node;
@@ -49,6 +50,14 @@ pub enum Action {
     Reset(Side),
 }
 
+impl Action {
+    /// Which frame it befalls.
+    pub const fn side(&self) -> Side {
+        let (Self::Drop(side) | Self::Delay(side, _) | Self::Hold(side, _) | Self::Reset(side)) = self;
+        *side
+    }
+}
+
 /// Which of the matching requests are meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Occurrence {
@@ -78,13 +87,26 @@ pub struct Rule {
     pub when: Occurrence,
     /// What is done.
     pub action: Action,
+    /// Who is told each time, before anything is done.
+    pub told: Option<Told>,
+}
+
+/// Who is told that a rule is applied. Called on the proxy's thread: it must not wait, and must not ask
+/// the proxy anything.
+#[derive(Clone)]
+pub struct Told(pub Arc<dyn Fn() + Send + Sync>);
+
+impl fmt::Debug for Told {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Told")
+    }
 }
 
 impl Rule {
     /// A rule for every request; narrow it with the other methods.
     pub fn new(action: Action) -> Self {
-        let when = Occurrence::Every;
-        Self { client: None, node: None, command: None, key: None, args: Vec::new(), when, action }
+        let (client, node, command, key, args) = (None, None, None, None, Vec::new());
+        Self { client, node, command, key, args, when: Occurrence::Every, action, told: None }
     }
 
     /// Only requests of this client.
@@ -122,6 +144,12 @@ impl Rule {
     #[must_use]
     pub fn when(self, when: Occurrence) -> Self {
         Self { when, ..self }
+    }
+
+    /// Tells somebody each time.
+    #[must_use]
+    pub fn tell(self, told: impl Fn() + Send + Sync + 'static) -> Self {
+        Self { told: Some(Told(Arc::new(told))), ..self }
     }
 
     fn matches(&self, client: ClientId, node: Node, name: Name, request: Request<'_>) -> bool {
@@ -164,7 +192,7 @@ impl RuleHandle {
 
 /// The rules of a proxy.
 #[derive(Debug, Default)]
-pub(super) struct Rules {
+pub struct Rules {
     /// Lets the usual frame, which no rule concerns, pass without the lock.
     count: AtomicUsize,
     inner: Mutex<Inner>,
@@ -184,8 +212,23 @@ struct Installed {
     fired: watch::Sender<u64>,
 }
 
+/// What is to be done to a request, and to its reply.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Decision {
+    pub(super) request: Option<(RuleId, Action)>,
+    pub(super) reply: Option<(RuleId, Action)>,
+}
+
+impl Decision {
+    /// The rules that are applied.
+    pub(super) fn applied(&self) -> impl Iterator<Item = &(RuleId, Action)> {
+        self.request.iter().chain(&self.reply)
+    }
+}
+
 impl Rules {
-    pub(super) fn add(&self, rule: Rule) -> RuleHandle {
+    /// Puts a rule in force for every link, behind those that are.
+    pub fn add(&self, rule: Rule) -> RuleHandle {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         inner.next += 1;
         let id = RuleId(inner.next);
@@ -195,7 +238,8 @@ impl Rules {
         RuleHandle { id, fired }
     }
 
-    pub(super) fn remove(&self, id: RuleId) -> bool {
+    /// Takes a rule back; false where there is none of this name. What it has decided stands.
+    pub fn remove(&self, id: RuleId) -> bool {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         let before = inner.installed.len();
         inner.installed.retain(|installed| installed.id != id);
@@ -203,19 +247,20 @@ impl Rules {
         inner.installed.len() < before
     }
 
-    /// What is to be done to this request: the first rule, in the order of adding, that means it.
+    /// What is to be done to this request and to its reply: for each the first rule, in the order of
+    /// adding, that means it.
     pub(super) fn decide(
         &self,
         client: ClientId,
         node: Node,
         name: Name,
         request: Request<'_>,
-    ) -> Option<(RuleId, Action)> {
+    ) -> Decision {
+        let mut decision = Decision::default();
         if self.count.load(Ordering::Acquire) == 0 {
-            return None;
+            return decision;
         }
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut chosen = None;
         for installed in &mut inner.installed {
             if !installed.rule.matches(client, node, name, request) {
                 continue;
@@ -226,12 +271,20 @@ impl Rules {
                 Occurrence::Nth(nth) => installed.matched == nth,
                 Occurrence::From(first) => installed.matched >= first,
             };
+            let action = &installed.rule.action;
+            let chosen = match action.side() {
+                Side::Request => &mut decision.request,
+                Side::Reply => &mut decision.reply,
+            };
             if meant && chosen.is_none() {
+                *chosen = Some((installed.id, action.clone()));
+                if let Some(Told(told)) = &installed.rule.told {
+                    told();
+                }
                 installed.fired.send_modify(|fired| *fired += 1);
-                chosen = Some((installed.id, installed.rule.action.clone()));
             }
         }
-        chosen
+        decision
     }
 }
 
@@ -241,7 +294,8 @@ mod tests {
 
     fn decide(rules: &Rules, client: u32, line: &str) -> Option<RuleId> {
         let request = Request::new(line.as_bytes());
-        rules.decide(ClientId(client), Node(0), request.name(), request).map(|(id, _)| id)
+        let decision = rules.decide(ClientId(client), Node(0), request.name(), request);
+        decision.applied().next().map(|(id, _)| *id)
     }
 
     #[test]
@@ -249,7 +303,7 @@ mod tests {
         let rules = Rules::default();
         let first = rules.add(Rule::new(Action::Drop(Side::Request)).command("set"));
         let second = rules.add(
-            Rule::new(Action::Drop(Side::Reply)).command("SET").key("k").when(Occurrence::Nth(2)),
+            Rule::new(Action::Drop(Side::Request)).command("SET").key("k").when(Occurrence::Nth(2)),
         );
         assert_eq!(decide(&rules, 0, "SET k 1\r\n"), Some(first.id()));
         assert_eq!(decide(&rules, 0, "GET k\r\n"), None);
@@ -270,5 +324,22 @@ mod tests {
         assert_eq!(decide(&rules, 1, "EVALSHA abd 1 k\r\n"), None);
         assert_eq!(decide(&rules, 1, "EVALSHA abc 1 k\r\n"), Some(handle.id()));
         assert_eq!(decide(&rules, 1, "EVALSHA abc 1 k\r\n"), Some(handle.id()));
+    }
+
+    #[test]
+    fn a_request_and_its_reply_have_a_rule_each() {
+        let rules = Rules::default();
+        let heard = Arc::new(AtomicUsize::new(0));
+        let ear = Arc::clone(&heard);
+        let first = rules.add(Rule::new(Action::Drop(Side::Reply)).command("SET"));
+        let second = rules.add(Rule::new(Action::Reset(Side::Reply)).command("SET"));
+        let third = rules.add(Rule::new(Action::Delay(Side::Request, Duration::ZERO)).tell(move || {
+            ear.fetch_add(1, Ordering::Relaxed);
+        }));
+        let request = Request::new(b"SET k 1\r\n");
+        let decision = rules.decide(ClientId(0), Node(0), request.name(), request);
+        let ids: Vec<RuleId> = decision.applied().map(|(id, _)| *id).collect();
+        assert_eq!(ids, [third.id(), first.id()]);
+        assert_eq!((second.fired(), third.fired(), heard.load(Ordering::Relaxed)), (0, 1, 1));
     }
 }

@@ -12,15 +12,18 @@ use std::time::Duration;
 
 use picklock::command::Command;
 use picklock::env::{CallError, Conn, Env, Node};
-use scenarios::scenario::Scenario;
+use scenarios::fault::Staged;
+use scenarios::history::Journal;
 use scenarios::trial::Trial;
+use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::{Barrier, Mutex, Semaphore};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
 
-use super::RunError;
+use super::{Order, RunError};
 use crate::live::env::{LiveEnv, StillBusy};
-use crate::live::proxy::{ClientId, Latency, Plan, Proxy, Upstream};
+use crate::live::nemesis::{Cast, Errand, Nemesis};
+use crate::live::proxy::{ClientId, Latency, Link, Plan, Proxy, Upstream};
 use crate::live::target::{Target, plain_client};
 
 /// How many clients connect at once: a server's queue of connections is short.
@@ -36,6 +39,9 @@ const RESOURCE: Node = Node(1);
 pub(super) struct Crew {
     run: LiveEnv,
     clients: Vec<LiveEnv>,
+    /// Their ways to the servers of the lock, the run's own first.
+    ways: Vec<Vec<Link>>,
+    nemesis: Nemesis,
     /// The servers there are.
     nodes: Vec<Node>,
     /// The clients at work.
@@ -44,14 +50,16 @@ pub(super) struct Crew {
 
 impl Crew {
     /// Opens a link for every client to each server: the target and, where there is one, that of the
-    /// protected resource. The run's own have no latency.
+    /// protected resource. The run's own have no latency. Whatever is to be done to a server on the way
+    /// is sent for.
     pub(super) fn hire(
         target: &Target,
         resource: Option<SocketAddr>,
         proxy: &Proxy,
-        scenario: &Scenario,
-        seed: u64,
-    ) -> Result<Self, RunError> {
+        order: &Order<'_>,
+        journal: &Journal,
+    ) -> Result<(Self, UnboundedReceiver<Errand>), RunError> {
+        let Order { scenario, seed, .. } = *order;
         let network = &scenario.network;
         // One table for each distribution, whoever draws from it.
         let usual = Latency::from(&network.latency);
@@ -64,22 +72,27 @@ impl Crew {
         let link = |client: u32, node: Node, upstream: Upstream| {
             let (requests, replies) = (latency(client, node), latency(client, node));
             let plan = Plan { seed, requests, replies, ..Plan::default() };
-            proxy.listen(ClientId(client), node, upstream, plan).map(|link| link.addr())
+            proxy.listen(ClientId(client), node, upstream, plan)
         };
         let env = |client: u32| {
-            let mut ways = vec![target.client(link(client, NODE, target.upstream())?)];
+            let way = link(client, NODE, target.upstream())?;
+            let mut ways = vec![target.client(way.addr())];
             if let Some(addr) = resource {
-                ways.push(plain_client(link(client, RESOURCE, Upstream::Tcp(addr))?));
+                let link = link(client, RESOURCE, Upstream::Tcp(addr))?;
+                ways.push(plain_client(link.addr()));
             }
-            Ok::<_, RunError>(LiveEnv::new(ClientId(client), seed, ways))
+            Ok::<_, RunError>((LiveEnv::new(ClientId(client), seed, ways), vec![way]))
         };
-        let run = env(0)?;
-        let origin = run.now();
-        let clients: Result<Vec<_>, _> = (1..=scenario.clients)
-            .map(|client| Ok::<_, RunError>(env(client)?.since(origin)))
-            .collect();
+        let hired: Result<Vec<_>, _> = (0..=scenario.clients).map(env).collect();
+        let (envs, ways): (Vec<LiveEnv>, Vec<_>) = hired?.into_iter().unzip();
+        let origin = envs[0].now();
+        let (nemesis, errands) = Nemesis::new(proxy, journal.clone(), seed, origin);
+        let mut envs = envs.into_iter().map(|env| env.since(origin).seen_by(nemesis.clone()));
+        let run = envs.next().expect("the run itself is the first");
         let nodes = std::iter::once(NODE).chain(resource.map(|_| RESOURCE)).collect();
-        Ok(Self { run: run.since(origin), clients: clients?, nodes, playing: Mutex::default() })
+        let clients = envs.collect();
+        let playing = Mutex::default();
+        Ok((Self { run, clients, ways, nemesis, nodes, playing }, errands))
     }
 
     /// The run itself, as a client without latency.
@@ -112,33 +125,62 @@ impl Crew {
         Ok(())
     }
 
-    /// Starts all clients at once, and waits for the last. Where the future is dropped, they go on
-    /// until they are [stopped](Self::stop).
+    /// Starts all clients at once, stages these faults, and waits for the last client. What is staged
+    /// ends where nobody can go on otherwise, or after `patience`. Where the future is dropped, clients go
+    /// on until they are [stopped](Self::stop).
     pub(super) async fn play(
         &self,
         trial: &Arc<Trial<LiveEnv>>,
+        cues: &Arc<[Staged]>,
+        patience: Duration,
         done: &Arc<AtomicU32>,
     ) -> Result<(), JoinError> {
         let start = Arc::new(Barrier::new(self.clients.len()));
         let mut playing = self.playing.lock().await;
+        let clients = std::iter::once(&self.run).chain(&self.clients).map(LiveEnv::unseen);
+        self.nemesis.stage(cues, Cast { clients: clients.collect(), ways: self.ways.clone() });
         for env in &self.clients {
             let (env, trial) = (env.clone(), Arc::clone(trial));
             let (start, done) = (Arc::clone(&start), Arc::clone(done));
             playing.spawn(async move {
                 start.wait().await;
-                let client = env.client().0;
-                trial.client(env, client).await;
+                let (client, process) = (env.client().0, Arc::clone(env.process()));
+                process.unless_gone(trial.client(env, client)).await;
+                process.finish();
                 done.fetch_add(1, Ordering::Relaxed);
             });
         }
-        while let Some(played) = playing.join_next().await {
-            played?;
-        }
-        Ok(())
+        let healing = async {
+            if !cues.is_empty() {
+                let stalemate = self.nemesis.stalemate();
+                let _ = tokio::time::timeout(patience, stalemate).await;
+                self.nemesis.heal();
+            }
+            std::future::pending::<()>().await;
+        };
+        let ended = async {
+            while let Some(played) = playing.join_next().await {
+                played?;
+            }
+            Ok(())
+        };
+        let ended = tokio::select! {
+            biased;
+            ended = ended => ended,
+            () = healing => Ok(()),
+        };
+        self.nemesis.heal();
+        ended
+    }
+
+    /// Who strikes them.
+    pub(super) fn nemesis(&self) -> &Nemesis {
+        &self.nemesis
     }
 
     /// Stops the clients that are still at work, and waits until none of them is.
     pub(super) async fn stop(&self) {
+        self.nemesis.heal();
         self.playing.lock().await.shutdown().await;
     }
 

@@ -21,7 +21,7 @@ impl World {
         command: &Command,
         again: bool,
     ) -> bool {
-        if self.nemesis.stage.on && !again {
+        if self.nemesis.stage.on() && !again {
             self.about_to_send(process, command);
         }
         self.end_doomed();
@@ -73,7 +73,7 @@ impl World {
     /// Whether a message of this call is lost just before it arrives: by silence, or with the
     /// connection.
     pub(in super::super) fn loses(&mut self, place: u32, conn: u32, way: Way) -> bool {
-        if self.nemesis.stage.on && self.staged_loss(place, conn, way) {
+        if self.nemesis.stage.on() && self.staged_loss(place, conn, way) {
             return true;
         }
         let Rates { active, lose_request, lose_reply, reset, .. } = self.nemesis.rates;

@@ -1,100 +1,95 @@
-//! Staged faults: whoever comes to the place that the scenario names is met there.
+//! Staged faults, in the virtual world: what a cue does to those whom it meets.
 //!
-//! Invariant: a fault with a phase, a command or a time strikes once, at the nth such place; the heal
-//! ends whatever is still staged. A fault of messages strikes the next request of the client that came
-//! to the place, or that request's reply. Deliberately absent: chains of faults.
+//! Invariant: the heal ends whatever is still staged. A fault of messages strikes the next request of the
+//! client that came to the place, or that request's reply. Deliberately absent: when a cue strikes, which
+//! is the same in every world.
 
 use std::sync::Arc;
 
 use picklock::command::Command;
 use picklock::env::{Mark, Phase};
-use scenarios::fault::{By, Fault, Staged, Until, Ways, When, Whom};
+use scenarios::fault::{Chance, Fault, Staged, Ways, Whom};
 
 use super::super::choices::Draw;
 use super::super::network::Way;
 use super::super::world::World;
 use super::strike::{Clocks, Plan};
+use crate::cues::{self, Cues};
 
-/// What is staged, and how far it has come.
+/// What is staged, and what it is about to do.
 #[derive(Debug, Default)]
 pub(in super::super) struct Stage {
-    /// Whether anything is staged.
-    pub(in super::super) on: bool,
-    cues: Arc<[Staged]>,
+    /// When what strikes.
+    pub(super) cues: Cues<Plan>,
     /// The cue whose fault is striking, for what is written down of it.
     pub(super) striking: Option<u16>,
-    /// How many times each cue's place has been reached.
-    reached: Vec<u32>,
-    /// Whether each process has the lock, its release included.
-    holders: Vec<bool>,
     /// Faults that strike the next request of this client, or (0) of any.
     armed: Vec<(u32, u32)>,
-    /// Faults that wait for somebody to hold the lock.
-    awaiting_holder: Vec<u32>,
     /// The client that has come to the place where it dies, and the cue: it says in the same breath what
     /// it was about to say, and does nothing more.
     doomed: Option<(u32, u32)>,
-    /// What lasts until somebody comes to a phase.
-    lasting: Vec<Lasting>,
     /// Messages that wait on a stalled connection.
     stalled: Vec<(u32, Way, u32)>,
 }
 
-/// A fault that lasts until somebody comes to a phase.
-#[derive(Clone, Copy, Debug)]
-struct Lasting {
-    process: u32,
-    until: Until,
-    /// What ends it.
-    end: Plan,
-}
-
 impl Stage {
+    /// Whether anything is staged.
+    pub(in super::super) const fn on(&self) -> bool {
+        self.cues.on()
+    }
+
     pub(super) fn reset(&mut self) {
-        self.on = false;
+        self.cues.reset();
         self.striking = None;
-        self.reached.clear();
-        self.holders.clear();
         self.armed.clear();
-        self.awaiting_holder.clear();
         self.doomed = None;
-        self.lasting.clear();
         self.stalled.clear();
     }
+}
 
-    /// A client that has the lock.
-    pub(super) fn holder(&self) -> Option<u32> {
-        let holder = self.holders.iter().position(|holds| *holds)?;
-        u32::try_from(holder).ok()
+impl cues::Stage for World {
+    type End = Plan;
+
+    fn cues(&mut self) -> &mut Cues<Plan> {
+        &mut self.nemesis.stage.cues
     }
 
-    pub(super) fn holds(&self, client: u32) -> bool {
-        self.holders.get(client as usize).copied().unwrap_or_default()
+    fn enter(&mut self, place: u32, client: u32) {
+        self.as_cue(place, |world| world.strike_cue(place, client));
+    }
+
+    fn end(&mut self, end: Plan) {
+        self.end_lasting(end);
+    }
+
+    fn strikes(&mut self, chance: Chance) -> bool {
+        self.choices().strikes(chance.per_64k())
+    }
+
+    fn anybody(&mut self, place: u32) -> u32 {
+        let cue = self.nemesis.stage.cues.get(place);
+        if cue.is_some_and(|cue| cue.kind.is_of_message()) {
+            return 0;
+        }
+        let clients = u32::try_from(self.processes.len() - 1).unwrap_or(u32::MAX);
+        1 + self.choices().pick(Draw::Fault, clients)
     }
 }
 
 impl World {
     /// Stages these faults, from now on.
     pub(in super::super) fn set_stage(&mut self, cues: &Arc<[Staged]>) {
-        let processes = self.processes.len();
-        let stage = &mut self.nemesis.stage;
-        stage.on = !cues.is_empty();
-        stage.cues = Arc::clone(cues);
-        stage.reached.resize(cues.len(), 0);
-        stage.holders.resize(processes, false);
-        for (place, cue) in (0_u32..).zip(cues.iter()) {
-            if let Some(When::Time(at_ns)) = cue.at.when() {
-                self.plan_in(at_ns, Plan::Cue(place));
-            }
+        let clients = self.processes.len() - 1;
+        for (place, at_ns) in self.nemesis.stage.cues.set(cues, clients) {
+            self.plan_in(at_ns, Plan::Cue(place));
         }
     }
 
     /// Everything that lasts ends, and nothing is staged any more.
     pub(super) fn end_stage(&mut self) {
-        for lasting in std::mem::take(&mut self.nemesis.stage.lasting) {
-            self.end_lasting(lasting.end);
+        for end in self.nemesis.stage.cues.close() {
+            self.end_lasting(end);
         }
-        self.nemesis.stage.on = false;
     }
 
     /// A client has said where its locking has come to.
@@ -107,123 +102,17 @@ impl World {
         if let Some(holds) = holds {
             self.processes[process as usize].holds = holds;
         }
-        if self.nemesis.stage.on {
-            match mark {
-                Mark::Phase(phase) => self.reaches(process, phase),
-                Mark::Lost => self.nemesis.stage.holders[process as usize] = false,
-                Mark::ValidUntil(_) | Mark::Fence(_) => {}
-            }
-        }
-    }
-
-    fn reaches(&mut self, process: u32, phase: Phase) {
-        if phase == Phase::AcquireApplied {
-            self.nemesis.stage.holders[process as usize] = true;
-        }
-        let mut place = 0;
-        while let Some(Lasting { process: struck, until, end }) =
-            self.nemesis.stage.lasting.get(place).copied()
-        {
-            let is_theirs = match until.by {
-                By::Another => struck != process,
-                By::Any => true,
-                By::Itself => struck == process,
-            };
-            if until.phase == phase && is_theirs {
-                self.nemesis.stage.lasting.remove(place);
-                self.end_lasting(end);
-            } else {
-                place += 1;
-            }
-        }
-        if phase == Phase::AcquireApplied {
-            for cue in std::mem::take(&mut self.nemesis.stage.awaiting_holder) {
-                self.enter(cue, process);
-            }
-        }
-        let cues = Arc::clone(&self.nemesis.stage.cues);
-        for (place, cue) in (0_u32..).zip(cues.iter()) {
-            if let Some(When::Phase(of, nth)) = cue.at.when()
-                && of == phase
-                && self.comes(place, cue.whom(), process, nth)
-            {
-                self.enter(place, process);
-            }
-        }
-        if phase == Phase::Released {
-            self.nemesis.stage.holders[process as usize] = false;
-        }
+        cues::marked(self, process, mark);
     }
 
     /// A client is about to send a command.
     pub(super) fn about_to_send(&mut self, process: u32, command: &Command) {
-        // The run itself is nobody's client.
-        if process == 0 {
-            return;
-        }
-        let name = command.args().next().unwrap_or_default();
-        let cues = Arc::clone(&self.nemesis.stage.cues);
-        for (place, cue) in (0_u32..).zip(cues.iter()) {
-            let enters = match cue.at.when() {
-                Some(When::Command(of, nth)) if of.as_bytes().eq_ignore_ascii_case(name) => {
-                    self.comes(place, cue.whom(), process, nth)
-                }
-                Some(When::Chance(chance)) => {
-                    self.concerns(cue.whom(), process) && self.choices().strikes(chance.per_64k())
-                }
-                _ => false,
-            };
-            if enters {
-                self.enter(place, process);
-            }
-        }
-    }
-
-    /// Whether it is this client whose coming somewhere counts.
-    fn concerns(&self, whom: Whom, process: u32) -> bool {
-        match whom {
-            Whom::Any | Whom::Primary | Whom::Server(_) => true,
-            Whom::Holder => self.nemesis.stage.holds(process),
-            Whom::Client(client) => client == process,
-        }
-    }
-
-    /// Counts a client's coming to a cue's place; whether it was the nth.
-    fn comes(&mut self, place: u32, whom: Whom, process: u32, nth: u32) -> bool {
-        if !self.concerns(whom, process) {
-            return false;
-        }
-        let reached = &mut self.nemesis.stage.reached[place as usize];
-        *reached = reached.saturating_add(1);
-        *reached == nth
+        cues::about_to_send(self, process, command.args().next().unwrap_or_default());
     }
 
     /// It is time for a fault that waited for it.
     pub(super) fn cue(&mut self, place: u32) {
-        if !self.nemesis.stage.on {
-            return;
-        }
-        let Some(cue) = self.nemesis.stage.cues.get(place as usize) else { return };
-        let (whom, kind) = (cue.whom(), cue.kind);
-        let process = match whom {
-            Whom::Client(client) => client,
-            Whom::Holder => match self.nemesis.stage.holder() {
-                Some(holder) => holder,
-                None => return self.nemesis.stage.awaiting_holder.push(place),
-            },
-            Whom::Any if kind.is_of_message() => 0,
-            Whom::Any => {
-                let clients = u32::try_from(self.processes.len() - 1).unwrap_or(u32::MAX);
-                1 + self.choices().pick(Draw::Fault, clients)
-            }
-            Whom::Primary | Whom::Server(_) => 0,
-        };
-        self.enter(place, process);
-    }
-
-    /// A staged fault strikes: this client, or the server it names.
-    fn enter(&mut self, place: u32, process: u32) {
-        self.as_cue(place, |world| world.strike_cue(place, process));
+        cues::due(self, place);
     }
 
     /// Does something of which is written down that it is this cue's.
@@ -234,7 +123,7 @@ impl World {
     }
 
     fn strike_cue(&mut self, place: u32, process: u32) {
-        let cues = Arc::clone(&self.nemesis.stage.cues);
+        let cues = self.nemesis.stage.cues.all();
         let cue = &cues[place as usize];
         let (kind, lasts_ns) = (cue.kind, cue.lasts_ns());
         let for_ns = lasts_ns.unwrap_or(0);
@@ -291,9 +180,7 @@ impl World {
     }
 
     fn lasts(&mut self, cue: &Staged, process: u32, end: Plan) {
-        if let Some(until) = cue.until {
-            self.nemesis.stage.lasting.push(Lasting { process, until, end });
-        }
+        self.nemesis.stage.cues.lasts(cue, process, end);
     }
 
     fn end_lasting(&mut self, end: Plan) {
@@ -310,7 +197,7 @@ impl World {
     pub(in super::super) fn staged_request(&mut self, call: u32, conn: u32) -> u64 {
         let process = self.conns[conn as usize].process;
         let mut late_ns = 0;
-        let cues = Arc::clone(&self.nemesis.stage.cues);
+        let cues = self.nemesis.stage.cues.all();
         let armed = std::mem::take(&mut self.nemesis.stage.armed);
         for (whose, place) in armed {
             if process == 0 || (whose != process && whose != 0) {
@@ -374,7 +261,7 @@ impl World {
 
     fn staged(&self, call: u32) -> Option<&Staged> {
         let place = self.staged_of(call).checked_sub(1)?;
-        self.nemesis.stage.cues.get(place as usize)
+        self.nemesis.stage.cues.get(place)
     }
 
     /// A message on a stalled connection waits; whether it does.

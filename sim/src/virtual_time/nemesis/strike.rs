@@ -14,7 +14,7 @@ use crate::redis::persistence::Ending;
 
 /// What is planned for a later moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Plan {
+pub(in super::super) enum Plan {
     /// A paused process goes on.
     Resume(u32),
     /// A process is cut off from the servers, and for how long.
@@ -42,7 +42,7 @@ pub(super) enum Plan {
 
 /// Whose clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Clocks {
+pub(in super::super) enum Clocks {
     Client(u32),
     Server(u32),
 }

@@ -259,7 +259,7 @@ fn clocks_run_off_by_exactly_what_is_staged() {
         let (_, history) = run(&scenario("single", &fault));
         let now_ns = with(|world| world.now_ns);
         let struck_ns = strike(&history).at_ns;
-        let shift = |clock: super::super::clock::Clock| {
+        let shift = |clock: crate::clock::Clock| {
             let epoch_ns = 1_700_000_000_000_000_000_i64;
             i64::try_from(clock.wall(now_ns)).unwrap() - epoch_ns - i64::try_from(now_ns).unwrap()
         };
