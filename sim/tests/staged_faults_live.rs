@@ -75,8 +75,7 @@ async fn every_story_comes_out_as_in_the_virtual_world() {
             .collect();
         let of_hold = !matches!(scenario, "check-then-create" | "clock-skew");
         let expected: Vec<_> = fault.map(|it| (it, of_hold, Some(0))).into_iter().collect();
-        let struck: Vec<_> =
-            struck.into_iter().map(|it| (it.0, it.1 && of_hold, it.2)).collect();
+        let struck: Vec<_> = struck.into_iter().map(|it| (it.0, it.1 && of_hold, it.2)).collect();
         assert_eq!(struck, expected, "{scenario} {lock}");
         let findings = checker::judge(&history, true);
         let told = Pair::scenario(scenario, lock).unwrap();

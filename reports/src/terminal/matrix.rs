@@ -153,6 +153,9 @@ mod tests {
         assert!(text.ends_with("verdict: not as expected\n"), "{text}");
         let many = ["single", "polling", "notify"].map(|lock| pair(lock, Some(Outcome::Violated)));
         let text = matrix(&Matrix::new("virtual", None, many.into(), false), style);
-        assert!(text.starts_with("not as expected: gc-pause with single, polling, notify: key"), "{text}");
+        assert!(
+            text.starts_with("not as expected: gc-pause with single, polling, notify: key"),
+            "{text}"
+        );
     }
 }

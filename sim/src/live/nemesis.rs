@@ -4,6 +4,8 @@
 //! when it does, with whether it met a hold; after the heal nothing strikes any more, and nobody is left
 //! standing. Deliberately absent: faults of servers, and what is drawn and not staged.
 
+#![expect(clippy::disallowed_methods, reason = "the live worlds run in real time")]
+
 mod strike;
 
 use std::sync::atomic::Ordering;

@@ -165,6 +165,7 @@ pub async fn run(
     let remarks = Vec::new();
     let mut stage = Stage { target, trial: &trial, crew: &crew, cues, interrupted, remarks };
     let played = tokio::select! {
+        biased;
         played = stage.play(gauge) => played,
         never = run_errands(target, crew.nemesis(), &mut errands) => match never {},
     };

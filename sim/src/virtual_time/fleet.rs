@@ -11,9 +11,9 @@ use picklock::time::WallTime;
 use scenarios::topology::{AppendOnly, Software, Topology};
 
 use super::choices::Draw;
-use crate::clock::Clock;
 use super::queue::Event;
 use super::world::World;
+use crate::clock::Clock;
 use crate::redis::model::Model;
 use crate::redis::options::{Options, Profile};
 use crate::redis::persistence::Fsync;

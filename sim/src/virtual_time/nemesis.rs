@@ -87,7 +87,10 @@ impl World {
     /// Whether a fault of this client meets a hold; of nobody in particular (0), any hold.
     fn meets_hold(&self, client: u32) -> bool {
         match client {
-            0 => self.processes.iter().any(|it| it.holds) || self.nemesis.stage.cues.holder().is_some(),
+            0 => {
+                self.processes.iter().any(|it| it.holds)
+                    || self.nemesis.stage.cues.holder().is_some()
+            }
             _ => self.processes[client as usize].holds || self.nemesis.stage.cues.holds(client),
         }
     }

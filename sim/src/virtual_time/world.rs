@@ -14,7 +14,6 @@ use picklock::time::WallTime;
 use super::audience::Audience;
 use super::call::Calls;
 use super::choices::{Choices, Draw};
-use crate::clock::Clock;
 use super::dial::Dials;
 use super::fleet::{Fleet, ServerNode};
 use super::nemesis::Nemesis;
@@ -24,6 +23,7 @@ use super::queue::{Event, Queue};
 use super::sleep::Timers;
 use super::tasks::{Tasks, Work, take_woken};
 use super::travel::Travel;
+use crate::clock::Clock;
 
 /// Where every wall clock begins: 2023-11-14T22:13:20Z.
 const EPOCH_NS: u64 = 1_700_000_000_000_000_000;

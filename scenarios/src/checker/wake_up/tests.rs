@@ -197,8 +197,7 @@ fn the_witness_tells_the_longest_and_counts_them_all() {
 #[test]
 fn of_two_that_sleep_equally_long_the_witness_names_the_first() {
     let tape = sleeps_until(550).refused(4, 4, 50..551).phase(4, 60, Phase::Wait);
-    let Verdict::Violated(witness) =
-        verdict(&tape.command(3, 500..510, CREATE, Some(Touch::None)))
+    let Verdict::Violated(witness) = verdict(&tape.command(3, 500..510, CREATE, Some(Touch::None)))
     else {
         panic!("not violated")
     };

@@ -25,7 +25,11 @@ use crate::live::run::{CutShort, Gauge, Order, run};
 use crate::live::target::{KeySpace, Settings, Target};
 
 /// So many pairs run at a time for every core.
-const AT_ONCE: usize = 2;
+const AT_ONCE: usize = 4;
+/// And never more than this at all.
+const PLACES_MOST: u32 = 1 << 10;
+/// So many clients are a crowd.
+const CROWD: u32 = 50;
 /// What latency, jitter and tokens of every run are drawn from.
 const SEED: u64 = 1;
 
@@ -45,7 +49,9 @@ pub(super) async fn matrix(
     let total = scenarios.len() as u64;
     let progress = Progress::show(terminal, move || shown.load(Ordering::Relaxed), total, "pairs");
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let at_once = Arc::new(Semaphore::new(args.threads.map_or(AT_ONCE * cores, usize::from)));
+    let places = args.threads.map_or(AT_ONCE * cores, usize::from).max(1);
+    let places = u32::try_from(places).unwrap_or(u32::MAX).min(PLACES_MOST);
+    let at_once = Arc::new(Semaphore::new(places as usize));
     let mut running = JoinSet::new();
     let mut pairs: Vec<Option<Pair>> = Vec::new();
     for (place, scenario) in scenarios.iter().enumerate() {
@@ -59,8 +65,10 @@ pub(super) async fn matrix(
             let chosen = world::choose(args.world, &args.server)?;
             let (scenario, interrupted) = (scenario.clone(), interrupted.clone());
             let (at_once, done) = (Arc::clone(&at_once), Arc::clone(&done));
+            // A crowd has the machine to itself: its clients are not to wait for each other's turn.
+            let takes = if scenario.clients >= CROWD { places } else { 1 };
             running.spawn(async move {
-                let _place = at_once.acquire().await;
+                let _place = at_once.acquire_many(takes).await;
                 let found = one(&scenario, chosen, interrupted).await;
                 done.fetch_add(1, Ordering::Relaxed);
                 (place, found)

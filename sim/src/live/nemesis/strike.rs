@@ -186,7 +186,8 @@ impl Director<'_> {
     fn actions(&mut self, cue: &Staged, client: u32) -> Vec<Action> {
         let [there, back] = cue.ways.unwrap_or(Ways::There).there_and_back();
         let sides = [(there, Side::Request), (back, Side::Reply)];
-        let sides: Vec<Side> = sides.into_iter().filter_map(|(on, side)| on.then_some(side)).collect();
+        let sides: Vec<Side> =
+            sides.into_iter().filter_map(|(on, side)| on.then_some(side)).collect();
         match cue.kind {
             Fault::LoseRequest => vec![Action::Drop(Side::Request)],
             Fault::LoseReply => vec![Action::Drop(Side::Reply)],
@@ -284,9 +285,7 @@ impl Director<'_> {
         let holds = |env: &LiveEnv| env.process().holds.load(Ordering::Relaxed);
         match client {
             0 => self.state.cast.clients.iter().any(holds) || self.state.cues.holder().is_some(),
-            _ => {
-                self.of_client(client, holds).unwrap_or(false) || self.state.cues.holds(client)
-            }
+            _ => self.of_client(client, holds).unwrap_or(false) || self.state.cues.holds(client),
         }
     }
 

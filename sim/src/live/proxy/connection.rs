@@ -221,8 +221,9 @@ impl<U: AsyncRead + AsyncWrite + Unpin> Connection<U> {
             *counters.commands.entry(name).or_default() += 1;
         });
         let decision = rules.decide(link.client, link.node, name, request);
-        let write =
-            |event| link.log.write(link.place(*number), frame, Some(name), request.first_key(), event);
+        let write = |event| {
+            link.log.write(link.place(*number), frame, Some(name), request.first_key(), event)
+        };
         for (id, action) in decision.applied() {
             write(Event::Fault(*id, action.clone()));
         }

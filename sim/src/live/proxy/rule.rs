@@ -53,7 +53,8 @@ pub enum Action {
 impl Action {
     /// Which frame it befalls.
     pub const fn side(&self) -> Side {
-        let (Self::Drop(side) | Self::Delay(side, _) | Self::Hold(side, _) | Self::Reset(side)) = self;
+        let (Self::Drop(side) | Self::Delay(side, _) | Self::Hold(side, _) | Self::Reset(side)) =
+            self;
         *side
     }
 }
@@ -333,9 +334,10 @@ mod tests {
         let ear = Arc::clone(&heard);
         let first = rules.add(Rule::new(Action::Drop(Side::Reply)).command("SET"));
         let second = rules.add(Rule::new(Action::Reset(Side::Reply)).command("SET"));
-        let third = rules.add(Rule::new(Action::Delay(Side::Request, Duration::ZERO)).tell(move || {
-            ear.fetch_add(1, Ordering::Relaxed);
-        }));
+        let third =
+            rules.add(Rule::new(Action::Delay(Side::Request, Duration::ZERO)).tell(move || {
+                ear.fetch_add(1, Ordering::Relaxed);
+            }));
         let request = Request::new(b"SET k 1\r\n");
         let decision = rules.decide(ClientId(0), Node(0), request.name(), request);
         let ids: Vec<RuleId> = decision.applied().map(|(id, _)| *id).collect();

@@ -156,6 +156,15 @@ fn a_command_that_nobody_understands_may_have_ended_a_hold() {
 }
 
 #[test]
+fn one_that_is_answered_late_may_have_ended_it_in_time() {
+    // The second could not have made a key beside the first: by then it must have been ended, and what
+    // comes after is judged as ever.
+    let strange = created().did(1, 120..600, UNKNOWN);
+    assert!(!violated(&strange.clone().did(2, 150..160, CREATE)));
+    assert!(violated(&harmed(strange, 2, 3, 150)));
+}
+
+#[test]
 fn a_shorter_life_ends_a_hold_earlier() {
     let tape = |extend_ns, done| {
         let tape = created().command(2, 150..160, CREATE, None);
