@@ -109,10 +109,20 @@ pub struct Witness {
     pub clients: Vec<u32>,
     /// The acquisitions concerned, as numbered in the history.
     pub acquisitions: Vec<u32>,
-    /// What happened, in order of time.
+    /// What happened, in a dozen lines at most; none where the steps are no more.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub story: Vec<WitnessStep>,
+    /// All that those concerned did, in order of time.
     pub steps: Vec<WitnessStep>,
     /// How many violations of this kind there were in all; the witness is the first.
     pub occurrences: u64,
+}
+
+impl Witness {
+    /// What happened, as short as it can be told.
+    pub fn told(&self) -> &[WitnessStep] {
+        if self.story.is_empty() { &self.steps } else { &self.story }
+    }
 }
 
 /// A line of a witness.

@@ -43,7 +43,8 @@ fn what_is_not_found_where_it_is_claimed_ends_badly() {
 #[test]
 fn a_live_world_runs_what_it_can_and_says_what_not() {
     let room = Room::new();
-    let pairs = ["--scenario", "crash-holder,late-messages", "--lock", "single", "--format", "json"];
+    let pairs =
+        ["--scenario", "crash-holder,late-messages", "--lock", "single", "--format", "json"];
     let said = room.run(&[&["matrix", "--world", "embedded"], &pairs[..]].concat()).ended(0);
     let found: Matrix = serde_json::from_str(&said.stdout).unwrap();
     assert_eq!((found.totals.as_expected, found.totals.not_run), (4, 4));

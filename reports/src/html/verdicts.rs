@@ -4,7 +4,7 @@
 
 use maud::{Markup, html};
 use scenarios::result::{Invariant, RunResult};
-use scenarios::verdict::{Level, Outcome, Witness};
+use scenarios::verdict::{Level, Outcome, Witness, WitnessStep};
 
 use crate::format::{actor, count, moment, needs_fine, plain};
 
@@ -74,8 +74,6 @@ pub(super) fn stories(result: &RunResult) -> Markup {
 }
 
 fn story(invariant: &Invariant, witness: &Witness) -> Markup {
-    let times: Vec<u64> = witness.steps.iter().map(|step| step.at_ns).collect();
-    let fine = needs_fine(&times);
     html! {
         article.story {
             h3 {
@@ -85,24 +83,40 @@ fn story(invariant: &Invariant, witness: &Witness) -> Markup {
                 }
             }
             p { (plain(&witness.summary)) }
-            @if !witness.steps.is_empty() {
-                div.scroll tabindex="0" role="region" aria-label="What happened, step by step" {
-                    table {
-                        thead {
-                            tr {
-                                th.time scope="col" { "Time" }
-                                th scope="col" { "Who" }
-                                th scope="col" { "What happened" }
-                            }
-                        }
-                        tbody {
-                            @for step in &witness.steps {
-                                tr {
-                                    td.time { (moment(step.at_ns, fine)) }
-                                    td.who { (actor(step.client)) }
-                                    td { (plain(&step.text)) }
-                                }
-                            }
+            @if !witness.told().is_empty() {
+                (table(witness.told(), "What happened, step by step", true))
+            }
+            @if witness.steps.len() > witness.told().len() {
+                details {
+                    summary { "All that they did" }
+                    (table(&witness.steps, "All that those concerned did", false))
+                }
+            }
+        }
+    }
+}
+
+fn table(steps: &[WitnessStep], label: &str, is_numbered: bool) -> Markup {
+    let times: Vec<u64> = steps.iter().map(|step| step.at_ns).collect();
+    let fine = needs_fine(&times);
+    html! {
+        div.scroll tabindex="0" role="region" aria-label=(label) {
+            table {
+                thead {
+                    tr {
+                        @if is_numbered { th.time scope="col" { "No." } }
+                        th.time scope="col" { "Time" }
+                        th scope="col" { "Who" }
+                        th scope="col" { "What happened" }
+                    }
+                }
+                tbody {
+                    @for (place, step) in steps.iter().enumerate() {
+                        tr {
+                            @if is_numbered { td.time { (place + 1) } }
+                            td.time { (moment(step.at_ns, fine)) }
+                            td.who { (actor(step.client)) }
+                            td { (plain(&step.text)) }
                         }
                     }
                 }

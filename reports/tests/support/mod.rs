@@ -155,6 +155,7 @@ pub fn overlap() -> Invariant {
             step(613_204_000, 7, "read prize 7"),
         ],
         occurrences: 2,
+        ..Witness::default()
     };
     let base = held("mutual-exclusion", Level::Belief);
     Invariant { verdict: Outcome::Violated, witness: Some(witness), ..base }

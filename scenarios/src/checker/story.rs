@@ -2,11 +2,14 @@
 //!
 //! Invariant: every step is an event of the history, in its words and at its time.
 
+mod short;
+
 use rustc_hash::FxHashMap;
 
 use crate::fault::Fault;
 use crate::history::{Answer, Event, Head, Intent, Texts, Touch, What};
 use crate::verdict::{Finding, Verdict, Witness, WitnessStep};
+use short::{Part, Step};
 
 /// Longer stories are cut: a client that polls for hours says nothing new.
 const STEPS_MOST: usize = 2_000;
@@ -21,16 +24,16 @@ pub(super) fn witness(summary: String, of: &[(u32, u32)]) -> Witness {
             clients.push(*client);
         }
     }
-    Witness { summary, clients, acquisitions, steps: Vec::new(), occurrences: 1 }
+    Witness { summary, clients, acquisitions, occurrences: 1, ..Witness::default() }
 }
 
 /// Collects the steps of witnesses from the events, which it is shown once more.
 pub struct Teller<'a> {
     head: &'a Head,
     /// What each acquisition did, as far as it concerns a witness.
-    steps: FxHashMap<u32, Vec<(u64, WitnessStep)>>,
+    steps: FxHashMap<u32, Vec<(u64, Step)>>,
     /// The faults that struck.
-    faults: Vec<(u64, WitnessStep)>,
+    faults: Vec<(u64, Step)>,
     sent: FxHashMap<u32, Event>,
     seen: u64,
 }
@@ -55,7 +58,7 @@ impl<'a> Teller<'a> {
         if let What::Fault { fault, for_ns, .. } = event.what {
             if let Some(text) = strike(event.client, fault, for_ns) {
                 let step = WitnessStep { at_ns: event.at_ns, client: event.client, text };
-                self.faults.push((self.seen, step));
+                self.faults.push((self.seen, Step { step, part: Part::Fault, acquisition: 0 }));
             }
             return;
         }
@@ -72,7 +75,8 @@ impl<'a> Teller<'a> {
             && let Some(text) = tell(self.head, texts, event, invoked.as_ref())
         {
             let step = WitnessStep { at_ns: event.at_ns, client: event.client, text };
-            steps.push((self.seen, step));
+            let part = Part::of(self.head, texts, event.what, invoked.map(|it| it.what));
+            steps.push((self.seen, Step { step, part, acquisition: event.acquisition }));
         }
     }
 
@@ -87,13 +91,16 @@ impl<'a> Teller<'a> {
             let mut steps: Vec<_> = of.flatten().collect();
             steps.sort_by_key(|(nth, _)| *nth);
             let (first, last) = (steps.first().map(|it| it.0), steps.last().map(|it| it.0));
-            let concerns = |(nth, step): &&(u64, WitnessStep)| {
+            let concerns = |(nth, it): &&(u64, Step)| {
+                let client = it.step.client;
                 (first..=last).contains(&Some(*nth))
-                    && (step.client == 0 || witness.clients.contains(&step.client))
+                    && (client == 0 || witness.clients.contains(&client))
             };
             steps.extend(self.faults.iter().filter(concerns));
             steps.sort_by_key(|(nth, _)| *nth);
-            witness.steps = steps.into_iter().map(|(_, step)| step.clone()).collect();
+            let steps: Vec<&Step> = steps.into_iter().map(|(_, step)| step).collect();
+            witness.story = short::shorten(finding.level, witness, &steps);
+            witness.steps = steps.into_iter().map(|it| it.step.clone()).collect();
         }
     }
 }

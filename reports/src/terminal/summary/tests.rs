@@ -79,11 +79,11 @@ fn a_violation_is_told_as_a_story() {
     let story = "\
 belief violated: mutual-exclusion, the first of 2
   clients 3 and 7 both believed to hold the lock, for 41.882 ms
-     12.345 ms  client 3  acquired the lock, valid until 512.345 ms
-     13.001 ms  the run   paused client 3 for 600 ms, in its hold
-    512.400 ms  client 7  acquired the lock: the key had expired
-    613.002 ms  client 3  read prize 7, still believing to hold
-    613.204 ms  client 7  read prize 7
+   1.  12.345 ms  client 3  acquired the lock, valid until 512.345 ms
+   2.  13.001 ms  the run   paused client 3 for 600 ms, in its hold
+   3. 512.400 ms  client 7  acquired the lock: the key had expired
+   4. 613.002 ms  client 3  read prize 7, still believing to hold
+   5. 613.204 ms  client 7  read prize 7
 ";
     assert!(text.contains(story), "{text}");
     assert!(text.contains("  mutual-exclusion  violated      2 times\n"));

@@ -1,0 +1,114 @@
+//! Short stories: what they keep, what they say of the key, and how long they are.
+
+use super::*;
+
+fn step(at_ns: u64, acquisition: u32, part: Part, text: &str) -> Step {
+    let step = WitnessStep { at_ns, client: acquisition, text: text.to_owned() };
+    Step { step, part, acquisition }
+}
+
+/// Two acquisitions, each of the client of its number.
+fn story(level: Level, steps: &[Step]) -> Vec<String> {
+    let witness = Witness { acquisitions: vec![1, 2], ..Witness::default() };
+    let lines = shorten(level, &witness, &steps.iter().collect::<Vec<_>>());
+    lines.iter().map(|it| format!("{} {} {}", it.at_ns, it.client, it.text)).collect()
+}
+
+fn takes(at_ns: u64, who: u32, ttl_ns: Option<u64>) -> [Step; 3] {
+    [
+        step(at_ns - 1, who, Part::Detail, "asks"),
+        step(at_ns, who, Part::Made(ttl_ns), "SET"),
+        step(at_ns + 1, who, Part::Has, "has the lock"),
+    ]
+}
+
+#[test]
+fn a_key_that_nobody_deletes_expires_before_another_is_made() {
+    let end = [step(320, 1, Part::Deleted, "DEL"), step(321, 1, Part::Detail, "is told")];
+    let steps = [&takes(100, 1, Some(200))[..], &takes(310, 2, Some(200)), &end].concat();
+    let told = [
+        "101 1 has the lock: its key lives 200 ns",
+        "300 1 its key expires",
+        "311 2 has the lock: its key lives 200 ns",
+        "320 1 deletes the key of client 2",
+    ];
+    assert_eq!(story(Level::Key, &steps), told);
+    let belief = story(Level::Belief, &steps);
+    assert_eq!(belief[3], "320 1 DEL", "only ownership knows whose it was");
+    let early = [&takes(100, 1, Some(200))[..], &takes(299, 2, Some(200))].concat();
+    assert_eq!(story(Level::Key, &early)[1], "299 1 its key is gone");
+    let forever = [&takes(100, 1, None)[..], &takes(900, 2, Some(200))].concat();
+    let told = story(Level::Key, &forever);
+    assert_eq!(told[..2], ["101 1 has the lock: its key never expires", "900 1 its key is gone"]);
+}
+
+#[test]
+fn a_key_that_is_deleted_or_lives_longer_does_not_expire() {
+    let deleted = [step(150, 1, Part::Deleted, "DEL")];
+    let steps = [&takes(100, 1, Some(200))[..], &deleted, &takes(400, 2, Some(200))].concat();
+    assert!(story(Level::Key, &steps).iter().all(|it| !it.contains("expires")));
+    let longer = [step(250, 1, Part::Extended(200), "PEXPIRE")];
+    let steps = [&takes(100, 1, Some(200))[..], &longer, &takes(460, 2, Some(200))].concat();
+    let told = story(Level::Key, &steps);
+    assert_eq!(told[1..3], ["250 1 PEXPIRE", "450 1 its key expires"]);
+    let others = Witness { acquisitions: vec![2, 3], ..Witness::default() };
+    let steps = [&takes(100, 1, Some(200))[..], &[step(150, 2, Part::Deleted, "DEL")]].concat();
+    let lines = shorten(Level::Key, &others, &steps.iter().collect::<Vec<_>>());
+    assert_eq!(lines[1].text, "DEL", "the story is not of the first");
+}
+
+#[test]
+fn what_was_taken_and_never_had_is_said() {
+    let steps = [step(100, 1, Part::Made(Some(200)), "SET"), step(101, 1, Part::Turn, "dies")];
+    assert_eq!(story(Level::Belief, &steps), ["100 1 SET", "101 1 dies"]);
+}
+
+#[test]
+fn each_level_keeps_what_it_is_about() {
+    let parts = [
+        Part::Has,
+        Part::Release,
+        Part::Look,
+        Part::Work,
+        Part::Answer,
+        Part::Turn,
+        Part::Fault,
+        Part::Unheard,
+        Part::Detail,
+    ];
+    let steps = |many: u64| -> Vec<Step> {
+        let all = (0..many)
+            .flat_map(|round| parts.map(|part| step(round, 1, part, &format!("{part:?}"))));
+        all.collect()
+    };
+    let told = |level, many| {
+        let mut told = story(level, &steps(many));
+        told.dedup();
+        told.iter().map(|it| it[4..].to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(told(Level::Key, 1), ["Has", "Work", "Answer", "Turn", "Fault", "Unheard"]);
+    assert_eq!(
+        told(Level::Belief, 1),
+        ["Has", "Release", "Work", "Answer", "Turn", "Fault", "Unheard"]
+    );
+    assert_eq!(
+        told(Level::Effect, 1),
+        ["Has", "Look", "Work", "Answer", "Turn", "Fault", "Unheard"]
+    );
+    // Three rounds are too many for all of it, and four for more than the least.
+    assert_eq!(told(Level::Belief, 3)[..4], ["Has", "Release", "Turn", "Fault"]);
+    assert_eq!(story(Level::Belief, &steps(3)).len(), 12);
+    assert_eq!(told(Level::Belief, 4)[..3], ["Has", "Fault", "Has"]);
+}
+
+#[test]
+fn no_story_is_longer_than_a_dozen_lines() {
+    let steps = |many: u64| -> Vec<Step> {
+        (0..many).map(|at_ns| step(at_ns, 1, Part::Has, "has the lock")).collect()
+    };
+    assert_eq!(story(Level::Key, &steps(12)).len(), 12);
+    let long = story(Level::Key, &steps(40));
+    assert_eq!(long.len(), 12);
+    assert_eq!(long[6], "6 0 and so on: 29 more");
+    assert_eq!((&*long[5], &*long[7]), ("5 1 has the lock", "35 1 has the lock"));
+}
