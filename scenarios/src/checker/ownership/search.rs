@@ -16,7 +16,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{Harm, Op};
 use crate::history::{Loss, Touch};
-use reading::{Reading, State};
+use reading::{Harmed, Reading, State};
 
 /// More readings at once than this are not followed.
 const READINGS_MOST: usize = 2_000;
@@ -133,8 +133,8 @@ impl<'a> Search<'a> {
             }
             if readings.iter().all(|it| it.harm.is_some()) {
                 let harmful = readings.iter().filter_map(|it| it.harm);
-                let earliest = harmful.min_by_key(|(_, culprit)| self.op(*culprit).sent_ns);
-                if let Some((victim, culprit)) = earliest {
+                let earliest = harmful.min_by_key(|it| (it.doubtful, self.op(it.culprit).sent_ns));
+                if let Some(Harmed { victim, culprit, .. }) = earliest {
                     let occurrences = found.map_or(0, |it| it.occurrences) + 1;
                     let harm = Harm { victim, culprit: *self.op(culprit), occurrences };
                     found = Some(found.map_or(harm, |first| Harm { occurrences, ..first }));
@@ -235,8 +235,12 @@ impl<'a> Search<'a> {
             Touch::Overwrite(ttl_ns) => {
                 let before = match reading.state {
                     State::Held { owner, .. } if owner.0 != op.acquisition => {
-                        let gone = self.gone(reading, now_ns);
-                        gone.into_iter().chain([reading.harmed(owner, place)]).collect()
+                        let mut before = self.gone(reading, now_ns);
+                        before.push(match before[..] {
+                            [] => reading.harmed(owner, place),
+                            _ => reading.perhaps_harmed(owner, place),
+                        });
+                        before
                     }
                     _ => vec![reading.clone()],
                 };
@@ -264,17 +268,19 @@ impl<'a> Search<'a> {
         from_ns.saturating_add(ttl_ns).saturating_sub(self.margin_ns)
     }
 
-    /// The same, the key being gone with nobody harmed, if that can be.
-    fn gone(&self, reading: &Reading, now_ns: u64) -> Option<Reading> {
+    /// The same, the key being gone with nobody harmed: the ways in which that can be. It may have expired,
+    /// which takes no command and has its time, or have been ended by one, perhaps earlier.
+    fn gone(&self, reading: &Reading, now_ns: u64) -> Vec<Reading> {
         let State::Held { owner, since_ns, from_ns, may_end_ns } = reading.state else {
-            return Some(reading.is(State::Free));
+            return vec![reading.is(State::Free)];
         };
         let jumped = || self.jumps.iter().any(|at_ns| (since_ns..=now_ns).contains(at_ns));
         if self.is_lost(since_ns, now_ns) || jumped() {
-            return Some(reading.is(State::Free));
+            return vec![reading.is(State::Free)];
         }
-        if now_ns >= may_end_ns {
-            return Some(reading.not_before(may_end_ns).is(State::Free));
+        let expired = (now_ns >= may_end_ns).then(|| reading.not_before(may_end_ns));
+        if expired.as_ref().is_some_and(|it| it.at_ns == reading.at_ns) {
+            return vec![reading.is(State::Free)];
         }
         let mut own = self.open_of(owner.0, reading);
         let ends = own.find(|&it| matches!(self.op(it).touch, Touch::Delete | Touch::Unknown));
@@ -284,13 +290,14 @@ impl<'a> Search<'a> {
             Touch::Extend(ttl_ns) => now_ns >= self.lives(from_ns.max(self.op(it).sent_ns), ttl_ns),
             _ => false,
         };
-        let used = ends.or_else(|| own.find(shortens)).or_else(|| self.strange_one(reading))?;
-        Some(self.using(reading, used).is(State::Free))
+        let used = ends.or_else(|| own.find(shortens)).or_else(|| self.strange_one(reading));
+        let ended = used.map(|used| self.using(reading, used));
+        expired.into_iter().chain(ended).map(|it| it.is(State::Free)).collect()
     }
 
     /// The same, the key being gone, at the cost of its holder if need be.
     fn vacated(&self, reading: &Reading, now_ns: u64) -> Vec<Reading> {
-        let mut all: Vec<Reading> = self.gone(reading, now_ns).into_iter().collect();
+        let mut all = self.gone(reading, now_ns);
         let State::Held { owner, .. } = reading.state else { return all };
         let foreign =
             |it: &&u32| self.op(**it).acquisition != owner.0 && self.is_unused(**it, reading);
@@ -336,12 +343,12 @@ impl<'a> Search<'a> {
                     return vec![reading.is(State::Nobodys)];
                 }
                 let gone = self.gone(reading, now_ns);
-                if let Some(over) = gone.as_ref().filter(|_| self.stamped) {
+                if self.stamped && !gone.is_empty() {
                     // A hold that is over by its own word leaves its key behind, which is nobody's.
-                    return vec![over.is(State::Nobodys)];
+                    return gone.iter().map(|over| over.is(State::Nobodys)).collect();
                 }
-                let gone = gone.and_then(|gone| own(&gone));
-                gone.into_iter().chain([reading.harmed(owner, place)]).collect()
+                let its_own = gone.iter().filter_map(own);
+                its_own.chain([reading.harmed(owner, place)]).collect()
             }
             State::Free => {
                 if let Some(own) = own(reading) {

@@ -69,8 +69,19 @@ pub(super) struct Reading {
     pub(super) early: SmallVec<[u32; 4]>,
     /// Commands without an answer that have been carried out.
     pub(super) used: SmallVec<[u32; 4]>,
-    /// Who was harmed, and by which command.
-    pub(super) harm: Option<((u32, u32), u32)>,
+    /// Who was harmed first, if anybody was.
+    pub(super) harm: Option<Harmed>,
+}
+
+/// Somebody who was harmed. In the order of how certain it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Harmed {
+    /// Whether the hold may have been over by then.
+    pub(super) doubtful: bool,
+    /// Whose hold.
+    pub(super) victim: (u32, u32),
+    /// By which command.
+    pub(super) culprit: u32,
 }
 
 impl Reading {
@@ -98,7 +109,14 @@ impl Reading {
 
     /// The same, with this harm done. The first counts.
     pub(super) fn harmed(&self, victim: (u32, u32), culprit: u32) -> Self {
-        Self { harm: self.harm.or(Some((victim, culprit))), ..self.clone() }
+        let harm = Harmed { doubtful: false, victim, culprit };
+        Self { harm: self.harm.or(Some(harm)), ..self.clone() }
+    }
+
+    /// The same, with this harm done to a hold that may have been over by then.
+    pub(super) fn perhaps_harmed(&self, victim: (u32, u32), culprit: u32) -> Self {
+        let harm = Harmed { doubtful: true, victim, culprit };
+        Self { harm: self.harm.or(Some(harm)), ..self.clone() }
     }
 
     /// The same, the key living on until then, whoever holds it.
@@ -112,9 +130,11 @@ impl Reading {
         }
     }
 
-    /// The better, the lower: harmless ones before harmful ones, what took less before what took more.
+    /// The better, the lower: harmless ones before harmful ones, certain harm before harm that is none if
+    /// the hold was over, what took less before what took more.
     pub(super) fn compare(&self, other: &Self) -> Ordering {
-        let rank = |it: &Self| (it.harm.is_some(), it.used.len());
+        let doubtful = |it: &Self| it.harm.map(|harm| harm.doubtful);
+        let rank = |it: &Self| (doubtful(it), it.used.len());
         rank(self)
             .cmp(&rank(other))
             .then_with(|| self.used.cmp(&other.used))

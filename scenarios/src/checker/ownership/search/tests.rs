@@ -213,3 +213,17 @@ fn so_many_at_once_are_followed_and_no_more() {
     assert_eq!(at_once(7), Outcome::Violated);
     assert_eq!(at_once(14), Outcome::Inconclusive);
 }
+
+#[test]
+fn a_key_may_have_been_deleted_although_it_would_have_expired_later() {
+    // The second stands still for longer than its key lives, which it has made early: the first had
+    // deleted its own. The third gives its request up, which makes the key all the same, and deletes it.
+    let deleted = |deletes| {
+        let first = Tape::new().did(1, 100..110, CREATE).command(1, 500..600, deletes, None);
+        let third = first.command(3, 950..1_960, CREATE, None).did(3, 1_961..1_980, DELETE);
+        third.did(2, 900..2_500, CREATE).did(4, 2_000..2_010, CREATE)
+    };
+    assert!(!violated(&deleted(DELETE)), "{:?}", witness(&deleted(DELETE)));
+    // Where nothing could have ended it but its time, the second made its key when that was over.
+    assert!(violated(&deleted(plain(Touch::None))));
+}

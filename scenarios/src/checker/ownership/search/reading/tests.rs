@@ -81,7 +81,10 @@ fn a_reading_is_followed_without_change() {
     assert_eq!(base.not_before(40).at_ns, 50);
     assert_eq!(base.not_before(60).at_ns, 60);
     assert_eq!(base.uses(3).uses(2).used.as_slice(), [3, 2]);
-    assert_eq!(base.harmed((1, 1), 2).harmed((3, 3), 4).harm, Some(((1, 1), 2)), "the first");
+    let first = Harmed { doubtful: false, victim: (1, 1), culprit: 2 };
+    assert_eq!(base.harmed((1, 1), 2).harmed((3, 3), 4).harm, Some(first), "the first");
+    let perhaps = base.perhaps_harmed((1, 1), 2).harmed((3, 3), 4).harm;
+    assert_eq!(perhaps, Some(Harmed { doubtful: true, ..first }));
     assert_eq!(base.lives(99).state, held(1, 10, 50, 99));
     for state in [State::Free, State::Nobodys] {
         assert_eq!(reading(state).lives(99), reading(state), "nobody's life");
