@@ -118,6 +118,11 @@ pub fn markdown(matrix: &Matrix, told: &[Scenario]) -> String {
         if let Some(scenario) = told.get(name) {
             let story = scenario.story.split_whitespace().collect::<Vec<_>>().join(" ");
             text += &format!("\n**{}.** {story}\n", scenario.title.trim_end_matches('.'));
+            for variant in &scenario.variants {
+                let locks: Vec<String> = variant.locks.iter().map(|it| format!("`{it}`")).collect();
+                let story = variant.story.split_whitespace().collect::<Vec<_>>().join(" ");
+                text += &format!("\n*With {}:* {story}\n", locks.join(", "));
+            }
             text += &format!("\nSource: {}.\n", scenario.source.trim_end_matches('.'));
         }
         text +=

@@ -6,15 +6,17 @@ use crate::nearest::nearest;
 use crate::scenario::{Overrides, Scenario, ScenarioError};
 
 /// Name and text of every scenario, in the order in which they are shown.
-pub static ALL: [(&str, &str); 26] = [
+pub static ALL: [(&str, &str); 30] = [
     ("bonus-pool", include_str!("../catalog/bonus-pool.toml")),
     ("check-then-create", include_str!("../catalog/check-then-create.toml")),
     ("clock-skew", include_str!("../catalog/clock-skew.toml")),
     ("clock-step", include_str!("../catalog/clock-step.toml")),
+    ("clock-step-allowed", include_str!("../catalog/clock-step-allowed.toml")),
     ("crash-between", include_str!("../catalog/crash-between.toml")),
     ("crash-holder", include_str!("../catalog/crash-holder.toml")),
     ("expiry-race", include_str!("../catalog/expiry-race.toml")),
     ("failover", include_str!("../catalog/failover.toml")),
+    ("failover-laggard", include_str!("../catalog/failover-laggard.toml")),
     ("gc-pause", include_str!("../catalog/gc-pause.toml")),
     ("getset-late-del", include_str!("../catalog/getset-late-del.toml")),
     ("getset-race", include_str!("../catalog/getset-race.toml")),
@@ -28,6 +30,8 @@ pub static ALL: [(&str, &str); 26] = [
     ("node-down", include_str!("../catalog/node-down.toml")),
     ("polling-load", include_str!("../catalog/polling-load.toml")),
     ("power-loss", include_str!("../catalog/power-loss.toml")),
+    ("power-loss-synced", include_str!("../catalog/power-loss-synced.toml")),
+    ("power-loss-waited", include_str!("../catalog/power-loss-waited.toml")),
     ("renew-steals", include_str!("../catalog/renew-steals.toml")),
     ("same-client", include_str!("../catalog/same-client.toml")),
     ("script-flush", include_str!("../catalog/script-flush.toml")),

@@ -119,6 +119,18 @@ pub enum Value {
     Stamp,
 }
 
+/// The servers a recipe is made for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Servers {
+    /// One service, with its key on it, however many servers are behind that.
+    #[default]
+    One,
+    /// Several that know nothing of each other, of which a quorum decides.
+    Several,
+    /// A primary, and replicas that are to know of the key.
+    Followed,
+}
+
 /// What there is to say of a recipe.
 #[derive(Debug)]
 pub struct About {
@@ -140,6 +152,8 @@ pub struct About {
     /// 0 for first come, first served. Such a recipe marks the phase `wait` once its place in the line is
     /// sure, and again only where it has to line up anew.
     pub fair: Option<u32>,
+    /// The servers it is made for: a scenario that does not say which there are has these.
+    pub servers: Servers,
     /// What the value of its key says.
     pub value: Value,
     /// Whether it asks the server for commands for compare-and-set. A model then has those of Redis 8.4,

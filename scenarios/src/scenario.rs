@@ -7,6 +7,7 @@ mod error;
 mod faults;
 mod network;
 mod parse;
+mod variant;
 
 use picklock::env::Node;
 use serde::{Deserialize, Serialize};
@@ -14,12 +15,13 @@ use serde::{Deserialize, Serialize};
 use crate::fault::{Staged, Swarm};
 use crate::recipe::{self, About};
 use crate::span::Span;
-use crate::topology::{AppendOnly, ServerPart, Software, Topology, TopologyPart};
+use crate::topology::{AppendOnly, Kind, ServerPart, Software, Topology, TopologyPart};
 use crate::verdict::{Level, Outcome};
 
 pub use error::ScenarioError;
 pub use network::{Clients, ClientsError, LinkPart, NetworkPart};
 pub use parse::Overrides;
+pub use variant::Variant;
 
 /// A scenario, checked.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -67,6 +69,9 @@ pub struct Scenario {
     /// What a sweep may do to a schedule.
     #[serde(default)]
     pub swarm: Swarm,
+    /// What some recipes meet instead. What the recipe of this scenario meets has taken its place already.
+    #[serde(default, rename = "variant", skip_serializing_if = "Vec::is_empty")]
+    pub variants: Vec<Variant>,
     /// What a run is expected to show.
     #[serde(default)]
     pub expect: Vec<Expectation>,
@@ -207,7 +212,12 @@ impl Scenario {
 
     /// Its servers.
     pub fn topology(&self) -> Topology {
-        self.topology.topology()
+        self.topology.topology(self.about_lock().servers)
+    }
+
+    /// How its servers stand to each other.
+    pub fn kind(&self) -> Kind {
+        self.topology.kind(self.about_lock().servers)
     }
 
     /// What its servers are, where they are modelled.
@@ -250,7 +260,7 @@ impl Scenario {
             }
             () if self.swarm.searched => Some("faults that are searched for ([swarm])"),
             () if self.topology() != Topology::Standalone => {
-                Some("more than one server ([topology])")
+                Some("more than one server ([topology], or because the lock is made for them)")
             }
             () if self.server.append_only != AppendOnly::Off => {
                 Some("a server with a file ([server])")

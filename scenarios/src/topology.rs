@@ -5,21 +5,29 @@
 //! is the primary at that moment, as a client of Sentinel is led; of independent servers `Node(i)` is
 //! server i. Deliberately absent: cluster, and Sentinels as servers of their own.
 
+use std::fmt;
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use crate::distribution::Distribution;
+use crate::recipe::Servers;
+use crate::span::Span;
 
 /// So many replicas a primary has where nothing is said.
 const REPLICAS: u32 = 1;
 /// So many independent servers there are where nothing is said.
 const NODES: u32 = 5;
+/// So far a replica is behind where a recipe asks for it, and nothing is said.
+const LAG: Span = Span(Duration::from_millis(1));
 
 /// The servers, as a file says it: `[topology]`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub struct TopologyPart {
-    /// How they stand to each other.
-    pub kind: Kind,
+    /// How they stand to each other; where nothing is said, as the recipe is made for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kind: Option<Kind>,
     /// How many replicas follow the primary.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replicas: Option<u32>,
@@ -27,9 +35,22 @@ pub struct TopologyPart {
     /// every piece of the stream.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lag: Option<Distribution>,
+    /// Servers that lag differently when they are replicas.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub replica: Vec<ReplicaPart>,
     /// How many independent servers there are.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nodes: Option<u32>,
+}
+
+/// What differs of one server while it is a replica.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a table")]
+pub struct ReplicaPart {
+    /// Which; they are numbered from 0, and server 0 is the primary to begin with.
+    pub server: u32,
+    /// How long a write takes to it, and its acknowledgement back.
+    pub lag: Distribution,
 }
 
 /// How servers stand to each other.
@@ -116,9 +137,26 @@ pub enum AppendOnly {
 }
 
 impl TopologyPart {
-    /// The servers, told apart.
-    pub fn topology(&self) -> Topology {
-        match self.kind {
+    /// How they stand to each other for a recipe that is made for these.
+    pub fn kind(&self, made_for: Servers) -> Kind {
+        self.kind.unwrap_or(match made_for {
+            Servers::One => Kind::Standalone,
+            Servers::Several => Kind::Independent,
+            Servers::Followed => Kind::Replicated,
+        })
+    }
+
+    /// How far a server is behind while it is a replica. Where a file has replicas and says nothing of it,
+    /// writes are there at once.
+    pub fn lag(&self, server: u32) -> Distribution {
+        let own = self.replica.iter().rev().find(|it| it.server == server).map(|it| &it.lag);
+        let unsaid = || self.kind.map_or(Distribution::Constant(LAG), |_| Distribution::default());
+        own.or(self.lag.as_ref()).cloned().unwrap_or_else(unsaid)
+    }
+
+    /// The servers, told apart, for a recipe that is made for these.
+    pub fn topology(&self, made_for: Servers) -> Topology {
+        match self.kind(made_for) {
             Kind::Standalone => Topology::Standalone,
             Kind::Replicated => {
                 Topology::Replicated { replicas: self.replicas.unwrap_or(REPLICAS) }
@@ -135,6 +173,17 @@ impl Kind {
             Self::Standalone => "standalone",
             Self::Replicated => "replicated",
             Self::Independent => "independent",
+        }
+    }
+}
+
+impl fmt::Display for Topology {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Standalone => f.write_str("one"),
+            Self::Replicated { replicas: 1 } => f.write_str("a primary and a replica"),
+            Self::Replicated { replicas } => write!(f, "a primary and {replicas} replicas"),
+            Self::Independent { nodes } => write!(f, "{nodes} that know nothing of each other"),
         }
     }
 }

@@ -14,7 +14,7 @@ use picklock::reply::Reply;
 
 use crate::call::answered;
 use crate::history::{Declared, FORMAT, Head, Journal, What};
-use crate::recipe::{self, About, BuildError, Params, Recipe, Validity, Value};
+use crate::recipe::{self, About, BuildError, Params, Recipe, Servers, Validity, Value};
 use crate::record::{Dialect, Observed, Recorded};
 use crate::scenario::{Scenario, WorkloadPart};
 use crate::topology::Topology;
@@ -40,6 +40,8 @@ pub struct Trial<W: Observed> {
     dialect: Dialect,
     lock_key: String,
     ttl: Duration,
+    /// How many servers the lock is kept on.
+    nodes: u16,
 }
 
 /// What names a run.
@@ -66,9 +68,10 @@ impl<W: Observed> Trial<W> {
         let lock_key = format!("{prefix}lock");
         let drift = Drift::default();
         let ttl = scenario.lock.ttl.0;
+        let nodes = scenario.topology().nodes();
         let params = Params {
             node: NODE,
-            nodes: scenario.topology().nodes(),
+            nodes,
             replicas: match scenario.topology() {
                 Topology::Replicated { replicas } => replicas,
                 Topology::Standalone | Topology::Independent { .. } => 0,
@@ -113,6 +116,7 @@ impl<W: Observed> Trial<W> {
         Ok(Self {
             about,
             recipe: recipe::list::build(about.name, params)?,
+            nodes: lock_nodes(about, nodes),
             workload: workload::build(&scenario.workload, prefix, resource.unwrap_or(NODE)),
             journal: Journal::new(head),
             dialect: Dialect::of(about),
@@ -176,9 +180,20 @@ impl<W: Observed> Trial<W> {
         }
     }
 
-    /// Milliseconds until the lock's key expires, as PTTL answers; where its value says when, by that.
+    /// Milliseconds until the lock's key expires, as PTTL answers; where its value says when, by that. Of
+    /// several servers, until it has gone from so many that a quorum could grant the lock again.
     async fn look_at_lock(&self, run: &Recorded<W>) -> Result<i64, CallError> {
-        let conn = run.connect(NODE).await?;
+        let mut looks = Vec::with_capacity(usize::from(self.nodes));
+        for node in 0..self.nodes {
+            looks.push(self.look_at_key(run, Node(node)).await?);
+        }
+        // A key that never goes comes last.
+        looks.sort_by_key(|pttl_ms| (*pttl_ms == FOR_EVER, *pttl_ms));
+        Ok(looks[looks.len() / 2])
+    }
+
+    async fn look_at_key(&self, run: &Recorded<W>, node: Node) -> Result<i64, CallError> {
+        let conn = run.connect(node).await?;
         let is_stamped = self.about.value == Value::Stamp;
         let name = if is_stamped { "GET" } else { "PTTL" };
         let look = Command::new(name).arg(&self.lock_key);
@@ -197,5 +212,13 @@ impl<W: Observed> Trial<W> {
 
     fn observe(&self, world: W, client: u32) -> Recorded<W> {
         Recorded::new(world, self.journal.clone(), self.dialect.clone(), client)
+    }
+}
+
+/// How many servers this lock is kept on, where there are so many.
+fn lock_nodes(about: &About, nodes: u32) -> u16 {
+    match about.servers {
+        Servers::Several => u16::try_from(nodes).unwrap_or(u16::MAX),
+        Servers::One | Servers::Followed => 1,
     }
 }

@@ -8,7 +8,7 @@ use std::process::Stdio;
 use cli_support::{Room, SHORT};
 
 /// Arguments, and what the message must hold.
-const WRONG: [(&[&str], &str); 43] = [
+const WRONG: [(&[&str], &str); 45] = [
     (&[], "--scenario"),
     (&["--scenario", ""], "picklock list"),
     (&["--scenario", "bonus-pol"], "did you mean `bonus-pool`?"),
@@ -45,6 +45,8 @@ const WRONG: [(&[&str], &str); 43] = [
     (&["--scenario", "bonus-pool", "--tls-insecure"], "--redis rediss://"),
     (&["-q", "-v", "list"], "leave one away"),
     (&["show", "singel"], "did you mean `single`?"),
+    (&["show", "single", "--toml"], "tells what there is to say of it"),
+    (&["show", "failover", "--lock", "singel"], "did you mean `single`?"),
     (&["matrix", "--scenario", "gc-paus"], "did you mean `gc-pause`?"),
     (&["matrix", "--lock", "single,singel"], "did you mean `single`?"),
     (&["matrix", "--format", "html"], "write human, json, junit or markdown"),
@@ -136,6 +138,11 @@ fn what_is_asked_for_is_printed_on_stdout_alone() {
             &["show", "gc-pause"],
             "pause of holder, at hold.before-write, until another client comes to",
         ),
+        (&["show", "failover"], "with single-wait:"),
+        (&["show", "failover", "--lock", "redlock"], "server-crash of server 0, at hold, for 4s"),
+        (&["show", "failover", "--lock", "redlock"], "5 that know nothing of each other"),
+        (&["show", "failover", "--lock", "redlock", "--toml"], "kind = \"independent\""),
+        (&["show", "failover", "--toml"], "[[variant]]"),
         (&["show", "late-messages"], "--world virtual --seeds 0..1000 [--lock RECIPE]"),
         (&["schema"], "\"picklock result\""),
         (&["completions", "bash"], "_picklock"),

@@ -89,6 +89,49 @@ fn redlock_goes_on_with_a_minority_down_and_stands_still_without_a_quorum() {
     }
 }
 
+/// A lock on several servers is free again when a quorum of them has let go of it, and not when the first has.
+#[test]
+fn whether_a_lock_on_several_servers_is_free_is_asked_of_all_of_them() {
+    let faults = "[[fault]]\nkind = \"server-crash\"\non = \"server 0\"\nat = { phase = \"hold\" }\n\
+                  for = \"1ms\"\n[[fault]]\nkind = \"crash\"\non = \"holder\"\nat = { phase = \"hold\" }\n";
+    let alone = Scenario { clients: 1, ..scenario("redlock", &format!("{FIVE}{faults}")) };
+    let mut runner = Runner::new(&alone).unwrap();
+    runner.run(1, Choices::listed(Vec::new()));
+    runner.journal().look(|history| {
+        let looks = history.events.iter().filter_map(|event| match event.what {
+            What::Probe(pttl_ms) => Some(pttl_ms),
+            _ => None,
+        });
+        let looks: Vec<i64> = looks.collect();
+        assert!(
+            looks.len() > 1 && looks[0] > 0,
+            "four still have the dead client's key: {looks:?}"
+        );
+        assert_eq!(looks.last(), Some(&-2), "and let go of it");
+    });
+}
+
+/// Both sides of what is allowed for clocks that run apart: a server whose clock jumps.
+#[test]
+fn a_step_within_the_allowance_is_harmless_and_one_beyond_it_is_not() {
+    let text = scenarios::catalog::text("clock-step-allowed").unwrap();
+    for lock in ["single", "redlock"] {
+        for (by, belief) in [("20ms", Outcome::Held), ("40ms", Outcome::Violated)] {
+            let step = if lock == "redlock" { "fault.2.by" } else { "fault.0.by" };
+            let set = vec![(step.to_owned(), by.to_owned())];
+            let lock = Some(lock.to_owned());
+            let overrides = Overrides { lock, set, ..Overrides::default() };
+            let scenario = Scenario::parse("step", "step.toml", text, &overrides).unwrap();
+            let mut runner = Runner::new(&scenario).unwrap();
+            for seed in 0..3 {
+                runner.run(seed, Choices::seeded(seed));
+                let found = runner.journal().look(|history| judged(history).level(Level::Belief));
+                assert_eq!(found, belief, "{overrides:?}, seed {seed}");
+            }
+        }
+    }
+}
+
 #[test]
 fn a_lock_that_is_handed_over_holds_under_the_swarm_round_after_round() {
     let mut acquired = 0;

@@ -10,7 +10,7 @@ use picklock::env::{CallError, Env};
 use picklock::scripts::COMPARE_AND_DELETE;
 
 use super::article::{Client, Way};
-use super::{About, Release, Validity, Value};
+use super::{About, Release, Servers, Validity, Value};
 
 pub(super) static ABOUT: About = About {
     name: "client-token",
@@ -21,6 +21,7 @@ pub(super) static ABOUT: About = About {
     validity: Validity::None,
     locks: true,
     fair: None,
+    servers: Servers::One,
     value: Value::Shared,
     native: false,
     scripts: || vec![&COMPARE_AND_DELETE],

@@ -9,7 +9,7 @@
 use picklock::env::{CallError, Env};
 
 use super::article::{Client, Way};
-use super::{About, Release, Validity, Value};
+use super::{About, Release, Servers, Validity, Value};
 
 pub(super) static ABOUT: About = About {
     name: "del-release",
@@ -20,6 +20,7 @@ pub(super) static ABOUT: About = About {
     validity: Validity::None,
     locks: true,
     fair: None,
+    servers: Servers::One,
     value: Value::Token,
     native: false,
     scripts: Vec::new,

@@ -12,7 +12,7 @@ use picklock::scripts::COMPARE_AND_DELETE;
 use picklock::time::span_ms;
 
 use super::article::{Client, Way};
-use super::{About, Release, Validity, Value};
+use super::{About, Release, Servers, Validity, Value};
 
 pub(super) static ABOUT: About = About {
     name: "exists-then-set",
@@ -23,6 +23,7 @@ pub(super) static ABOUT: About = About {
     validity: Validity::None,
     locks: true,
     fair: None,
+    servers: Servers::One,
     value: Value::Token,
     native: false,
     scripts: || vec![&COMPARE_AND_DELETE],

@@ -11,7 +11,7 @@ use picklock::env::{CallError, Env};
 use picklock::scripts::COMPARE_AND_DELETE;
 
 use super::article::{Client, Way};
-use super::{About, Release, Validity, Value};
+use super::{About, Release, Servers, Validity, Value};
 
 /// What all clients write.
 const LOCKED: &[u8] = b"locked";
@@ -25,6 +25,7 @@ pub(super) static ABOUT: About = About {
     validity: Validity::None,
     locks: true,
     fair: None,
+    servers: Servers::One,
     value: Value::Shared,
     native: false,
     scripts: || vec![&COMPARE_AND_DELETE],

@@ -10,7 +10,7 @@ use picklock::OwnerToken;
 use picklock::env::{CallError, Env};
 
 use super::article::{Client, Way, unknown};
-use super::{About, Release, Validity, Value};
+use super::{About, Release, Servers, Validity, Value};
 
 pub(super) static ABOUT: About = About {
     name: "get-del-release",
@@ -21,6 +21,7 @@ pub(super) static ABOUT: About = About {
     validity: Validity::None,
     locks: true,
     fair: None,
+    servers: Servers::One,
     value: Value::Token,
     native: false,
     scripts: Vec::new,

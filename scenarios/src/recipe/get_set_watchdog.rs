@@ -20,7 +20,7 @@ use picklock::scripts::COMPARE_AND_DELETE;
 use picklock::time::{Instant, span_ms};
 
 use super::article::{Client, Way, unknown};
-use super::{About, Release, Validity, Value};
+use super::{About, Release, Servers, Validity, Value};
 
 /// How long a turn of a loop takes that finds no key, beside its GET.
 const TURN: Duration = Duration::from_micros(100);
@@ -41,6 +41,7 @@ pub(super) static ABOUT: About = About {
     validity: Validity::None,
     locks: true,
     fair: None,
+    servers: Servers::One,
     value: Value::Token,
     native: false,
     scripts: || vec![&COMPARE_AND_DELETE],

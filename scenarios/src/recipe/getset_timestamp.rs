@@ -13,7 +13,7 @@ use picklock::reply::Reply;
 use picklock::time::span_ms;
 
 use super::article::{Client, Way};
-use super::{About, Release, Validity, Value};
+use super::{About, Release, Servers, Validity, Value};
 
 pub(super) static ABOUT: About = About {
     name: "getset-timestamp",
@@ -28,6 +28,7 @@ pub(super) static ABOUT: About = About {
     validity: Validity::None,
     locks: true,
     fair: None,
+    servers: Servers::One,
     value: Value::Stamp,
     native: false,
     scripts: Vec::new,

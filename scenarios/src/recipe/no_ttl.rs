@@ -11,7 +11,7 @@ use picklock::reply::Reply;
 use picklock::scripts::COMPARE_AND_DELETE;
 
 use super::article::{Client, Way};
-use super::{About, Release, Validity, Value};
+use super::{About, Release, Servers, Validity, Value};
 
 pub(super) static ABOUT: About = About {
     name: "no-ttl",
@@ -22,6 +22,7 @@ pub(super) static ABOUT: About = About {
     validity: Validity::None,
     locks: true,
     fair: None,
+    servers: Servers::One,
     value: Value::Token,
     native: false,
     scripts: || vec![&COMPARE_AND_DELETE],

@@ -7,7 +7,7 @@
 
 use picklock::env::{Env, Mark, Phase};
 
-use super::{About, BoxFuture, Held, NotHeld, Recipe, Release, Validity, Value};
+use super::{About, BoxFuture, Held, NotHeld, Recipe, Release, Servers, Validity, Value};
 
 pub(super) static ABOUT: About = About {
     name: "none",
@@ -18,6 +18,7 @@ pub(super) static ABOUT: About = About {
     validity: Validity::None,
     locks: false,
     fair: None,
+    servers: Servers::One,
     value: Value::Token,
     native: false,
     scripts: Vec::new,

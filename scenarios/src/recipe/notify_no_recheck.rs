@@ -17,7 +17,7 @@ use picklock::env::{CallError, Env, Mark, Phase, Subscription};
 use picklock::scripts::DELETE_AND_TELL;
 
 use super::article::{Client, Tried, Way, by_script, not_held};
-use super::{About, BoxFuture, Held, NotHeld, Params, Recipe, Release, Validity, Value};
+use super::{About, BoxFuture, Held, NotHeld, Params, Recipe, Release, Servers, Validity, Value};
 use crate::call::{answered, within};
 
 pub(super) static ABOUT: About = About {
@@ -29,6 +29,7 @@ pub(super) static ABOUT: About = About {
     validity: Validity::None,
     locks: true,
     fair: None,
+    servers: Servers::One,
     value: Value::Token,
     native: false,
     scripts: || vec![&DELETE_AND_TELL],

@@ -6,7 +6,7 @@ use picklock::OptionsError;
 use picklock::queue_scripts::{JOIN, LEAVE, LOOK, TAKE};
 
 use super::shipped::{Shipped, Way};
-use super::{About, Params, Validity, Value};
+use super::{About, Params, Servers, Validity, Value};
 
 pub(super) static ABOUT: About = About {
     name: "queue",
@@ -22,6 +22,7 @@ pub(super) static ABOUT: About = About {
     validity: Validity::Tracked,
     locks: true,
     fair: Some(0),
+    servers: Servers::One,
     value: Value::Token,
     native: false,
     scripts: || vec![&TAKE, &JOIN, &LOOK, &LEAVE],

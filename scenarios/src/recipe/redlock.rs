@@ -6,7 +6,7 @@ use picklock::OptionsError;
 use picklock::scripts::COMPARE_AND_DELETE;
 
 use super::shipped::{Shipped, Way};
-use super::{About, Params, Validity, Value};
+use super::{About, Params, Servers, Validity, Value};
 
 pub(super) static ABOUT: About = About {
     name: "redlock",
@@ -16,11 +16,12 @@ pub(super) static ABOUT: About = About {
     assumes: &[
         "no pause between the last look at the validity and the write",
         "clocks run apart by less than the drift allowance",
-        "no more than a minority of the nodes forgets, or has its clock jump, within a TTL",
+        "no node forgets what it has granted and is back within a TTL, and no node's clock jumps",
     ],
     validity: Validity::Tracked,
     locks: true,
     fair: None,
+    servers: Servers::Several,
     value: Value::Token,
     native: false,
     scripts: || vec![&COMPARE_AND_DELETE],

@@ -6,7 +6,7 @@ use picklock::OptionsError;
 use picklock::scripts::COMPARE_AND_DELETE;
 
 use super::shipped::{Shipped, Way};
-use super::{About, Params, Validity, Value};
+use super::{About, Params, Servers, Validity, Value};
 
 pub(super) static ABOUT: About = About {
     name: "single",
@@ -21,6 +21,7 @@ pub(super) static ABOUT: About = About {
     validity: Validity::Tracked,
     locks: true,
     fair: None,
+    servers: Servers::One,
     value: Value::Token,
     native: false,
     scripts: || vec![&COMPARE_AND_DELETE],

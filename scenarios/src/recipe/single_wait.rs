@@ -8,7 +8,7 @@ use picklock::OptionsError;
 use picklock::scripts::COMPARE_AND_DELETE;
 
 use super::shipped::{Shipped, Way};
-use super::{About, Params, Validity, Value};
+use super::{About, Params, Servers, Validity, Value};
 
 /// The most that is waited for a replica.
 const WITHIN_MOST: Duration = Duration::from_secs(1);
@@ -26,6 +26,7 @@ pub(super) static ABOUT: About = About {
     validity: Validity::Tracked,
     locks: true,
     fair: None,
+    servers: Servers::Followed,
     value: Value::Token,
     native: false,
     scripts: || vec![&COMPARE_AND_DELETE],

@@ -6,7 +6,7 @@ use picklock::OptionsError;
 use picklock::scripts::{COMPARE_AND_DELETE, COMPARE_AND_EXTEND};
 
 use super::shipped::{Shipped, Way};
-use super::{About, Params, Validity, Value};
+use super::{About, Params, Servers, Validity, Value};
 
 pub(super) static ABOUT: About = About {
     name: "single-watchdog",
@@ -21,6 +21,7 @@ pub(super) static ABOUT: About = About {
     validity: Validity::Tracked,
     locks: true,
     fair: None,
+    servers: Servers::One,
     value: Value::Token,
     native: false,
     scripts: || vec![&COMPARE_AND_DELETE, &COMPARE_AND_EXTEND],

@@ -14,7 +14,7 @@ use picklock::env::{CallError, Env, Phase};
 use picklock::reply::Reply;
 
 use super::article::{Client, Way, unknown};
-use super::{About, Release, Validity, Value};
+use super::{About, Release, Servers, Validity, Value};
 
 pub(super) static ABOUT: About = About {
     name: "watch-multi",
@@ -25,6 +25,7 @@ pub(super) static ABOUT: About = About {
     validity: Validity::None,
     locks: true,
     fair: None,
+    servers: Servers::One,
     value: Value::Token,
     native: false,
     scripts: Vec::new,

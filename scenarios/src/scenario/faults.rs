@@ -20,7 +20,7 @@ const PPM_MOST: u32 = 999_999;
 
 pub(super) fn check(scenario: &Scenario) -> Result<(), Wrong> {
     servers(scenario)?;
-    if scenario.swarm.failovers > 0 && scenario.topology.kind != Kind::Replicated {
+    if scenario.swarm.failovers > 0 && scenario.kind() != Kind::Replicated {
         return wrong("swarm.failovers", NO_REPLICA.to_owned(), REPLICATED);
     }
     let mut staged = scenario.faults.iter().enumerate();
@@ -36,10 +36,11 @@ fn wrong<T>(path: &str, why: String, help: &str) -> Result<T, Wrong> {
 
 fn servers(scenario: &Scenario) -> Result<(), Wrong> {
     let part = &scenario.topology;
-    let kind = part.kind;
+    let kind = scenario.kind();
     let strange = [
         ("replicas", part.replicas.is_some(), Kind::Replicated),
         ("lag", part.lag.is_some(), Kind::Replicated),
+        ("replica", !part.replica.is_empty(), Kind::Replicated),
         ("nodes", part.nodes.is_some(), Kind::Independent),
     ];
     if let Some((key, _, of)) = strange.into_iter().find(|(_, given, of)| *given && kind != *of) {
@@ -53,6 +54,16 @@ fn servers(scenario: &Scenario) -> Result<(), Wrong> {
                 format!("{key} is {count}: from 1 to {} is what can be had", SERVERS_MOST - 1);
             return wrong(&format!("topology.{key}"), why, "write a number in between");
         }
+    }
+    let servers = scenario.topology().servers();
+    for (nth, replica) in part.replica.iter().enumerate() {
+        if replica.server >= servers {
+            let why =
+                format!("there is no server {}: they are 0 to {}", replica.server, servers - 1);
+            let path = format!("topology.replica.{nth}.server");
+            return wrong(&path, why, "name one of those, or have more replicas");
+        }
+        unread(format!("topology.replica.{nth}.lag"), &replica.lag)?;
     }
     part.lag.as_ref().map_or(Ok(()), |lag| unread("topology.lag".to_owned(), lag))
 }
@@ -239,16 +250,15 @@ impl Check<'_> {
                 return self.wrong("on", why, "name one of them, or \"holder\" or \"any\"");
             }
             Whom::Server(which) => self.server("on", which)?,
-            Whom::Primary if self.scenario.topology.kind == Kind::Independent => {
+            Whom::Primary if self.scenario.kind() == Kind::Independent => {
                 let key = if on.is_some() { "on" } else { "" };
-                let why = "independent servers have no primary".to_owned();
-                return self.wrong(key, why, "name one, as in on = \"server 0\"");
+                return self.no_primary(key);
             }
             _ => {}
         }
         if *kind == Fault::Failover {
             let Topology::Replicated { .. } = self.scenario.topology() else {
-                return self.wrong("kind", NO_REPLICA.to_owned(), REPLICATED);
+                return self.no_replica();
             };
             if whom != Whom::Primary {
                 let why = format!("a failover is of the primary, and not of {whom}");
@@ -265,12 +275,41 @@ impl Check<'_> {
         }
     }
 
+    /// The same refusal where the recipe has brought the servers, of which the file may know nothing.
+    fn of_class(&self, why: &str) -> Option<(String, String)> {
+        let (part, lock) = (&self.scenario.topology, &self.scenario.lock.recipe);
+        let servers = self.scenario.topology();
+        (part.kind.is_none() && servers != Topology::Standalone).then(|| {
+            let why = format!("{why}; where a file does not say which there are, {lock} has {servers}");
+            let help = format!(
+                "say what befalls these in a [[variant]] with locks = [\"{lock}\"], or run it on one with \
+                 --set topology.kind=standalone"
+            );
+            (why, help)
+        })
+    }
+
+    fn no_primary(&self, key: &str) -> Result<(), Wrong> {
+        let why = "independent servers have no primary";
+        match self.of_class(why) {
+            Some((why, help)) => self.wrong(key, why, &help),
+            None => self.wrong(key, why.to_owned(), "name one, as in on = \"server 0\""),
+        }
+    }
+
+    fn no_replica(&self) -> Result<(), Wrong> {
+        match self.of_class(NO_REPLICA) {
+            Some((why, help)) => self.wrong("kind", why, &help),
+            None => self.wrong("kind", NO_REPLICA.to_owned(), REPLICATED),
+        }
+    }
+
     fn server(&self, key: &str, which: u32) -> Result<(), Wrong> {
         let servers = self.scenario.topology().servers();
         if which < servers {
             return Ok(());
         }
-        let kind = self.scenario.topology.kind.name();
+        let kind = self.scenario.kind().name();
         let there = match servers {
             1 => "server 0 alone".to_owned(),
             many => format!("servers 0 to {}", many - 1),

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use super::ScenarioError;
 use crate::distribution::{Distribution, FileError};
+use crate::topology::TopologyPart;
 
 /// Where something stands in the file, and what is wrong with it.
 type Misplaced = (String, ScenarioError);
@@ -77,11 +78,11 @@ impl NetworkPart {
         self.link.iter().rposition(|link| link.names(client, server))
     }
 
-    /// Reads the files of what was measured, replication's `lag` among it. Each counts from the directory that `base` knows for the
-    /// entry's key.
+    /// Reads the files of what was measured, the lags of replicas among it. Each counts from the directory
+    /// that `base` knows for the entry's key.
     pub(super) fn read_files<'a>(
         &mut self,
-        lag: Option<&mut Distribution>,
+        topology: &mut TopologyPart,
         base: impl Fn(&str) -> &'a Path,
     ) -> Result<(), Misplaced> {
         let links = (0..).zip(&mut self.link);
@@ -89,7 +90,11 @@ impl NetworkPart {
             (format!("network.link.{nth}.latency"), &mut link.latency)
         });
         let all = std::iter::once(("network.latency".to_owned(), &mut self.latency)).chain(links);
-        let all = all.chain(lag.map(|lag| ("topology.lag".to_owned(), lag)));
+        let lag = topology.lag.as_mut().map(|lag| ("topology.lag".to_owned(), lag));
+        let replicas = (0..).zip(&mut topology.replica).map(|(nth, replica): (usize, _)| {
+            (format!("topology.replica.{nth}.lag"), &mut replica.lag)
+        });
+        let all = all.chain(lag).chain(replicas);
         for (path, latency) in all {
             latency.read(base(&path)).map_err(|error| (path, of_file(&error)))?;
         }

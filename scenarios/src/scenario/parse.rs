@@ -52,13 +52,23 @@ impl Scenario {
             name.clone_into(&mut scenario.name);
         }
         let mut touched = Vec::new();
-        for (path, value) in &overrides.set {
+        // What decides on the recipe comes first: other keys are set of what that one meets.
+        let is_first = |path: &str| overlap(path, "lock") || overlap(path, "variant");
+        let (first, then): (Vec<_>, Vec<_>) =
+            overrides.set.iter().partition(|(path, _)| is_first(path));
+        for (path, value) in first {
             scenario = scenario.with(path, value)?;
             touched.push(path.as_str());
         }
+        let as_written = scenario.clone();
         if let Some(lock) = &overrides.lock {
             scenario.lock.recipe.clone_from(lock);
             touched.push("lock.recipe");
+        }
+        scenario.vary();
+        for (path, value) in then {
+            scenario = scenario.with(path, value)?;
+            touched.push(path.as_str());
         }
         if let Some(clients) = overrides.clients {
             scenario.clients = clients;
@@ -73,11 +83,17 @@ impl Scenario {
         }
         let is_touched = |path: &str| touched.iter().any(|it| overlap(it, path));
         let beside_file = Path::new(file).parent().unwrap_or(Path::new(""));
-        let read = scenario.network.read_files(scenario.topology.lag.as_mut(), |path| {
+        let read = scenario.network.read_files(&mut scenario.topology, |path| {
             // What the command line names lies where its user is.
             if is_touched(path) { Path::new("") } else { beside_file }
         });
-        match read.and_then(|()| scenario.check()) {
+        let checked = read.and_then(|()| scenario.check());
+        let checked = checked.map_err(|(path, error)| {
+            // What was set is no longer what the file says.
+            let origin = if is_touched(&path) { path } else { scenario.origin(&path) };
+            (origin, error)
+        });
+        match checked.and_then(|()| as_written.check_variants(beside_file)) {
             Ok(()) => Ok(scenario),
             Err((path, error)) if is_touched(&path) => Err(error),
             Err((path, error)) => Err(error.at(file, text, place(text, &path))),
@@ -93,6 +109,15 @@ impl Scenario {
             .map_err(|error| ScenarioError::new(format!("this is no scenario: {error}")))?;
         scenario.check().map_err(|(_, error)| error)?;
         Ok(scenario)
+    }
+
+    /// The scenario as TOML, as its recipe meets it: what others would meet is left out.
+    ///
+    /// # Errors
+    /// [`ScenarioError`] where something in it has no form in TOML.
+    pub fn to_toml(&self) -> Result<String, ScenarioError> {
+        let alone = Self { variants: Vec::new(), ..self.clone() };
+        toml::to_string_pretty(&alone).map_err(|error| ScenarioError::new(error.to_string()))
     }
 
     /// The scenario with one value changed.
@@ -150,17 +175,12 @@ impl Scenario {
             let why = format!("{within} commands: it is a number from 0 to {COMMANDS_MOST}");
             return wrong("commands_within", why);
         }
-        if let Err(error) = recipe::list::about(&self.lock.recipe) {
-            return Err(("lock.recipe".to_owned(), unknown_recipe(&error)));
-        }
+        known_recipe("lock.recipe", &self.lock.recipe)?;
         for (nth, expectation) in self.expect.iter().enumerate() {
             let mut locks = expectation.locks.iter().enumerate().filter(|(_, lock)| *lock != "*");
-            let unknown = locks.find_map(|(place, lock)| {
-                recipe::list::about(lock).err().map(|error| (place, unknown_recipe(&error)))
-            });
-            if let Some((place, error)) = unknown {
-                return Err((format!("expect.{nth}.locks.{place}"), error));
-            }
+            locks.try_for_each(|(place, lock)| {
+                known_recipe(&format!("expect.{nth}.locks.{place}"), lock)
+            })?;
         }
         let ttl = self.lock.ttl;
         if ttl.0.is_zero() {
@@ -171,8 +191,7 @@ impl Scenario {
         if !ttl.0.subsec_nanos().is_multiple_of(1_000_000) {
             return wrong("lock.ttl", format!("the TTL is {ttl}: Redis counts whole milliseconds"));
         }
-        super::faults::check(self)?;
-        self.network.check(self.clients, self.topology().servers())?;
+        self.check_servers()?;
         if let Some((path, chance)) =
             self.swarm.chances().into_iter().find(|(_, it)| !it.is_share())
         {
@@ -190,6 +209,18 @@ impl Scenario {
             WorkloadPart::BonusPool(_) | WorkloadPart::Register(_) => Ok(()),
         }
     }
+
+    /// The same of its servers, the ways to them, and what befalls them.
+    pub(super) fn check_servers(&self) -> Result<(), (String, ScenarioError)> {
+        super::faults::check(self)?;
+        self.network.check(self.clients, self.topology().servers())
+    }
+}
+
+/// Whether there is a recipe of this name, which stands at this dotted key.
+pub(super) fn known_recipe(path: &str, name: &str) -> Result<(), (String, ScenarioError)> {
+    let known = recipe::list::about(name);
+    known.map(|_| ()).map_err(|error| (path.to_owned(), unknown_recipe(&error)))
 }
 
 fn unknown_recipe(error: &BuildError) -> ScenarioError {

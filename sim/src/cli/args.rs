@@ -48,6 +48,12 @@ pub enum Command {
     Show {
         /// The scenario's or recipe's name
         name: String,
+        /// Of a scenario, what this recipe meets in it
+        #[arg(long, value_name = "RECIPE", env = "PICKLOCK_LOCK")]
+        lock: Option<String>,
+        /// Print the scenario as TOML, for a file of your own
+        #[arg(long)]
+        toml: bool,
     },
     /// Say what is found on this machine: servers, versions, limits
     Doctor {

@@ -107,7 +107,7 @@ fn act(cli: &Cli, terminal: &Terminal) -> Result<Exit, Failure> {
         Some(Command::Check(args)) => return check::main(args, terminal),
         Some(Command::Matrix(args)) => return matrix::main(args, terminal),
         Some(Command::List) => list::text(terminal)?,
-        Some(Command::Show { name }) => show::text(name)?,
+        Some(Command::Show { name, lock, toml }) => show::text(name, lock.as_deref(), *toml)?,
         Some(Command::Doctor { server }) => doctor::text(server)?,
         Some(Command::Completions { shell }) => {
             let mut script = Vec::new();

@@ -8,21 +8,30 @@ use scenarios::catalog;
 use scenarios::fault::{By, Staged, When};
 use scenarios::nearest::nearest;
 use scenarios::recipe::{self, About};
-use scenarios::scenario::Scenario;
+use scenarios::scenario::{Overrides, Scenario};
+use scenarios::topology::{AppendOnly, Kind};
 
 use super::failure::Failure;
 
-/// What there is to say, as printed on stdout.
-pub(super) fn text(name: &str) -> Result<String, Failure> {
+/// What there is to say, as printed on stdout: of a scenario as a recipe meets it, where one is named.
+pub(super) fn text(name: &str, lock: Option<&str>, toml: bool) -> Result<String, Failure> {
+    let is_scenario = catalog::ALL.iter().any(|(known, _)| *known == name);
+    if is_scenario {
+        return match (lock, toml) {
+            (None, true) => Ok(catalog::text(name).unwrap_or_default().to_owned()),
+            (_, false) => Ok(of_scenario(&scenario(name, lock)?, lock)),
+            (Some(_), true) => scenario(name, lock)?.to_toml().map_err(Failure::usage),
+        };
+    }
     if let Ok(about) = recipe::list::about(name) {
+        if lock.is_some() || toml {
+            let help = format!("`picklock show {name}` tells what there is to say of it");
+            return Err(Failure::usage_text(format!("{name} is a recipe, and no scenario"), help));
+        }
         return Ok(of_recipe(about));
     }
-    let scenarios = catalog::all().map_err(Failure::usage)?;
-    if let Some(scenario) = scenarios.iter().find(|it| it.name == name) {
-        return Ok(of_scenario(scenario));
-    }
     let recipes = recipe::list::ALL.into_iter().map(|about| about.name);
-    let names = scenarios.iter().map(|it| it.name.as_str()).chain(recipes);
+    let names = catalog::ALL.into_iter().map(|(name, _)| name).chain(recipes);
     let help = match nearest(name, names) {
         Some(nearest) => format!("did you mean `{nearest}`?"),
         None => "`picklock list` shows the names".to_owned(),
@@ -30,9 +39,19 @@ pub(super) fn text(name: &str) -> Result<String, Failure> {
     Err(Failure::usage_text(format!("no scenario or recipe is called {name:?}"), help))
 }
 
-fn of_scenario(scenario: &Scenario) -> String {
+/// A scenario of the catalogue, as this recipe meets it.
+fn scenario(name: &str, lock: Option<&str>) -> Result<Scenario, Failure> {
+    let overrides = Overrides { lock: lock.map(str::to_owned), ..Overrides::default() };
+    let text = catalog::text(name).unwrap_or_default();
+    Scenario::parse(name, &format!("{name}.toml"), text, &overrides).map_err(Failure::usage)
+}
+
+fn of_scenario(scenario: &Scenario, asked: Option<&str>) -> String {
     let lock = &scenario.lock;
     let mut text = format!("{}: {}\n\n{}\n", scenario.name, scenario.title, scenario.story.trim());
+    if let Some(variant) = scenario.variant().filter(|_| asked.is_some()) {
+        let _ = writeln!(text, "\nWith {}:\n{}", lock.recipe, variant.story.trim());
+    }
     let mut line = |name: &str, value: String| {
         // Writing to a String cannot fail.
         let _ = writeln!(text, "  {name:<12}{value}");
@@ -52,18 +71,30 @@ fn of_scenario(scenario: &Scenario) -> String {
     for link in &scenario.network.link {
         line("", format!("{} each way for {link}", link.latency));
     }
+    line("servers", servers(scenario));
     for fault in &scenario.faults {
         line("fault", staged(fault));
     }
     if scenario.swarm.searched {
         line("faults", "drawn by each seed, within the bounds of [swarm]".to_owned());
     }
+    let others = scenario.variants.iter().filter(|_| asked.is_none());
+    for variant in others {
+        let story = variant.story.split_whitespace().collect::<Vec<_>>().join(" ");
+        let _ = writeln!(text, "\nwith {}:\n  {story}", variant.locks.join(", "));
+        let _ = writeln!(
+            text,
+            "  (picklock show {} --lock {} says what it meets)",
+            scenario.name, variant.locks[0]
+        );
+    }
     text += "\nexpected:\n";
-    for it in &scenario.expect {
-        let locks = if it.locks.iter().any(|lock| lock == "*") {
-            "every other lock".to_owned()
-        } else {
-            it.locks.join(", ")
+    let of_asked = asked.and_then(|lock| scenario.expectation(lock));
+    for it in scenario.expect.iter().filter(|it| of_asked.is_none_or(|of| std::ptr::eq(*it, of))) {
+        let locks = match asked {
+            Some(lock) => lock.to_owned(),
+            None if it.locks.iter().any(|lock| lock == "*") => "every other lock".to_owned(),
+            None => it.locks.join(", "),
         };
         let levels = [
             ("key", it.key),
@@ -80,9 +111,28 @@ fn of_scenario(scenario: &Scenario) -> String {
         Some(_) => " --world virtual",
         None => "",
     };
-    let _ =
-        writeln!(text, "\nrun it: picklock --scenario {}{world} [--lock RECIPE]", scenario.name);
+    let lock = asked.map_or("[--lock RECIPE]".to_owned(), |lock| format!("--lock {lock}"));
+    let _ = writeln!(text, "\nrun it: picklock --scenario {}{world} {lock}", scenario.name);
     text
+}
+
+/// Which servers there are, and what they keep, in words.
+fn servers(scenario: &Scenario) -> String {
+    let mut text = scenario.topology().to_string();
+    if scenario.kind() == Kind::Replicated {
+        let _ = write!(text, ", {} behind", scenario.topology.lag(1));
+        let others = (2..scenario.topology().servers())
+            .map(|server| (server, scenario.topology.lag(server)));
+        for (server, lag) in others.filter(|(_, lag)| *lag != scenario.topology.lag(1)) {
+            let _ = write!(text, ", server {server} {lag}");
+        }
+    }
+    text + match scenario.server.append_only {
+        AppendOnly::Off => "",
+        AppendOnly::Always => "; a file synced before every answer",
+        AppendOnly::Everysec => "; a file synced once a second",
+        AppendOnly::Unsynced => "; a file that is never synced",
+    }
 }
 
 /// A fault in words: what, on whom, when, and for how long.

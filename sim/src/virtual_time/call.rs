@@ -57,6 +57,9 @@ enum Progress {
 pub(super) struct Calls {
     places: Vec<Call>,
     vacant: Vec<u32>,
+    /// Requests that have arrived behind a command that the server keeps waiting, with their connections:
+    /// it reads on when that one is over.
+    behind: Vec<(u32, u32)>,
 }
 
 impl Calls {
@@ -80,6 +83,17 @@ impl Calls {
     pub(super) fn clear(&mut self) {
         self.places.clear();
         self.vacant.clear();
+        self.behind.clear();
+    }
+
+    fn is_behind(&self, conn: u32) -> bool {
+        self.behind.iter().any(|(of, _)| *of == conn)
+    }
+
+    /// The next request that the server has not read yet on this connection.
+    fn read(&mut self, conn: u32) -> Option<u32> {
+        let next = self.behind.iter().position(|(of, _)| *of == conn)?;
+        Some(self.behind.remove(next).1)
     }
 }
 
@@ -121,7 +135,7 @@ impl World {
 
     pub(super) fn request_arrives(&mut self, place: u32) {
         let conn = self.calls.places[place as usize].conn;
-        let Conn { process, server, session, ended, .. } = self.conns[conn as usize];
+        let Conn { process, server, ended, .. } = self.conns[conn as usize];
         if self.link(process, server).is_cut(Way::There) {
             self.link(process, server).withheld[Way::There as usize].push(place);
             return;
@@ -135,6 +149,31 @@ impl World {
         {
             return self.lose(place);
         }
+        if self.conns[conn as usize].waiting.is_some() || self.calls.is_behind(conn) {
+            return self.calls.behind.push((conn, place));
+        }
+        self.carry_out(place);
+    }
+
+    /// Goes on with what has arrived on this connection while its server kept a command waiting.
+    fn read_on(&mut self, conn: u32) {
+        while self.conns[conn as usize].waiting.is_none()
+            && let Some(place) = self.calls.read(conn)
+        {
+            self.carry_out(place);
+        }
+    }
+
+    /// What has arrived on this connection and was not read is lost with it.
+    pub(super) fn lose_unread(&mut self, conn: u32) {
+        while let Some(place) = self.calls.read(conn) {
+            self.lose(place);
+        }
+    }
+
+    fn carry_out(&mut self, place: u32) {
+        let conn = self.calls.places[place as usize].conn;
+        let Conn { server, session, .. } = self.conns[conn as usize];
         let Some(command) = self.calls.places[place as usize].command.take() else {
             unreachable!("a request arrives once");
         };
@@ -178,6 +217,7 @@ impl World {
         let it = &mut self.servers[server as usize];
         let mut out: SmallVec<[(u32, Answer); 4]> = SmallVec::new();
         it.model.drain_outbox(|session, reply| out.push((it.sessions[session.0 as usize], reply)));
+        let mut over: SmallVec<[u32; 4]> = SmallVec::new();
         for (conn, reply) in out {
             if self.conns[conn as usize].purpose == Purpose::Listening {
                 let place = self.calls.add(Call {
@@ -194,7 +234,11 @@ impl World {
             } else if let Some(place) = self.conns[conn as usize].waiting.take() {
                 self.servers[server as usize].waiting -= 1;
                 self.answer(place, reply);
+                over.push(conn);
             }
+        }
+        for conn in over {
+            self.read_on(conn);
         }
         let it = &self.servers[server as usize];
         if let Some(deadline) = it.model.next_deadline() {
@@ -231,6 +275,7 @@ impl World {
         if let Some(place) = waiting {
             self.lose(place);
         }
+        self.lose_unread(conn);
     }
 
     pub(super) fn reply_arrives(&mut self, place: u32) {

@@ -257,7 +257,7 @@ impl World {
     /// Sends something over a feed, that way (0 to the replica): it overtakes nothing.
     fn ship(&mut self, place: usize, way: usize, chore: Chore) {
         let choices = self.choices.as_mut().expect("a world that was reset has choices");
-        let lag_ns = self.travel.lag(choices);
+        let lag_ns = self.travel.lag(self.fleet.feeds[place].replica, choices);
         let arrives_ns = &mut self.fleet.feeds[place].arrives_ns[way];
         *arrives_ns = (*arrives_ns).max(self.now_ns + lag_ns);
         let at_ns = *arrives_ns;

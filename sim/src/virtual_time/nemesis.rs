@@ -96,9 +96,14 @@ impl World {
     }
 
     fn note(&mut self, client: u32, fault: Fault, for_ns: u64) {
+        self.note_at(client, None, fault, for_ns);
+    }
+
+    /// The same of a server, by the node that leads to it.
+    fn note_at(&mut self, client: u32, node: Option<u16>, fault: Fault, for_ns: u64) {
         let in_hold = self.meets_hold(client);
         let staged = self.nemesis.stage.striking;
-        self.write_down(client, What::Fault { fault, node: None, for_ns, in_hold, staged });
+        self.write_down(client, What::Fault { fault, node, for_ns, in_hold, staged });
     }
 
     fn write_down(&mut self, client: u32, what: What) {

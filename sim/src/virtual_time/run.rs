@@ -58,8 +58,8 @@ impl Runner {
         let naming = Naming { world: WORLD, seed: 0, prefix: PREFIX, exact: true };
         let servers = servers(scenario);
         let trial = Arc::new(Trial::new(scenario, naming)?);
-        let lag = scenario.topology.lag.clone().unwrap_or_default();
-        let travel = Travel::new(&scenario.network, scenario.clients + 1, servers).lagging(&lag);
+        let lags = (0..servers).map(|server| scenario.topology.lag(server));
+        let travel = Travel::new(&scenario.network, scenario.clients + 1, servers).lagging(lags);
         let cues = scenario.faults.clone().into();
         Ok(Self { scenario: scenario.clone(), cues, trial, travel: Arc::new(travel) })
     }

@@ -380,6 +380,49 @@ fn who_crashes_while_waiting_takes_nothing_away() {
     take_down();
 }
 
+/// A client whose first command waits at the server, and whose second arrives behind it on the same
+/// connection.
+fn one_behind_the_other(wait: &'static str) -> Said {
+    world(3);
+    let said = Said::default();
+    let theirs = Arc::clone(&said);
+    task(1, async move {
+        ask(VirtualEnv::of(1), Command::new("BLPOP").arg("queue").arg(wait)).await;
+    });
+    task(1, async move {
+        let answer = ask(VirtualEnv::of(1), Command::new("SET").arg("k").arg("v")).await;
+        say(&theirs, format!("{answer:?}"));
+    });
+    said
+}
+
+#[test]
+fn a_server_reads_on_when_it_need_not_keep_a_client_waiting_any_more() {
+    let said = one_behind_the_other("0.05");
+    until(40 * MS_NS);
+    assert!(said.lock().unwrap().is_empty(), "it has not been read");
+    until(80 * MS_NS);
+    let (at_ns, answer) = said.lock().unwrap()[0].clone();
+    assert_eq!(answer, "Ok");
+    assert!((50 * MS_NS..=51 * MS_NS).contains(&at_ns), "{at_ns}");
+    take_down();
+}
+
+#[test]
+fn what_a_server_has_not_read_goes_with_the_client() {
+    let said = one_behind_the_other("0");
+    until(10 * MS_NS);
+    with(|world| world.crash(1));
+    let theirs = Arc::clone(&said);
+    task(2, async move {
+        let left = ask(VirtualEnv::of(2), Command::new("EXISTS").arg("k")).await;
+        say(&theirs, format!("{left:?}"));
+    });
+    until(20 * MS_NS);
+    assert_eq!(said.lock().unwrap()[0].1, "Int(0)");
+    take_down();
+}
+
 #[test]
 #[should_panic(expected = "livelock")]
 fn a_livelock_ends_in_a_panic_that_names_the_tasks() {

@@ -16,8 +16,8 @@ pub(super) struct Travel {
     /// Which of them each link has, process by process; empty where all have the first.
     of_link: Vec<u32>,
     servers: u32,
-    /// Of what a primary sends its replicas, and of what comes back.
-    lag: Sampler,
+    /// Of what a primary sends each server while it is a replica, and of what comes back.
+    lags: Vec<Sampler>,
 }
 
 impl Travel {
@@ -33,17 +33,18 @@ impl Travel {
         let of_link: Vec<u32> = (0..processes).flat_map(of_process).collect();
         let differs = of_link.iter().any(|which| *which != 0);
         let of_link = if differs { of_link } else { Vec::new() };
-        Self { samplers: samplers.collect(), of_link, servers, lag: Sampler::constant(0) }
+        Self { samplers: samplers.collect(), of_link, servers, lags: Vec::new() }
     }
 
-    /// The same, with this lag between servers.
-    pub(super) fn lagging(self, lag: &Distribution) -> Self {
-        Self { lag: lag.sampler(), ..self }
+    /// The same, with these lags, server by server.
+    pub(super) fn lagging(self, lags: impl IntoIterator<Item = Distribution>) -> Self {
+        Self { lags: lags.into_iter().map(|lag| lag.sampler()).collect(), ..self }
     }
 
-    /// How long the next piece of a primary's stream travels, or its acknowledgement, in nanoseconds.
-    pub(super) fn lag(&self, choices: &mut Choices) -> u64 {
-        draw(&self.lag, choices)
+    /// How long the next piece of a primary's stream travels to this replica, or its acknowledgement back, in
+    /// nanoseconds.
+    pub(super) fn lag(&self, replica: u32, choices: &mut Choices) -> u64 {
+        self.lags.get(replica as usize).map_or(0, |lag| draw(lag, choices))
     }
 
     /// How long the next message on this link travels, in nanoseconds.
@@ -66,7 +67,7 @@ impl Default for Travel {
     /// Every message arrives at once.
     fn default() -> Self {
         let none = Sampler::constant(0);
-        Self { samplers: vec![none.clone()], of_link: Vec::new(), servers: 0, lag: none }
+        Self { samplers: vec![none], of_link: Vec::new(), servers: 0, lags: Vec::new() }
     }
 }
 

@@ -40,6 +40,7 @@ impl World {
             if let Some(place) = it.waiting.take() {
                 self.lose(place);
             }
+            self.lose_unread(conn);
             // A machine without power cannot even say so.
             if ending == Ending::Killed {
                 self.break_conn(conn);

@@ -31,7 +31,7 @@ fn fleet(topology: Topology, append_only: AppendOnly) {
     with(|world| {
         world.reset(Choices::listed(Vec::new()), 7, 3, topology.servers());
         world.equip(topology, Software::default(), append_only);
-        world.travel = Travel::default().lagging(&Distribution::Constant(Span(LAG))).into();
+        world.travel = Travel::default().lagging(vec![Distribution::Constant(Span(LAG)); 3]).into();
         for process in 0..3 {
             for node in 0..topology.nodes() {
                 world.open_conn(process, node, Purpose::Commands);

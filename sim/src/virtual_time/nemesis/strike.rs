@@ -115,17 +115,17 @@ impl World {
     }
 
     pub(super) fn step_clock(&mut self, whose: Clocks, by_ns: i64) {
-        let client = match whose {
+        let (client, node) = match whose {
             Clocks::Client(client) => {
                 self.processes[client as usize].clock.step_wall(by_ns);
-                client
+                (client, None)
             }
             Clocks::Server(server) => {
                 self.servers[server as usize].clock.step_wall(by_ns);
-                0
+                (0, self.node_of(server))
             }
         };
-        self.note(client, Fault::ClockStep, by_ns.unsigned_abs());
+        self.note_at(client, node, Fault::ClockStep, by_ns.unsigned_abs());
     }
 
     /// From now on clocks run that fast.
