@@ -119,6 +119,11 @@ pub fn markdown(matrix: &Matrix, told: &[Scenario]) -> String {
             let story = scenario.story.split_whitespace().collect::<Vec<_>>().join(" ");
             text += &format!("\n**{}.** {story}\n", scenario.title.trim_end_matches('.'));
             text += &format!("\nSource: {}.\n", scenario.source.trim_end_matches('.'));
+            let is_searched = matrix.pairs.iter().any(|it| it.scenario == name && it.searched);
+            if let Some(search) = scenario.search.as_ref().filter(|_| is_searched) {
+                let told = search.swarm.told().join("; ");
+                text += &format!("\nSearched for, with nothing staged: {told}.\n");
+            }
         }
         text +=
             "\n| recipes | key | belief | effect | progress | why |\n|---|---|---|---|---|---|\n";

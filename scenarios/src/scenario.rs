@@ -7,6 +7,7 @@ mod error;
 mod faults;
 mod network;
 mod parse;
+mod search;
 
 use picklock::env::Node;
 use serde::{Deserialize, Serialize};
@@ -20,6 +21,7 @@ use crate::verdict::{Level, Outcome};
 pub use error::ScenarioError;
 pub use network::{Clients, ClientsError, LinkPart, NetworkPart};
 pub use parse::Overrides;
+pub use search::SearchPart;
 
 /// A scenario, checked.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -48,6 +50,9 @@ pub struct Scenario {
     /// How many commands it may take to get the lock once, retries and release included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commands_within: Option<f64>,
+    /// Why there is no searched form of it, where there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unsearched: Option<String>,
     /// The lock under test.
     pub lock: LockPart,
     /// What clients do under the lock.
@@ -67,6 +72,9 @@ pub struct Scenario {
     /// What a sweep may do to a schedule.
     #[serde(default)]
     pub swarm: Swarm,
+    /// Its searched form.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub search: Option<SearchPart>,
     /// What a run is expected to show.
     #[serde(default)]
     pub expect: Vec<Expectation>,

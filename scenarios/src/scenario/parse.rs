@@ -9,7 +9,8 @@ use std::path::Path;
 use toml::de::{DeTable, DeValue};
 use toml::{Table, Value};
 
-use super::{Scenario, ScenarioError, WorkloadPart};
+use super::{Expectation, Scenario, ScenarioError, WorkloadPart};
+use crate::fault::Swarm;
 use crate::nearest::nearest;
 use crate::recipe::{self, BuildError};
 use crate::span::Span;
@@ -32,6 +33,8 @@ pub struct Overrides {
     pub hold: Option<Span>,
     /// Any key of the file, dotted, and its value as TOML; a bare word counts as a string.
     pub set: Vec<(String, String)>,
+    /// Whether the searched form is meant.
+    pub searched: bool,
 }
 
 impl Scenario {
@@ -56,6 +59,10 @@ impl Scenario {
             scenario = scenario.with(path, value)?;
             touched.push(path.as_str());
         }
+        if overrides.searched {
+            let searched = scenario.check_search().and_then(|()| scenario.into_searched(&touched));
+            scenario = searched.map_err(|wrong| blamed(wrong, &touched, file, text))?;
+        }
         if let Some(lock) = &overrides.lock {
             scenario.lock.recipe.clone_from(lock);
             touched.push("lock.recipe");
@@ -77,11 +84,9 @@ impl Scenario {
             // What the command line names lies where its user is.
             if is_touched(path) { Path::new("") } else { beside_file }
         });
-        match read.and_then(|()| scenario.check()) {
-            Ok(()) => Ok(scenario),
-            Err((path, error)) if is_touched(&path) => Err(error),
-            Err((path, error)) => Err(error.at(file, text, place(text, &path))),
-        }
+        let checked = read.and_then(|()| scenario.check());
+        checked.map_err(|wrong| blamed(wrong, &touched, file, text))?;
+        Ok(scenario)
     }
 
     /// The scenario that a manifest holds, as it ran.
@@ -138,13 +143,7 @@ impl Scenario {
     /// What cannot be run, and by which key.
     fn check(&self) -> Result<(), (String, ScenarioError)> {
         let wrong = |path: &str, why: String| Err((path.to_owned(), ScenarioError::new(why)));
-        if self.clients == 0 {
-            return wrong("clients", "clients is 0: a scenario needs at least one client".into());
-        }
-        if self.clients > CLIENTS_MOST {
-            let why = format!("clients is {}: {CLIENTS_MOST} is the most", self.clients);
-            return wrong("clients", why);
-        }
+        check_clients("clients", self.clients)?;
         if let Some(within) = self.commands_within.filter(|it| !(0.0..=COMMANDS_MOST).contains(it))
         {
             let why = format!("{within} commands: it is a number from 0 to {COMMANDS_MOST}");
@@ -153,15 +152,7 @@ impl Scenario {
         if let Err(error) = recipe::list::about(&self.lock.recipe) {
             return Err(("lock.recipe".to_owned(), unknown_recipe(&error)));
         }
-        for (nth, expectation) in self.expect.iter().enumerate() {
-            let mut locks = expectation.locks.iter().enumerate().filter(|(_, lock)| *lock != "*");
-            let unknown = locks.find_map(|(place, lock)| {
-                recipe::list::about(lock).err().map(|error| (place, unknown_recipe(&error)))
-            });
-            if let Some((place, error)) = unknown {
-                return Err((format!("expect.{nth}.locks.{place}"), error));
-            }
-        }
+        check_expectations("expect", &self.expect)?;
         let ttl = self.lock.ttl;
         if ttl.0.is_zero() {
             let why =
@@ -171,13 +162,10 @@ impl Scenario {
         if !ttl.0.subsec_nanos().is_multiple_of(1_000_000) {
             return wrong("lock.ttl", format!("the TTL is {ttl}: Redis counts whole milliseconds"));
         }
+        self.check_search()?;
         super::faults::check(self)?;
         self.network.check(self.clients, self.topology().servers())?;
-        if let Some((path, chance)) =
-            self.swarm.chances().into_iter().find(|(_, it)| !it.is_share())
-        {
-            return wrong(path, format!("a chance of {}: it is a share, from 0 to 1", chance.0));
-        }
+        check_chances("swarm", &self.swarm)?;
         match &self.workload {
             WorkloadPart::BonusPool(pool) if pool.prizes == 0 => {
                 let why = "prizes is 0: there is nothing to fight over".to_owned();
@@ -188,6 +176,44 @@ impl Scenario {
                 wrong("workload.register.rounds", why)
             }
             WorkloadPart::BonusPool(_) | WorkloadPart::Register(_) => Ok(()),
+        }
+    }
+}
+
+/// Whether so many clients can contend.
+pub(super) fn check_clients(path: &str, clients: u32) -> Result<(), (String, ScenarioError)> {
+    let why = match clients {
+        0 => "clients is 0: a scenario needs at least one client".to_owned(),
+        1..=CLIENTS_MOST => return Ok(()),
+        _ => format!("clients is {clients}: {CLIENTS_MOST} is the most"),
+    };
+    Err((path.to_owned(), ScenarioError::new(why)))
+}
+
+/// Whether the locks of these expectations are known.
+pub(super) fn check_expectations(
+    path: &str,
+    expect: &[Expectation],
+) -> Result<(), (String, ScenarioError)> {
+    for (nth, expectation) in expect.iter().enumerate() {
+        let mut locks = expectation.locks.iter().enumerate().filter(|(_, lock)| *lock != "*");
+        let unknown = locks.find_map(|(place, lock)| {
+            recipe::list::about(lock).err().map(|error| (place, unknown_recipe(&error)))
+        });
+        if let Some((place, error)) = unknown {
+            return Err((format!("{path}.{nth}.locks.{place}"), error));
+        }
+    }
+    Ok(())
+}
+
+/// Whether the chances of a swarm are any.
+pub(super) fn check_chances(path: &str, swarm: &Swarm) -> Result<(), (String, ScenarioError)> {
+    match swarm.chances().into_iter().find(|(_, it)| !it.is_share()) {
+        None => Ok(()),
+        Some((key, chance)) => {
+            let why = format!("a chance of {}: it is a share, from 0 to 1", chance.0);
+            Err((format!("{path}.{key}"), ScenarioError::new(why)))
         }
     }
 }
@@ -232,8 +258,21 @@ fn in_words(message: &str) -> String {
         .replace("expected u32", "expected a whole number from 0 to 4294967295")
 }
 
+/// The error, with its place in the file unless the command line is to blame.
+fn blamed(
+    (path, error): (String, ScenarioError),
+    touched: &[&str],
+    file: &str,
+    text: &str,
+) -> ScenarioError {
+    match touched.iter().any(|it| overlap(it, &path)) {
+        true => error,
+        false => error.at(file, text, place(text, &path)),
+    }
+}
+
 /// Whether one of these dotted keys lies within the other.
-fn overlap(one: &str, other: &str) -> bool {
+pub(super) fn overlap(one: &str, other: &str) -> bool {
     let within = |inner: &str, outer: &str| {
         inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
     };

@@ -8,7 +8,7 @@ use scenarios::catalog;
 use scenarios::fault::{By, Staged, When};
 use scenarios::nearest::nearest;
 use scenarios::recipe::{self, About};
-use scenarios::scenario::Scenario;
+use scenarios::scenario::{Expectation, Scenario};
 
 use super::failure::Failure;
 
@@ -59,7 +59,29 @@ fn of_scenario(scenario: &Scenario) -> String {
         line("faults", "drawn by each seed, within the bounds of [swarm]".to_owned());
     }
     text += "\nexpected:\n";
-    for it in &scenario.expect {
+    text += &expected(&scenario.expect);
+    text += &searched(scenario);
+    let world = match scenario.only_virtual() {
+        Some(_) if scenario.swarm.searched => " --world virtual --seeds 0..1000",
+        Some(_) => " --world virtual",
+        None => "",
+    };
+    let _ =
+        writeln!(text, "\nrun it: picklock --scenario {}{world} [--lock RECIPE]", scenario.name);
+    if scenario.search.is_some() {
+        let _ = writeln!(
+            text,
+            "search: picklock --scenario {} --world virtual --searched --seeds 0..1000 [--lock RECIPE]",
+            scenario.name
+        );
+    }
+    text
+}
+
+/// What is expected of whom, and why.
+fn expected(expect: &[Expectation]) -> String {
+    let mut text = String::new();
+    for it in expect {
         let locks = if it.locks.iter().any(|lock| lock == "*") {
             "every other lock".to_owned()
         } else {
@@ -75,13 +97,33 @@ fn of_scenario(scenario: &Scenario) -> String {
             levels.map(|(level, outcome)| format!("{level} {}", outcome.name())).join(", ");
         let _ = writeln!(text, "  {locks}: {levels}\n    ({})", it.why);
     }
-    let world = match scenario.only_virtual() {
-        Some(_) if scenario.swarm.searched => " --world virtual --seeds 0..1000",
-        Some(_) => " --world virtual",
-        None => "",
-    };
-    let _ =
-        writeln!(text, "\nrun it: picklock --scenario {}{world} [--lock RECIPE]", scenario.name);
+    text
+}
+
+/// What the searched form has instead of what is staged.
+fn searched(scenario: &Scenario) -> String {
+    let mut text = String::new();
+    if let Some(why) = &scenario.unsearched {
+        let _ = writeln!(text, "\nthere is no searched form: {why}");
+    }
+    let Some(search) = &scenario.search else { return text };
+    text += "\nin the searched form nothing is staged, and instead:\n";
+    let mut told = search.swarm.told();
+    if told.is_empty() {
+        told.push("nothing befalls anybody: latencies differ, and that is all".to_owned());
+    }
+    told.extend(search.clients.map(|it| format!("{it} clients contend")));
+    told.extend(search.hold.map(|it| format!("work takes {it} under the lock")));
+    told.extend(search.rounds.map(|it| format!("each client acquires {it} times")));
+    told.extend(search.think.map(|it| format!("it pauses for {it} in between")));
+    told.extend(search.available_within.map(|it| format!("a free lock is to be had within {it}")));
+    for it in told {
+        let _ = writeln!(text, "  {it}");
+    }
+    if !search.expect.is_empty() {
+        text += "\nexpected otherwise than above:\n";
+        text += &expected(&search.expect);
+    }
     text
 }
 

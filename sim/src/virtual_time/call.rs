@@ -121,7 +121,7 @@ impl World {
 
     pub(super) fn request_arrives(&mut self, place: u32) {
         let conn = self.calls.places[place as usize].conn;
-        let Conn { process, server, session, ended, .. } = self.conns[conn as usize];
+        let Conn { process, server, ended, .. } = self.conns[conn as usize];
         if self.link(process, server).is_cut(Way::There) {
             self.link(process, server).withheld[Way::There as usize].push(place);
             return;
@@ -135,6 +135,16 @@ impl World {
         {
             return self.lose(place);
         }
+        if self.conns[conn as usize].waiting.is_some() {
+            return self.conns[conn as usize].behind.push(place);
+        }
+        self.carry_out(place);
+    }
+
+    /// Has the server carry out a request that has arrived.
+    fn carry_out(&mut self, place: u32) {
+        let conn = self.calls.places[place as usize].conn;
+        let Conn { server, session, .. } = self.conns[conn as usize];
         let Some(command) = self.calls.places[place as usize].command.take() else {
             unreachable!("a request arrives once");
         };
@@ -177,6 +187,7 @@ impl World {
     pub(super) fn deliver(&mut self, server: u32, sooner_ns: u64) {
         let it = &mut self.servers[server as usize];
         let mut out: SmallVec<[(u32, Answer); 4]> = SmallVec::new();
+        let mut answered: SmallVec<[u32; 4]> = SmallVec::new();
         it.model.drain_outbox(|session, reply| out.push((it.sessions[session.0 as usize], reply)));
         for (conn, reply) in out {
             if self.conns[conn as usize].purpose == Purpose::Listening {
@@ -194,13 +205,29 @@ impl World {
             } else if let Some(place) = self.conns[conn as usize].waiting.take() {
                 self.servers[server as usize].waiting -= 1;
                 self.answer(place, reply);
+                answered.push(conn);
             }
+        }
+        for conn in answered {
+            self.read_on(conn);
         }
         let it = &self.servers[server as usize];
         if let Some(deadline) = it.model.next_deadline() {
             let moment_ns = it.clock.moment_of_wall(deadline.as_unix_ns());
             let moment_ns = moment_ns.max(self.now_ns + sooner_ns);
             self.queue.push(moment_ns, Event::Unblock(server));
+        }
+    }
+
+    /// Has the server read what has arrived behind a command that it has kept waiting, up to the next of
+    /// the kind.
+    fn read_on(&mut self, conn: u32) {
+        while let it = &mut self.conns[conn as usize]
+            && it.waiting.is_none()
+            && !it.behind.is_empty()
+        {
+            let place = it.behind.remove(0);
+            self.carry_out(place);
         }
     }
 
@@ -220,6 +247,7 @@ impl World {
     /// listens.
     pub(super) fn hang_up(&mut self, conn: u32) {
         let Conn { server, session, ended, waiting, purpose, .. } = self.conns[conn as usize];
+        let unread = std::mem::take(&mut self.conns[conn as usize].behind);
         if ended || (waiting.is_none() && purpose == Purpose::Commands) {
             return;
         }
@@ -228,7 +256,7 @@ impl World {
         let server = &mut self.servers[server as usize];
         server.waiting -= u32::from(waiting.is_some());
         server.model.disconnect(session);
-        if let Some(place) = waiting {
+        for place in waiting.into_iter().chain(unread) {
             self.lose(place);
         }
     }

@@ -32,6 +32,8 @@ pub(super) struct Conn {
     pub(super) stalled: [bool; 2],
     /// The call whose command the server keeps waiting.
     pub(super) waiting: Option<u32>,
+    /// Requests that have arrived behind it: the server reads them once it has been answered.
+    pub(super) behind: Vec<u32>,
     /// The server knows that the connection has ended.
     pub(super) ended: bool,
     /// Since when the client has asked without hearing anything.
@@ -52,6 +54,7 @@ impl Conn {
             dead: [false; 2],
             stalled: [false; 2],
             waiting: None,
+            behind: Vec::new(),
             ended: false,
             asked_ns: None,
             purpose: Purpose::Commands,

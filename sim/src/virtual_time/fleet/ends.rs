@@ -37,7 +37,8 @@ impl World {
             it.ended = true;
             it.kill(Way::There);
             it.kill(Way::Back);
-            if let Some(place) = it.waiting.take() {
+            let unread = std::mem::take(&mut it.behind);
+            for place in it.waiting.take().into_iter().chain(unread) {
                 self.lose(place);
             }
             // A machine without power cannot even say so.
