@@ -50,7 +50,11 @@ fn a_searched_run_says_so_and_replays() {
     let dir = tempfile::tempdir().unwrap();
     let pair = ["--scenario", "gc-pause", "--lock", "polling", "--world", "virtual"];
     let searched = |more: &[&str]| {
-        picklock(dir.path(), &[&pair, &["--searched", "--format", "json"], more].concat(), "UTC")
+        picklock(
+            dir.path(),
+            &[&pair[..], &["--searched", "--format", "json"][..], more].concat(),
+            "UTC",
+        )
     };
     let sweep = json(&searched(&["--seeds", "0..300"]));
     let seed = sweep["failing"].as_object().unwrap().keys().next().expect("a conviction");

@@ -1,6 +1,6 @@
 //! Seeds to a conviction: how long the searched form of each scenario takes to convict a flawed recipe.
 //!
-//! Prints a page, or writes it to the file that is named: `seeds docs/seeds.md`. Invariant: the page
+//! Prints a page, or writes it to the file that is named: `seeds FILE.md`. Invariant: the page
 //! follows from the catalogue and the code alone, whatever machine made it.
 
 use std::error::Error;
@@ -43,7 +43,7 @@ fn page() -> Result<String, Box<dyn Error>> {
          flawed recipe of what its file claims, at each\nlevel. Nothing is staged there, and nothing hints at \
          a place: a schedule has some of the faults that stand above the\ntable, or none. Each figure comes \
          from {count} searches, each from seeds of its own and up to {most} of them; the page is\nthe same \
-         on every machine:\n\n```\ncargo run --release -p benches --bin seeds docs/seeds.md\n```\n\n"
+         on every machine:\n\n```\ncargo run --release -p benches --bin seeds seeds.md\n```\n\n"
     );
     let medians: Vec<Option<u64>> = claims.iter().map(|it| it.percentile(50)).collect();
     let within = |aim| medians.iter().filter(|it| it.is_some_and(|it| it <= aim)).count();

@@ -37,7 +37,7 @@ impl Swarm {
             steps("a server", self.clock_step),
             steps("a client", self.client_clock_step),
             self.script_flush.then(|| "the server forgets its scripts".to_owned()),
-            times(self.failovers, "failover", "failovers", self.failover),
+            times(self.failovers, "loss of the primary", "losses of the primary", self.failover),
             times(self.power_losses, "power loss", "power losses", self.power_loss),
             times(
                 self.server_crashes,
@@ -63,12 +63,12 @@ mod tests {
         let told = swarm("late-messages").told().join("; ");
         assert!(told.contains("messages are late by up to 900ms, up to 10 % of them"), "{told}");
         assert!(told.contains("up to 2 clients cut off of up to 600ms"), "{told}");
-        assert!(!told.contains("stand still") && !told.contains("failover"), "{told}");
+        assert!(!told.contains("stand still") && !told.contains("primary"), "{told}");
         let pause = Strike { chance: Chance(0.02), max: Span(std::time::Duration::from_secs(1)) };
         let swarm = Swarm { pause, failovers: 1, failover: pause.max, ..Swarm::default() };
         let told = [
             "clients stand still for up to 1s, up to 2 % of calls",
-            "up to 1 failover of up to 1s",
+            "up to 1 loss of the primary of up to 1s",
         ];
         assert_eq!(swarm.told(), told);
     }
