@@ -9,4 +9,5 @@ pub mod counted;
 pub mod figures;
 pub mod load;
 pub mod locks;
+pub mod seeds;
 pub mod synthetic;

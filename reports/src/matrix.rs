@@ -124,6 +124,11 @@ pub fn markdown(matrix: &Matrix, told: &[Scenario]) -> String {
                 text += &format!("\n*With {}:* {story}\n", locks.join(", "));
             }
             text += &format!("\nSource: {}.\n", scenario.source.trim_end_matches('.'));
+            let is_searched = matrix.pairs.iter().any(|it| it.scenario == name && it.searched);
+            if let Some(search) = scenario.search.as_ref().filter(|_| is_searched) {
+                let told = search.swarm.told().join("; ");
+                text += &format!("\nSearched for, with nothing staged: {told}.\n");
+            }
         }
         text +=
             "\n| recipes | key | belief | effect | progress | why |\n|---|---|---|---|---|---|\n";

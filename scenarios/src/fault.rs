@@ -5,6 +5,7 @@
 
 mod staged;
 mod swarm;
+mod told;
 mod whom;
 
 use schemars::JsonSchema;

@@ -26,6 +26,8 @@ pub struct Circumstances {
     pub complete: bool,
     /// What deserves attention.
     pub remarks: Vec<String>,
+    /// Whether nothing was staged and faults struck at random.
+    pub searched: bool,
     /// The command line that runs the same again.
     pub replay: String,
     /// Commands that the server counted, where it is ours alone.
@@ -67,6 +69,7 @@ pub fn sum_up(
         validity: validity.name().to_owned(),
         world: head.world.clone(),
         server: circumstances.server,
+        searched: circumstances.searched,
         seed: head.seed,
         verdict: worst(invariants.iter().map(|it| it.verdict)),
         complete: circumstances.complete,

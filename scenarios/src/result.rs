@@ -29,6 +29,9 @@ pub struct RunResult {
     pub world: String,
     /// The server it ran against.
     pub server: ServerFacts,
+    /// True where nothing was staged, and faults struck at random.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub searched: bool,
     /// What every drawn number of picklock's own follows from.
     pub seed: u64,
     /// The worst verdict of all invariants.

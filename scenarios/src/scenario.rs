@@ -7,6 +7,7 @@ mod error;
 mod faults;
 mod network;
 mod parse;
+mod search;
 mod variant;
 
 use picklock::env::Node;
@@ -21,6 +22,7 @@ use crate::verdict::{Level, Outcome};
 pub use error::ScenarioError;
 pub use network::{Clients, ClientsError, LinkPart, NetworkPart};
 pub use parse::Overrides;
+pub use search::SearchPart;
 pub use variant::Variant;
 
 /// A scenario, checked.
@@ -50,6 +52,9 @@ pub struct Scenario {
     /// How many commands it may take to get the lock once, retries and release included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commands_within: Option<f64>,
+    /// Why there is no searched form of it, where there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unsearched: Option<String>,
     /// The lock under test.
     pub lock: LockPart,
     /// What clients do under the lock.
@@ -72,6 +77,9 @@ pub struct Scenario {
     /// What some recipes meet instead. What the recipe of this scenario meets has taken its place already.
     #[serde(default, rename = "variant", skip_serializing_if = "Vec::is_empty")]
     pub variants: Vec<Variant>,
+    /// Its searched form.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub search: Option<SearchPart>,
     /// What a run is expected to show.
     #[serde(default)]
     pub expect: Vec<Expectation>,

@@ -8,7 +8,7 @@ use std::process::Stdio;
 use cli_support::{Room, SHORT};
 
 /// Arguments, and what the message must hold.
-const WRONG: [(&[&str], &str); 45] = [
+const WRONG: [(&[&str], &str); 50] = [
     (&[], "--scenario"),
     (&["--scenario", ""], "picklock list"),
     (&["--scenario", "bonus-pol"], "did you mean `bonus-pool`?"),
@@ -54,8 +54,20 @@ const WRONG: [(&[&str], &str); 45] = [
     (&["matrix", "--format", "human", "--format", "json"], "stdout takes one format"),
     (&["matrix", "--seeds", "3..3"], "is empty"),
     (&["matrix", "--world", "embedded", "--seeds", "0..9"], "only the virtual world has them"),
+    (&["--scenario", "gc-pause", "--searched"], "add --world virtual"),
+    (
+        &["--scenario", "polling-load", "--world", "virtual", "--searched"],
+        "no searched form: what it",
+    ),
+    (&SEARCHED_AND_STAGED, "search.swarm"),
+    (&["matrix", "--searched", "--scenario", "polling-load"], "leave --searched away"),
+    (&["matrix", "--searched", "--world", "embedded"], "add --world virtual"),
     (&["matrix", "--redis", "redis://h"], "leave one of the two away"),
 ];
+
+/// What is staged is no part of a searched form.
+const SEARCHED_AND_STAGED: [&str; 7] =
+    ["--scenario", "gc-pause", "--world", "virtual", "--searched", "--set", "fault.0.for=1s"];
 
 #[test]
 fn every_slip_is_met_with_what_to_do() {

@@ -41,6 +41,20 @@ fn what_is_not_found_where_it_is_claimed_ends_badly() {
 }
 
 #[test]
+fn searched_forms_are_run_where_there_are_any() {
+    let room = Room::new();
+    let some = ["matrix", "--searched", "--lock", "none", "--seeds", "0..3", "--format", "json"];
+    let said = room.run(&[&some[..], &["--scenario", "long-job,late-messages"]].concat()).ended(0);
+    let found: Matrix = serde_json::from_str(&said.stdout).unwrap();
+    assert!(found.pairs.iter().all(|pair| pair.searched));
+    assert_eq!(found.scenarios(), ["late-messages", "long-job"]);
+    let said = room.run(&some);
+    let found: Matrix = serde_json::from_str(&said.stdout).unwrap();
+    let scenarios = found.scenarios();
+    assert!(scenarios.contains(&"gc-pause") && !scenarios.contains(&"polling-load"));
+}
+
+#[test]
 fn a_live_world_runs_what_it_can_and_says_what_not() {
     let room = Room::new();
     let pairs =

@@ -46,6 +46,43 @@ fn a_thousand_seeds_give_the_same_bytes_in_another_process_directory_and_time_zo
 }
 
 #[test]
+fn a_searched_run_says_so_and_replays() {
+    let dir = tempfile::tempdir().unwrap();
+    let pair = ["--scenario", "gc-pause", "--lock", "polling", "--world", "virtual"];
+    let searched = |more: &[&str]| {
+        picklock(
+            dir.path(),
+            &[&pair[..], &["--searched", "--format", "json"][..], more].concat(),
+            "UTC",
+        )
+    };
+    let sweep = json(&searched(&["--seeds", "0..300"]));
+    let seed = sweep["failing"].as_object().unwrap().keys().next().expect("a conviction");
+    let output = searched(&["--seed", seed]);
+    assert_eq!(output.status.code(), Some(1));
+    let result = json(&output);
+    assert_eq!(result["searched"], true);
+    let line = result["replay"].as_str().unwrap();
+    assert!(line.ends_with(&format!("--world virtual --seed {seed} --searched")), "{line}");
+
+    let run = dir.path().join("picklock-out/gc-pause/latest");
+    let again = picklock(Path::new("/"), &["replay", run.to_str().unwrap()], "UTC");
+    let said = String::from_utf8_lossy(&again.stdout).into_owned();
+    assert!(said.contains("byte for byte"), "{said}");
+    // Nothing was staged, and something struck.
+    let history = std::fs::read_to_string(run.join("history.jsonl")).unwrap();
+    assert!(history.contains("\"pause\"") && !history.contains("\"staged\":"), "{history}");
+    // The scripted form of the same pair says nothing of it.
+    let scripted = json(&picklock(
+        dir.path(),
+        &[&pair[..], &["--seed", seed, "--format", "json"]].concat(),
+        "UTC",
+    ));
+    assert_eq!(scripted.get("searched"), None);
+    assert!(!scripted["replay"].as_str().unwrap().contains("--searched"));
+}
+
+#[test]
 fn a_run_replays_from_its_directory_and_says_so_where_it_does_not() {
     let dir = tempfile::tempdir().unwrap();
     let args = [&RUN[..], &["--lock", "none", "--seed", "7", "--clients", "10"][..]].concat();

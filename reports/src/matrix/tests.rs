@@ -53,5 +53,9 @@ fn a_reader_sees_what_was_expected_where_it_was_not_found() {
         text.contains("| `queue` | not run | not run | not run | not run | only <here> |"),
         "{text}"
     );
-    assert!(text.contains("Source: "), "{text}");
+    assert!(text.contains("Source: ") && !text.contains("Searched for"), "{text}");
+    let searched = Pair::searched("gc-pause", "single").unwrap();
+    let pairs = vec![Pair::found(&searched, Level::ALL.map(|_| Tally::default()))];
+    let text = markdown(&Matrix::new("virtual", None, pairs, false), &scenarios);
+    assert!(text.contains("Searched for, with nothing staged: clients stand still"), "{text}");
 }

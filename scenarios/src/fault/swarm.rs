@@ -130,15 +130,34 @@ impl Swarm {
         picklock::time::span_ns(self.within.0)
     }
 
-    /// The chances, with the names they have in a file.
+    /// How many kinds of fault it allows; the order of tasks is none.
+    pub fn kinds(&self) -> usize {
+        let strikes = |strike: Strike| strike.per_64k() > 0 && strike.most_ns() > 0;
+        let chances = [self.crash, self.lose_request, self.lose_reply, self.reset];
+        let chances = chances.map(|it| it.per_64k() > 0);
+        let others = [
+            strikes(self.pause),
+            strikes(self.delay),
+            self.partitions > 0,
+            self.drift_ppm > 0,
+            self.clock_step_most_ns() > 0,
+            self.client_clock_step_most_ns() > 0,
+            self.script_flush,
+        ];
+        let ends = self.ends().map(|(_, most, _)| most > 0);
+        let all = chances.into_iter().chain(others).chain(ends);
+        all.filter(|allowed| *allowed).count()
+    }
+
+    /// The chances, with the keys they have in a file.
     pub fn chances(&self) -> [(&'static str, Chance); 6] {
         [
-            ("swarm.crash", self.crash),
-            ("swarm.pause", self.pause.chance),
-            ("swarm.delay", self.delay.chance),
-            ("swarm.lose_request", self.lose_request),
-            ("swarm.lose_reply", self.lose_reply),
-            ("swarm.reset", self.reset),
+            ("crash", self.crash),
+            ("pause", self.pause.chance),
+            ("delay", self.delay.chance),
+            ("lose_request", self.lose_request),
+            ("lose_reply", self.lose_reply),
+            ("reset", self.reset),
         ]
     }
 }
@@ -146,6 +165,29 @@ impl Swarm {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn kinds_are_counted_where_they_can_strike() {
+        let all = crate::catalog::all().unwrap();
+        let swarm = |name: &str| &all.iter().find(|it| it.name == name).unwrap().swarm;
+        // Crashes, messages late and lost either way, connections, partitions, drift, scripts.
+        assert_eq!((Swarm::default().kinds(), swarm("late-messages").kinds()), (0, 8));
+        // And pauses, and the server's clock.
+        assert_eq!(swarm("bonus-pool").kinds(), 10);
+        let never = Strike { chance: Chance(0.5), max: Span::default() };
+        assert_eq!(Swarm { pause: never, order: true, ..Swarm::default() }.kinds(), 0);
+        for swarm in [
+            Swarm { failovers: 1, ..Swarm::default() },
+            Swarm { power_losses: 1, ..Swarm::default() },
+            Swarm { server_crashes: 1, ..Swarm::default() },
+            Swarm {
+                client_clock_step: Span(std::time::Duration::from_secs(1)),
+                ..Swarm::default()
+            },
+        ] {
+            assert_eq!(swarm.kinds(), 1);
+        }
+    }
 
     #[test]
     fn a_chance_becomes_times_in_65536() {

@@ -55,6 +55,21 @@ fn of_a_flawed_recipe_nothing_may_be_claimed_and_of_a_sound_one_nothing_may_be_f
 }
 
 #[test]
+fn in_a_searched_form_progress_alone_may_be_left_open_of_a_sound_recipe() {
+    let single = about("single").unwrap();
+    for (level, searched, stands) in [
+        (Level::Progress, true, Standing::Unclaimed),
+        (Level::Progress, false, Standing::Different),
+        (Level::Key, true, Standing::Different),
+        (Level::Belief, true, Standing::Different),
+        (Level::Effect, true, Standing::Different),
+    ] {
+        let cell = Cell::of(level, NOTHING, tally(&[HELD, BROKEN]), single, searched);
+        assert_eq!(cell.standing, stands, "{level:?} {searched}");
+    }
+}
+
+#[test]
 fn tallies_keep_the_first_seed_that_violated() {
     let found = tally(&[HELD, BROKEN, OPEN, BROKEN, NOTHING]);
     assert_eq!(found.total(), 5);

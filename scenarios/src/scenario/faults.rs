@@ -7,7 +7,7 @@
 
 use super::network::unread;
 use super::{Scenario, ScenarioError};
-use crate::fault::{By, Fault, Staged, Trigger, When, Whom};
+use crate::fault::{By, Fault, Staged, Swarm, Trigger, When, Whom};
 use crate::topology::{Kind, Topology};
 
 /// A key of the file, and what is wrong with its value.
@@ -20,11 +20,18 @@ const PPM_MOST: u32 = 999_999;
 
 pub(super) fn check(scenario: &Scenario) -> Result<(), Wrong> {
     servers(scenario)?;
-    if scenario.swarm.failovers > 0 && scenario.kind() != Kind::Replicated {
-        return wrong("swarm.failovers", NO_REPLICA.to_owned(), REPLICATED);
-    }
+    check_failovers("swarm", &scenario.swarm, scenario.kind())?;
     let mut staged = scenario.faults.iter().enumerate();
     staged.try_for_each(|(nth, fault)| Check { scenario, fault, nth }.all())
+}
+
+/// Whether there is somebody to take over, where this swarm fails over.
+pub(super) fn check_failovers(path: &str, swarm: &Swarm, kind: Kind) -> Result<(), Wrong> {
+    match swarm.failovers {
+        0 => Ok(()),
+        _ if kind == Kind::Replicated => Ok(()),
+        _ => wrong(&format!("{path}.failovers"), NO_REPLICA.to_owned(), REPLICATED),
+    }
 }
 
 const NO_REPLICA: &str = "a failover needs a replica that can take over, and there is none";

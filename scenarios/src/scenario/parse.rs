@@ -9,7 +9,8 @@ use std::path::Path;
 use toml::de::{DeTable, DeValue};
 use toml::{Table, Value};
 
-use super::{Scenario, ScenarioError, WorkloadPart};
+use super::{Expectation, Scenario, ScenarioError, WorkloadPart};
+use crate::fault::Swarm;
 use crate::nearest::nearest;
 use crate::recipe::{self, BuildError};
 use crate::span::Span;
@@ -32,6 +33,8 @@ pub struct Overrides {
     pub hold: Option<Span>,
     /// Any key of the file, dotted, and its value as TOML; a bare word counts as a string.
     pub set: Vec<(String, String)>,
+    /// Whether the searched form is meant.
+    pub searched: bool,
 }
 
 impl Scenario {
@@ -70,6 +73,10 @@ impl Scenario {
             scenario = scenario.with(path, value)?;
             touched.push(path.as_str());
         }
+        if overrides.searched {
+            let searched = scenario.check_search().and_then(|()| scenario.into_searched(&touched));
+            scenario = searched.map_err(|wrong| blamed(wrong, &touched, file, text))?;
+        }
         if let Some(clients) = overrides.clients {
             scenario.clients = clients;
             touched.push("clients");
@@ -88,16 +95,14 @@ impl Scenario {
             if is_touched(path) { Path::new("") } else { beside_file }
         });
         let checked = read.and_then(|()| scenario.check());
+        // What was set is no longer what the file says.
         let checked = checked.map_err(|(path, error)| {
-            // What was set is no longer what the file says.
             let origin = if is_touched(&path) { path } else { scenario.origin(&path) };
             (origin, error)
         });
-        match checked.and_then(|()| as_written.check_variants(beside_file)) {
-            Ok(()) => Ok(scenario),
-            Err((path, error)) if is_touched(&path) => Err(error),
-            Err((path, error)) => Err(error.at(file, text, place(text, &path))),
-        }
+        let checked = checked.and_then(|()| as_written.check_variants(beside_file));
+        checked.map_err(|wrong| blamed(wrong, &touched, file, text))?;
+        Ok(scenario)
     }
 
     /// The scenario that a manifest holds, as it ran.
@@ -163,25 +168,14 @@ impl Scenario {
     /// What cannot be run, and by which key.
     fn check(&self) -> Result<(), (String, ScenarioError)> {
         let wrong = |path: &str, why: String| Err((path.to_owned(), ScenarioError::new(why)));
-        if self.clients == 0 {
-            return wrong("clients", "clients is 0: a scenario needs at least one client".into());
-        }
-        if self.clients > CLIENTS_MOST {
-            let why = format!("clients is {}: {CLIENTS_MOST} is the most", self.clients);
-            return wrong("clients", why);
-        }
+        check_clients("clients", self.clients)?;
         if let Some(within) = self.commands_within.filter(|it| !(0.0..=COMMANDS_MOST).contains(it))
         {
             let why = format!("{within} commands: it is a number from 0 to {COMMANDS_MOST}");
             return wrong("commands_within", why);
         }
         known_recipe("lock.recipe", &self.lock.recipe)?;
-        for (nth, expectation) in self.expect.iter().enumerate() {
-            let mut locks = expectation.locks.iter().enumerate().filter(|(_, lock)| *lock != "*");
-            locks.try_for_each(|(place, lock)| {
-                known_recipe(&format!("expect.{nth}.locks.{place}"), lock)
-            })?;
-        }
+        check_expectations("expect", &self.expect)?;
         let ttl = self.lock.ttl;
         if ttl.0.is_zero() {
             let why =
@@ -191,12 +185,9 @@ impl Scenario {
         if !ttl.0.subsec_nanos().is_multiple_of(1_000_000) {
             return wrong("lock.ttl", format!("the TTL is {ttl}: Redis counts whole milliseconds"));
         }
+        self.check_search()?;
         self.check_servers()?;
-        if let Some((path, chance)) =
-            self.swarm.chances().into_iter().find(|(_, it)| !it.is_share())
-        {
-            return wrong(path, format!("a chance of {}: it is a share, from 0 to 1", chance.0));
-        }
+        check_chances("swarm", &self.swarm)?;
         match &self.workload {
             WorkloadPart::BonusPool(pool) if pool.prizes == 0 => {
                 let why = "prizes is 0: there is nothing to fight over".to_owned();
@@ -221,6 +212,41 @@ impl Scenario {
 pub(super) fn known_recipe(path: &str, name: &str) -> Result<(), (String, ScenarioError)> {
     let known = recipe::list::about(name);
     known.map(|_| ()).map_err(|error| (path.to_owned(), unknown_recipe(&error)))
+}
+
+/// Whether so many clients can contend.
+pub(super) fn check_clients(path: &str, clients: u32) -> Result<(), (String, ScenarioError)> {
+    let why = match clients {
+        0 => "clients is 0: a scenario needs at least one client".to_owned(),
+        1..=CLIENTS_MOST => return Ok(()),
+        _ => format!("clients is {clients}: {CLIENTS_MOST} is the most"),
+    };
+    Err((path.to_owned(), ScenarioError::new(why)))
+}
+
+/// Whether the locks of these expectations are known.
+pub(super) fn check_expectations(
+    path: &str,
+    expect: &[Expectation],
+) -> Result<(), (String, ScenarioError)> {
+    for (nth, expectation) in expect.iter().enumerate() {
+        let mut locks = expectation.locks.iter().enumerate().filter(|(_, lock)| *lock != "*");
+        locks.try_for_each(|(place, lock)| {
+            known_recipe(&format!("{path}.{nth}.locks.{place}"), lock)
+        })?;
+    }
+    Ok(())
+}
+
+/// Whether the chances of a swarm are any.
+pub(super) fn check_chances(path: &str, swarm: &Swarm) -> Result<(), (String, ScenarioError)> {
+    match swarm.chances().into_iter().find(|(_, it)| !it.is_share()) {
+        None => Ok(()),
+        Some((key, chance)) => {
+            let why = format!("a chance of {}: it is a share, from 0 to 1", chance.0);
+            Err((format!("{path}.{key}"), ScenarioError::new(why)))
+        }
+    }
 }
 
 fn unknown_recipe(error: &BuildError) -> ScenarioError {
@@ -263,8 +289,21 @@ fn in_words(message: &str) -> String {
         .replace("expected u32", "expected a whole number from 0 to 4294967295")
 }
 
+/// The error, with its place in the file unless the command line is to blame.
+fn blamed(
+    (path, error): (String, ScenarioError),
+    touched: &[&str],
+    file: &str,
+    text: &str,
+) -> ScenarioError {
+    match touched.iter().any(|it| overlap(it, &path)) {
+        true => error,
+        false => error.at(file, text, place(text, &path)),
+    }
+}
+
 /// Whether one of these dotted keys lies within the other.
-fn overlap(one: &str, other: &str) -> bool {
+pub(super) fn overlap(one: &str, other: &str) -> bool {
     let within = |inner: &str, outer: &str| {
         inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
     };

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::{NetworkPart, Scenario, ScenarioError};
+use super::{NetworkPart, Scenario, ScenarioError, SearchPart};
 use crate::fault::{Staged, Swarm};
 use crate::topology::{ServerPart, TopologyPart};
 
@@ -39,6 +39,9 @@ pub struct Variant {
     /// In the place of `[swarm]`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub swarm: Option<Swarm>,
+    /// In the place of `[search]`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub search: Option<SearchPart>,
 }
 
 impl Variant {
@@ -50,6 +53,7 @@ impl Variant {
             ("network", self.network.is_some()),
             ("fault", self.faults.is_some()),
             ("swarm", self.swarm.is_some()),
+            ("search", self.search.is_some()),
         ];
         all.into_iter().filter(|(_, has)| *has).map(|(section, _)| section)
     }
@@ -68,12 +72,14 @@ impl Scenario {
     /// Lets the variant of its recipe take its place.
     pub(super) fn vary(&mut self) {
         let Some(variant) = self.variant().cloned() else { return };
-        let Variant { locks: _, story: _, topology, server, network, faults, swarm } = variant;
+        let Variant { locks: _, story: _, topology, server, network, faults, swarm, search } =
+            variant;
         self.topology = topology.unwrap_or_else(|| std::mem::take(&mut self.topology));
         self.server = server.unwrap_or_else(|| std::mem::take(&mut self.server));
         self.network = network.unwrap_or_else(|| std::mem::take(&mut self.network));
         self.faults = faults.unwrap_or_else(|| std::mem::take(&mut self.faults));
         self.swarm = swarm.unwrap_or_else(|| std::mem::take(&mut self.swarm));
+        self.search = search.or_else(|| self.search.take());
     }
 
     /// Where the file says what stands at this dotted key of the scenario as its recipe meets it.
@@ -96,7 +102,7 @@ impl Scenario {
             if variant.locks.is_empty() || variant.sections().next().is_none() {
                 let why = "this variant changes nothing".to_owned();
                 let help = "name recipes in `locks`, and say what they meet instead: [topology], [server], \
-                            [network], [[fault]] or [swarm]";
+                            [network], [[fault]], [swarm] or [search]";
                 return wrong(format!("variant.{nth}"), why, help);
             }
             for (place, lock) in variant.locks.iter().enumerate() {
@@ -115,6 +121,7 @@ impl Scenario {
                 met.vary();
                 let read = met.network.read_files(&mut met.topology, |_| base);
                 read.and_then(|()| met.check_servers())
+                    .and_then(|()| met.check_search())
                     .map_err(|(path, error)| (met.origin(&path), error))?;
             }
         }

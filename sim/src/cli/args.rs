@@ -107,6 +107,10 @@ pub struct RunArgs {
     /// Change any other key of the scenario, such as workload.bonus_pool.prizes=3
     #[arg(long, value_name = "KEY=VALUE", value_parser = key_value, env = "PICKLOCK_SET", value_delimiter = ';')]
     pub set: Vec<(String, String)>,
+    /// Stage nothing, and let faults of the scenario's [search] strike anybody anywhere: the seeds have
+    /// to find what the story tells (only with --world virtual)
+    #[arg(long, env = "PICKLOCK_SEARCHED", value_parser = BoolishValueParser::new())]
+    pub searched: bool,
     /// What latency, jitter and tokens are drawn from; drawn itself where it is not given
     #[arg(long, value_name = "N", value_parser = seed, env = "PICKLOCK_SEED", allow_negative_numbers = true)]
     pub seed: Option<u64>,
@@ -153,6 +157,10 @@ pub struct MatrixArgs {
     /// Only these locks
     #[arg(long, value_name = "RECIPE,…", value_delimiter = ',', env = "PICKLOCK_LOCK")]
     pub lock: Vec<String>,
+    /// Run the searched form of each scenario, where it has one: nothing is staged, and the seeds have to
+    /// find what is claimed (only with --world virtual)
+    #[arg(long, env = "PICKLOCK_SEARCHED", value_parser = BoolishValueParser::new())]
+    pub searched: bool,
     /// Which server to use
     #[command(flatten)]
     pub server: ServerArgs,

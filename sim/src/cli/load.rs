@@ -29,6 +29,7 @@ pub(super) fn scenario(args: &RunArgs) -> Result<Scenario, Failure> {
         ttl: args.ttl,
         hold: args.hold,
         set: args.set.clone(),
+        searched: args.searched,
     };
     let parsed = if is_file(asked) {
         let text = read(asked).map_err(|why| {

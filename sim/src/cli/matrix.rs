@@ -19,7 +19,7 @@ use super::args::{MatrixArgs, Output, TableFormat, World};
 use super::exit::Exit;
 use super::failure::Failure;
 use super::progress::Progress;
-use super::run::{report, unbuildable};
+use super::run::{SEARCHED_LIVE, report, unbuildable};
 use super::terminal::Terminal;
 use super::{print, signal, world};
 use crate::virtual_time::{WORLD, matrix};
@@ -42,6 +42,9 @@ pub(super) fn main(args: &MatrixArgs, terminal: &Terminal) -> Result<Exit, Failu
         World::Virtual => {
             world::refuse_server(&args.server)?;
             runtime.block_on(on_virtual_time(args, scenarios, terminal))?
+        }
+        _ if args.searched => {
+            return Err(Failure::usage_text(SEARCHED_LIVE, "add --world virtual"));
         }
         _ => {
             if let Some(seeds) = &args.seeds {
@@ -77,11 +80,17 @@ fn has_a_place(file: &Path) -> Result<(), Failure> {
 /// The pairs that were asked for, scenario by scenario.
 fn asked(args: &MatrixArgs) -> Result<Vec<Scenario>, Failure> {
     let known: Vec<&str> = catalog::ALL.iter().map(|(name, _)| *name).collect();
-    let scenarios = chosen("scenario", &args.scenario, known)?;
+    let mut scenarios = chosen("scenario", &args.scenario, known)?;
+    if args.searched && args.scenario.is_empty() {
+        let all = catalog::all().map_err(Failure::usage)?;
+        let has_none =
+            |name: &str| all.iter().any(|it| it.name == name && it.unsearchable().is_some());
+        scenarios.retain(|name| !has_none(name));
+    }
     let locks = chosen("recipe", &args.lock, locks().collect())?;
+    let form = if args.searched { Pair::searched } else { Pair::scenario };
     let pairs = scenarios.iter().flat_map(|name| locks.iter().map(move |lock| (name, lock)));
-    let pairs = pairs.map(|(name, lock)| Pair::scenario(name, lock).map_err(Failure::usage));
-    pairs.collect()
+    pairs.map(|(name, lock)| form(name, lock).map_err(Failure::usage)).collect()
 }
 
 /// Those of the known names that were asked for, in their own order; all where none was.

@@ -30,11 +30,18 @@ use crate::live::env::LiveEnv;
 use crate::live::run::{CutShort, Gauge, Order, Run, RunError, run};
 use crate::live::target::{KeySpace, Settings, Target};
 
+/// Why the live worlds have no searched forms.
+pub(super) const SEARCHED_LIVE: &str =
+    "--searched asks for faults that strike at random, and only the virtual world draws them";
+
 /// Runs, reports, and says how picklock ends.
 pub(super) fn main(args: &RunArgs, terminal: &Terminal) -> Result<Exit, Failure> {
     let scenario = load::scenario(args)?;
     if args.world == World::Virtual {
         return schedules::main(args, &scenario, terminal);
+    }
+    if args.searched {
+        return Err(Failure::usage_text(SEARCHED_LIVE, "add --world virtual"));
     }
     if let Some(what) = scenario.only_virtual() {
         return Err(Failure::usage_text(

@@ -8,7 +8,7 @@ use scenarios::catalog;
 use scenarios::fault::{By, Staged, When};
 use scenarios::nearest::nearest;
 use scenarios::recipe::{self, About};
-use scenarios::scenario::{Overrides, Scenario};
+use scenarios::scenario::{Expectation, Overrides, Scenario};
 use scenarios::topology::{AppendOnly, Kind};
 
 use super::failure::Failure;
@@ -89,8 +89,30 @@ fn of_scenario(scenario: &Scenario, asked: Option<&str>) -> String {
         );
     }
     text += "\nexpected:\n";
-    let of_asked = asked.and_then(|lock| scenario.expectation(lock));
-    for it in scenario.expect.iter().filter(|it| of_asked.is_none_or(|of| std::ptr::eq(*it, of))) {
+    text += &match asked.and_then(|lock| Some((lock, scenario.expectation(lock)?))) {
+        Some((lock, of_asked)) => expected(std::slice::from_ref(of_asked), Some(lock)),
+        None => expected(&scenario.expect, asked),
+    };
+    text += &searched(scenario);
+    let world = match scenario.only_virtual() {
+        Some(_) if scenario.swarm.searched => " --world virtual --seeds 0..1000",
+        Some(_) => " --world virtual",
+        None => "",
+    };
+    let (name, lock) = (&scenario.name, asked.unwrap_or("RECIPE"));
+    let lock = if asked.is_some() { format!("--lock {lock}") } else { format!("[--lock {lock}]") };
+    let _ = writeln!(text, "\nrun it: picklock --scenario {name}{world} {lock}");
+    if scenario.search.is_some() {
+        let many = "--world virtual --searched --seeds 0..1000";
+        let _ = writeln!(text, "search: picklock --scenario {name} {many} {lock}");
+    }
+    text
+}
+
+/// What is expected of whom, and why; of this recipe alone, where one is asked for.
+fn expected(expect: &[Expectation], asked: Option<&str>) -> String {
+    let mut text = String::new();
+    for it in expect {
         let locks = match asked {
             Some(lock) => lock.to_owned(),
             None if it.locks.iter().any(|lock| lock == "*") => "every other lock".to_owned(),
@@ -106,13 +128,33 @@ fn of_scenario(scenario: &Scenario, asked: Option<&str>) -> String {
             levels.map(|(level, outcome)| format!("{level} {}", outcome.name())).join(", ");
         let _ = writeln!(text, "  {locks}: {levels}\n    ({})", it.why);
     }
-    let world = match scenario.only_virtual() {
-        Some(_) if scenario.swarm.searched => " --world virtual --seeds 0..1000",
-        Some(_) => " --world virtual",
-        None => "",
-    };
-    let lock = asked.map_or("[--lock RECIPE]".to_owned(), |lock| format!("--lock {lock}"));
-    let _ = writeln!(text, "\nrun it: picklock --scenario {}{world} {lock}", scenario.name);
+    text
+}
+
+/// What the searched form has instead of what is staged.
+fn searched(scenario: &Scenario) -> String {
+    let mut text = String::new();
+    if let Some(why) = &scenario.unsearched {
+        let _ = writeln!(text, "\nthere is no searched form: {why}");
+    }
+    let Some(search) = &scenario.search else { return text };
+    text += "\nin the searched form nothing is staged, and instead:\n";
+    let mut told = search.swarm.told();
+    if told.is_empty() {
+        told.push("nothing befalls anybody: latencies differ, and that is all".to_owned());
+    }
+    told.extend(search.clients.map(|it| format!("{it} clients contend")));
+    told.extend(search.hold.map(|it| format!("work takes {it} under the lock")));
+    told.extend(search.rounds.map(|it| format!("each client acquires {it} times")));
+    told.extend(search.think.map(|it| format!("it pauses for {it} in between")));
+    told.extend(search.available_within.map(|it| format!("a free lock is to be had within {it}")));
+    for it in told {
+        let _ = writeln!(text, "  {it}");
+    }
+    if !search.expect.is_empty() {
+        text += "\nexpected otherwise than above:\n";
+        text += &expected(&search.expect, None);
+    }
     text
 }
 

@@ -102,8 +102,8 @@ fn interrupted(scenario: &Scenario) -> Pair {
     Pair::not_run(scenario, Some("interrupted".to_owned()))
 }
 
-/// What one schedule shows at each level.
-fn shown(runner: &mut Runner, seed: u64) -> [Outcome; 4] {
+/// What one schedule shows at each level, in the order of [`Level::ALL`].
+pub fn shown(runner: &mut Runner, seed: u64) -> [Outcome; 4] {
     let stuck = runner.run(seed, Choices::seeded(seed)).facts.stuck > 0;
     runner.journal().look(|history| {
         let findings = checker::judge(history, true);

@@ -1,6 +1,8 @@
 //! What the virtual world does to those who live in it, to the nanosecond.
 
+use std::pin::pin;
 use std::sync::{Arc, Mutex};
+use std::task::Poll;
 use std::time::Duration;
 
 use picklock::command::Command;
@@ -356,6 +358,41 @@ fn a_command_that_waits_is_answered_by_another_or_by_its_time_out() {
     let (at_ns, nothing) = &said[1];
     assert_eq!(nothing, "Nil");
     assert!((70 * MS_NS..=71 * MS_NS).contains(at_ns), "{at_ns}");
+    take_down();
+}
+
+#[test]
+fn what_comes_behind_a_command_that_waits_is_read_when_that_is_answered() {
+    world(3);
+    let said = Said::default();
+    let (first, second) = (Arc::clone(&said), Arc::clone(&said));
+    task(1, async move {
+        let conn = VirtualEnv::of(1).connect(Node(0)).await.unwrap();
+        let mut waits = pin!(conn.call(Command::new("BLPOP").arg("queue").arg("0.05")));
+        let mut behind = pin!(conn.call(Command::new("SET").arg("k").arg("v")));
+        // Both are sent before either is answered.
+        let mut answered = [false; 2];
+        std::future::poll_fn(|cx| {
+            if !answered[0]
+                && let Poll::Ready(reply) = waits.as_mut().poll(cx)
+            {
+                say(&first, format!("{:?}", reply.unwrap()));
+                answered[0] = true;
+            }
+            if !answered[1]
+                && let Poll::Ready(reply) = behind.as_mut().poll(cx)
+            {
+                say(&second, format!("{:?}", reply.unwrap()));
+                answered[1] = true;
+            }
+            if answered == [true; 2] { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+    });
+    until(200 * MS_NS);
+    let said = said.lock().unwrap();
+    assert_eq!((said.len(), said[0].1.as_str()), (2, "Nil"));
+    assert!(said[1].0 >= 50 * MS_NS, "{said:?}");
     take_down();
 }
 

@@ -62,6 +62,7 @@ pub(in crate::cli) fn main(run: &Path, terminal: &Terminal) -> Result<Exit, Fail
             server: manifest.server,
             complete: true,
             remarks: scenario.remarks(),
+            searched: scenario.swarm.searched,
             replay: manifest.replay,
             server_commands: None,
             latencies: reports::latency::Latencies::of(&again).summaries(),

@@ -79,6 +79,7 @@ pub(super) fn files(
         server: server.clone(),
         complete: run.cut_short.is_none(),
         remarks,
+        searched: scenario.swarm.searched,
         replay: replay(args, scenario, world, seed, is_private),
         server_commands: run.server_commands,
         latencies: Latencies::of(&run.history).summaries(),
@@ -180,6 +181,7 @@ fn options(args: &RunArgs) -> BTreeMap<String, Value> {
         ("ttl", json!(text(args.ttl))),
         ("hold", json!(text(args.hold))),
         ("set", json!(set)),
+        ("searched", json!(args.searched)),
         ("out", json!(args.out)),
     ];
     all.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
@@ -225,8 +227,12 @@ pub(super) fn replay(
         say("--set", &format!("{key}={value}"));
     }
     say("--seed", &seed.to_string());
-    if args.server.tls_insecure {
-        line.push_str(" --tls-insecure");
+    for (option, given) in
+        [("--searched", args.searched), ("--tls-insecure", args.server.tls_insecure)]
+    {
+        if given {
+            line.push_str(&format!(" {option}"));
+        }
     }
     line
 }

@@ -159,8 +159,11 @@ fn look(
         Ok::<_, Failure>((swept.map_err(|error| unbuildable(&error))?, interrupted))
     })?;
     let headline = format!(
-        "{}: {} clients, lock {}, world {WORLD}, seeds {seeds}, {threads} threads",
-        scenario.name, scenario.clients, scenario.lock.recipe
+        "{}: {} clients, lock {}, world {WORLD}, {}seeds {seeds}, {threads} threads",
+        scenario.name,
+        scenario.clients,
+        scenario.lock.recipe,
+        if args.searched { "searched, " } else { "" }
     );
     let mut remarks = scenario.remarks();
     if interrupted {

@@ -24,11 +24,16 @@ pub(super) struct Rates {
 }
 
 impl World {
-    /// Draws this schedule's faults: each kind is off in half of all schedules, and anything from
-    /// rare to all that is allowed in the rest.
+    /// Draws this schedule's faults: each kind is off in half of all schedules or more, and anything from
+    /// rare to all that is allowed in the rest. Where one kind alone is searched for, every schedule has it:
+    /// those without would show nothing.
     pub(in super::super) fn draw_swarm(&mut self, swarm: &Swarm, clients: u32) {
+        let alone = swarm.searched && swarm.kinds() == 1;
         let rate = |world: &mut Self, most_per_64k: u32| {
-            let strength = world.choices().pick(Draw::Swarm, 16);
+            let strength = match alone {
+                true => 8 + world.choices().pick(Draw::Swarm, 8),
+                false => world.choices().pick(Draw::Swarm, 16),
+            };
             // 0 to 7: off; 8 to 15: a 128th up to all of what is allowed.
             if strength < 8 {
                 0
@@ -45,22 +50,37 @@ impl World {
         let shuffles = swarm.order && self.choices().pick(Draw::Swarm, 2) == 1;
         self.nemesis.rates =
             Rates { active: true, shuffles, pause, crash, delay, lose_request, lose_reply, reset };
-        self.draw_drift(swarm);
-        self.draw_partitions(swarm, clients);
-        self.draw_step(swarm.clock_step_most_ns(), swarm.within_ns(), |_| Clocks::Server(0));
-        if swarm.script_flush && self.choices().pick(Draw::Swarm, 4) == 3 {
+        self.draw_drift(swarm, alone);
+        self.draw_partitions(swarm, clients, alone);
+        let server = |_: &mut Self| Clocks::Server(0);
+        self.draw_step(swarm.clock_step_most_ns(), swarm.within_ns(), alone, server);
+        if swarm.script_flush && (alone || self.choices().pick(Draw::Swarm, 4) == 3) {
             let within_ns = swarm.within_ns();
             let at_ns = self.choices().span(Draw::Fault, within_ns);
             self.plan(at_ns, Plan::FlushScripts(None));
         }
-        self.draw_step(swarm.client_clock_step_most_ns(), swarm.within_ns(), |world| {
+        self.draw_step(swarm.client_clock_step_most_ns(), swarm.within_ns(), alone, |world| {
             Clocks::Client(1 + world.choices().pick(Draw::Fault, clients))
         });
-        self.draw_ends(swarm);
+        self.draw_ends(swarm, alone);
     }
 
-    fn draw_step(&mut self, most_ns: u64, within_ns: u64, whose: impl FnOnce(&mut Self) -> Clocks) {
-        if most_ns > 0 && self.choices().pick(Draw::Swarm, 4) == 3 {
+    /// How many of something that may happen so often; at least one, where it stands alone.
+    fn draw_count(&mut self, most: u32, alone: bool) -> u32 {
+        match alone && most > 0 {
+            true => 1 + self.choices().pick(Draw::Swarm, most),
+            false => self.choices().pick(Draw::Swarm, most.saturating_add(1)),
+        }
+    }
+
+    fn draw_step(
+        &mut self,
+        most_ns: u64,
+        within_ns: u64,
+        alone: bool,
+        whose: impl FnOnce(&mut Self) -> Clocks,
+    ) {
+        if most_ns > 0 && (alone || self.choices().pick(Draw::Swarm, 4) == 3) {
             let at_ns = self.choices().span(Draw::Fault, within_ns);
             let by_ns = i64::try_from(self.choices().span(Draw::Fault, most_ns)).unwrap_or(0);
             let by_ns = if self.choices().pick(Draw::Fault, 2) == 0 { by_ns } else { -by_ns };
@@ -69,8 +89,8 @@ impl World {
         }
     }
 
-    fn draw_drift(&mut self, swarm: &Swarm) {
-        if swarm.drift_ppm == 0 || self.choices().pick(Draw::Swarm, 2) == 0 {
+    fn draw_drift(&mut self, swarm: &Swarm, alone: bool) {
+        if swarm.drift_ppm == 0 || (!alone && self.choices().pick(Draw::Swarm, 2) == 0) {
             return;
         }
         let most = i64::from(swarm.drift_ppm);
@@ -90,8 +110,8 @@ impl World {
         self.write_down(0, What::Fault { fault, node, for_ns: 0, in_hold: true, staged });
     }
 
-    fn draw_partitions(&mut self, swarm: &Swarm, clients: u32) {
-        let count = self.choices().pick(Draw::Swarm, swarm.partitions + 1);
+    fn draw_partitions(&mut self, swarm: &Swarm, clients: u32, alone: bool) {
+        let count = self.draw_count(swarm.partitions, alone);
         for _ in 0..count {
             let process = 1 + self.choices().pick(Draw::Fault, clients);
             let at_ns = self.choices().span(Draw::Fault, swarm.within_ns());
@@ -105,10 +125,10 @@ impl World {
         }
     }
 
-    fn draw_ends(&mut self, swarm: &Swarm) {
+    fn draw_ends(&mut self, swarm: &Swarm, alone: bool) {
         let servers = self.lock_servers();
         for (fault, most, most_ns) in swarm.ends() {
-            let count = self.choices().pick(Draw::Swarm, most.saturating_add(1));
+            let count = self.draw_count(most, alone);
             for _ in 0..count {
                 let at_ns = self.choices().span(Draw::Fault, swarm.within_ns());
                 let for_ns = self.choices().span(Draw::Fault, most_ns);
