@@ -189,6 +189,7 @@ pub fn result(history: &History, invariants: Vec<Invariant>) -> RunResult {
         latencies: Vec::new(),
     };
     RunResult {
+        searched: false,
         schema: SCHEMA.to_owned(),
         scenario: history.head.scenario.clone(),
         lock: history.head.lock.clone(),
