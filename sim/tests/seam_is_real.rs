@@ -22,7 +22,9 @@ const TAKES: [&str; 2] = ["SET", "SETNX"];
 
 fn bonus_pool(lock: &str, set: &[(&str, &str)]) -> Scenario {
     let text = scenarios::catalog::text("bonus-pool").unwrap();
-    let set = set.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+    // The bare world has one server.
+    let set = [&[("topology.kind", "standalone")], set].concat();
+    let set = set.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
     let overrides = Overrides { lock: Some(lock.to_owned()), set, ..Overrides::default() };
     Scenario::parse("bonus-pool", "bonus-pool.toml", text, &overrides).unwrap()
 }
