@@ -157,6 +157,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_witness_is_told_as_short_as_it_can_be() {
+        let step = |at_ns| WitnessStep { at_ns, client: 1, text: String::new() };
+        let told = |story: Vec<WitnessStep>| {
+            let witness = Witness { story, steps: vec![step(1), step(2)], ..Witness::default() };
+            witness.told().iter().map(|it| it.at_ns).collect::<Vec<_>>()
+        };
+        assert_eq!((told(vec![step(3)]), told(Vec::new())), (vec![3], vec![1, 2]));
+    }
+
+    #[test]
     fn verdicts_add_up_to_the_worst() {
         use Outcome::{Held, Inconclusive, NotApplicable, Violated};
         assert_eq!(worst([Held, Violated, Inconclusive]), Violated);

@@ -243,3 +243,14 @@ fn results_that_do_not_fit_where_stdout_leads_are_no_success() {
     assert_eq!(output.status.code(), Some(69), "{stderr}");
     assert!(stderr.contains("cannot be written to stdout"), "{stderr}");
 }
+
+#[test]
+fn a_scenario_of_ones_own_begins_from_one_of_the_catalogue() {
+    let room = Room::new();
+    let toml = room.run(&["show", "--toml", "gc-pause", "--lock", "polling"]).ended(0).stdout;
+    let file = room.path().join("mine.toml");
+    std::fs::write(&file, toml).unwrap();
+    let file = file.to_str().unwrap();
+    let said = room.run(&["--config", file, "--world", "virtual", "--seed", "1"]).ended(1);
+    assert!(said.stdout.contains("lock polling"), "{}", said.stdout);
+}

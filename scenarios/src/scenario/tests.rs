@@ -72,6 +72,12 @@ fn values_that_cannot_be_run_are_shown_in_their_place() {
         ("ttl = \"1s\"", "ttl = \"99999999999999999999s\"", "too long", "\"9999"),
         ("ttl = \"1s\"", "ttl = \"1500us\"", "whole milliseconds", "\"1500us\""),
         ("ttl = \"1s\"", "ttl = 1000", "duration", "1000"),
+        (
+            "min = \"200us\", max = \"2ms\"",
+            "min = \"501ms\", max = \"2s\"",
+            "no request is answered within 1.002s",
+            "\"1s\"",
+        ),
         ("min = \"200us\"", "min = \"3ms\"", "longer than the longest", "{ min"),
         ("prizes = 10", "prizes = 0", "nothing to fight over", "0"),
         ("title = ", "title ", "", "\"A hundred"),

@@ -84,7 +84,12 @@ pub enum Command {
 #[command(next_help_heading = "Run")]
 pub struct RunArgs {
     /// Which scenario: a name of `picklock list`, or a TOML file
-    #[arg(long, value_name = "NAME|FILE.toml", env = "PICKLOCK_SCENARIO")]
+    #[arg(
+        long,
+        visible_alias = "config",
+        value_name = "NAME|FILE.toml",
+        env = "PICKLOCK_SCENARIO"
+    )]
     pub scenario: Option<String>,
     /// Which lock: a recipe of `picklock list`
     #[arg(long, value_name = "RECIPE", env = "PICKLOCK_LOCK")]
@@ -107,7 +112,7 @@ pub struct RunArgs {
     /// Change any other key of the scenario, such as workload.bonus_pool.prizes=3
     #[arg(long, value_name = "KEY=VALUE", value_parser = key_value, env = "PICKLOCK_SET", value_delimiter = ';')]
     pub set: Vec<(String, String)>,
-    /// Stage nothing, and let faults of the scenario's [search] strike anybody anywhere: the seeds have
+    /// Stage nothing, and let faults of the scenario's searched form strike anybody anywhere: the seeds have
     /// to find what the story tells (only with --world virtual)
     #[arg(long, env = "PICKLOCK_SEARCHED", value_parser = BoolishValueParser::new())]
     pub searched: bool,

@@ -227,3 +227,10 @@ fn a_key_may_have_been_deleted_although_it_would_have_expired_later() {
     // Where nothing could have ended it but its time, the second made its key when that was over.
     assert!(violated(&deleted(plain(Touch::None))));
 }
+
+#[test]
+fn whoever_was_surely_harmed_is_named_and_not_one_whose_time_had_passed() {
+    let late = created().did(2, 1_300..1_320, OVERWRITE).did(3, 1_301..1_321, OVERWRITE);
+    let named = witness(&late).acquisitions;
+    assert!(!named.contains(&1), "{named:?}");
+}

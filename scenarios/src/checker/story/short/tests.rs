@@ -1,6 +1,7 @@
 //! Short stories: what they keep, what they say of the key, and how long they are.
 
 use super::*;
+use crate::history::{Answer, Update};
 
 fn step(at_ns: u64, acquisition: u32, part: Part, text: &str) -> Step {
     let step = WitnessStep { at_ns, client: acquisition, text: text.to_owned() };
@@ -111,4 +112,54 @@ fn no_story_is_longer_than_a_dozen_lines() {
     assert_eq!(long.len(), 12);
     assert_eq!(long[6], "6 0 and so on: 29 more");
     assert_eq!((&*long[5], &*long[7]), ("5 1 has the lock", "35 1 has the lock"));
+}
+
+#[test]
+fn every_event_has_its_part() {
+    let mut texts = Texts::default();
+    let head = Head { lock_key: "the lock".to_owned(), ..Head::default() };
+    let [lock, other, why, name] =
+        ["the lock", "the register", "a reason", "SET"].map(|it| texts.intern(it));
+    let no_script = texts.intern("NOSCRIPT No matching script");
+    let update = Update { read: 0, written: 1, token: None };
+    let plain = |what| Part::of(&head, &texts, what, None);
+    for (what, part) in [
+        (What::Acquired, Part::Has),
+        (What::Release, Part::Release),
+        (What::Updated(update), Part::Work),
+        (What::UpdateUnknown { update, why }, Part::Work),
+        (What::NotUpdated(why), Part::Work),
+        (What::Taken { prize: 1, left: 0 }, Part::Work),
+        (What::TakeUnknown { prize: 1, why }, Part::Work),
+        (What::NotTaken(why), Part::Work),
+        (What::NotAcquired(why), Part::Turn),
+        (What::AcquireUnknown(why), Part::Turn),
+        (What::Lost, Part::Turn),
+        (What::Refused(no_script), Part::Detail),
+        (What::Refused(why), Part::Unheard),
+        (What::Unanswered(no_script), Part::Unheard),
+        (What::ReleaseUnknown(why), Part::Unheard),
+        (What::Fence(7), Part::Look),
+        (What::Acquire, Part::Detail),
+        (What::Released(why), Part::Detail),
+    ] {
+        assert_eq!(plain(what), part, "{what:?}");
+    }
+    let answered = |key, intends, touch| {
+        let intent = Intent { touch: intends, compares: false };
+        let invoked = What::Command { node: 0, name, key, intent };
+        Part::of(&head, &texts, What::Answered { touch, answer: Answer::Ok }, Some(invoked))
+    };
+    for (key, intends, touch, part) in [
+        (lock, Touch::Create(Some(5)), Touch::Create(Some(5)), Part::Made(Some(5))),
+        (lock, Touch::Overwrite(None), Touch::Overwrite(None), Part::Overwritten(None)),
+        (lock, Touch::Extend(5), Touch::Extend(5), Part::Extended(5)),
+        (lock, Touch::Delete, Touch::Delete, Part::Deleted),
+        (lock, Touch::Delete, Touch::None, Part::Detail),
+        (lock, Touch::None, Touch::None, Part::Answer),
+        (other, Touch::None, Touch::None, Part::Look),
+        (other, Touch::Overwrite(None), Touch::Overwrite(None), Part::Detail),
+    ] {
+        assert_eq!(answered(key, intends, touch), part, "{intends:?} {touch:?}");
+    }
 }
