@@ -75,7 +75,7 @@ fn values_that_cannot_be_run_are_shown_in_their_place() {
         (
             "min = \"200us\", max = \"2ms\"",
             "min = \"501ms\", max = \"2s\"",
-            "no request is answered within 1.002s",
+            "no request is answered within 1s 2ms",
             "\"1s\"",
         ),
         ("min = \"200us\"", "min = \"3ms\"", "longer than the longest", "{ min"),
