@@ -1,9 +1,12 @@
 //! `picklock matrix` as its user meets it: what it prints and writes, and how it ends.
 
 mod cli_support;
+mod proxy_support;
+mod target_support;
 
 use cli_support::Room;
 use scenarios::matrix::{Matrix, Standing};
+use target_support::Theirs;
 
 #[test]
 fn what_is_expected_ends_well_and_is_written_in_every_form() {
@@ -76,4 +79,18 @@ fn a_file_that_has_no_place_is_refused_before_anything_runs() {
         let said = room.run(&["matrix", "--format", &format]).ended(2);
         assert!(said.message().contains("name a file in a directory that is there"));
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_would_befall_others_is_left_out_and_nothing_else_is() {
+    let theirs = Theirs::start(&[]).await;
+    let url = theirs.url("", "");
+    let pairs = ["--scenario", "script-flush,crash-holder", "--lock", "single", "--format", "json"];
+    let room = Room::new();
+    let said =
+        room.run(&[&["matrix", "--world", "redis", "--redis", &url], &pairs[..]].concat()).ended(0);
+    let found: Matrix = serde_json::from_str(&said.stdout).unwrap();
+    let why: Vec<&String> = found.pairs.iter().filter_map(|it| it.not_run.as_ref()).collect();
+    assert!(matches!(why[..], [it] if it.contains("it is not ours")), "{why:?}");
+    assert_eq!((found.totals.as_expected, found.totals.not_run), (4, 4));
 }

@@ -21,7 +21,7 @@ use super::super::run::{draw, failed};
 use super::super::terminal::Terminal;
 use super::super::world::{self, Chosen};
 use super::super::{print, signal};
-use crate::live::run::{CutShort, Gauge, Order, run};
+use crate::live::run::{CutShort, Gauge, Order, RunError, run};
 use crate::live::target::{KeySpace, Settings, Target};
 
 /// So many pairs run at a time for every core.
@@ -110,7 +110,13 @@ async fn one(
     let order = Order { scenario, seed: SEED, world };
     let run = run(&target, order, &Gauge::default(), interrupted).await;
     target.close().await;
-    let run = run.map_err(|error| failed(&error))?;
+    let run = match run {
+        // What would befall others is not staged, and no reason to leave out all the rest.
+        Err(not_ours @ RunError::NotOurs(_)) => {
+            return Ok((Pair::not_run(scenario, Some(not_ours.to_string())), server));
+        }
+        run => run.map_err(|error| failed(&error))?,
+    };
     if run.cut_short == Some(CutShort::Interrupted) {
         return Ok((stopped(), server));
     }
