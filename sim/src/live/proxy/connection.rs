@@ -16,7 +16,7 @@ use tokio::net::TcpStream;
 
 use super::lane::{Lane, Written};
 use super::latency::{Draws, Latency};
-use super::link::{AfterLostReply, LinkState};
+use super::link::{AfterLostReply, LinkState, Protocol};
 use super::log::{Detail, Event};
 use super::rule::{Action, Rules, Side};
 use super::session::{Passage, Session};
@@ -77,6 +77,7 @@ where
     };
     let requests = lane(Scanner::requests(plan.limits), 0);
     let replies = lane(Scanner::replies(plan.limits), 1);
+    let protocol = plan.protocol;
     let mut connection = Connection {
         around,
         client,
@@ -90,6 +91,9 @@ where
         broken: false,
         grace_ends: None,
     };
+    if protocol == Protocol::Opaque {
+        connection.become_opaque("the link carries bytes that are not looked at");
+    }
     let end = poll_fn(|cx| connection.poll(cx)).await;
     connection.around.link.wakers.remove(connection.around.task);
     if end == End::Reset {
@@ -177,7 +181,7 @@ impl<U: AsyncRead + AsyncWrite + Unpin> Connection<U> {
         let now = Instant::now();
         if let (false, Some(first)) = (self.begun, self.requests.input.first()) {
             self.begun = true;
-            if !first.is_ascii_graphic() && !first.is_ascii_whitespace() {
+            if !self.opaque && !first.is_ascii_graphic() && !first.is_ascii_whitespace() {
                 self.become_opaque("the client does not speak RESP (TLS to a plain listener?)");
             }
         }

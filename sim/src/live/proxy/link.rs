@@ -58,9 +58,23 @@ pub enum AfterLostReply {
     RequestsPass,
 }
 
+/// What is made of the bytes of a link.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Protocol {
+    /// Frames of RESP: rules apply, requests and replies are counted.
+    #[default]
+    Resp,
+    /// Bytes that are not looked at, such as the stream between a primary and its replica. What is
+    /// read at once is a piece, and travels as a frame would; where pieces end is not for a seed to
+    /// say. No rule applies and nothing is counted but connections.
+    Opaque,
+}
+
 /// How a link behaves from its start.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
+    /// What is made of its bytes.
+    pub protocol: Protocol,
     /// Names the draws of [`Latency::Drawn`].
     pub seed: u64,
     /// Latency towards the server.

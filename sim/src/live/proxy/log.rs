@@ -41,7 +41,8 @@ pub enum Event {
     ResetAll,
     /// The time after a lost frame was over and the connection was reset.
     GraceOver,
-    /// The stream is not RESP, or no longer (MONITOR, PSYNC): bytes pass, rules do not apply.
+    /// The stream is not RESP, or no longer (MONITOR, PSYNC), or the link's plan says that it is not
+    /// looked at: bytes pass, rules do not apply.
     Opaque(&'static str),
     /// The stream cannot be RESP; the connection was closed.
     Malformed(Side, FrameError),

@@ -19,7 +19,7 @@ mod upstream;
 pub use gate::Gate;
 pub use host::{Proxy, ProxyError};
 pub use latency::Latency;
-pub use link::{AfterLostReply, Cut, Link, Plan};
+pub use link::{AfterLostReply, Cut, Link, Plan, Protocol};
 pub use log::{Counters, Detail, Event, Log, Record};
 pub use rule::{Action, ClientId, Occurrence, Rule, RuleHandle, RuleId, Rules, Side, Told};
 pub(in crate::live) use upstream::Stream;
