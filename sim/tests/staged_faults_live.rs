@@ -10,8 +10,9 @@ use scenarios::fault::Fault;
 use scenarios::history::{History, What};
 use scenarios::matrix::Pair;
 use scenarios::verdict::{Level, Outcome, worst};
+use sim::live::fleet::Fleet;
 use sim::live::run::{Gauge, Order, run};
-use sim::live::target::{Choice, KeySpace, Settings, Target};
+use sim::live::target::{Choice, KeySpace, Settings};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -43,11 +44,11 @@ async fn history(scenario: &str, lock: &str) -> History {
     assert_eq!(scenario.only_virtual(), None);
     let keys = KeySpace::of_run(&format!("{}-{lock}", scenario.name));
     let settings = Settings { software: scenario.software(), ..Settings::default() };
-    let target = Target::open(Choice::Embedded, keys, &settings).await.unwrap();
+    let fleet = Fleet::open(Choice::Embedded, keys, &settings, &scenario).await.unwrap();
     let order = Order { scenario: &scenario, seed: 1, world: "embedded" };
     let (_interrupt, interrupted) = watch::channel(false);
-    let run = run(&target, order, &Gauge::default(), interrupted).await.unwrap();
-    target.close().await;
+    let run = run(&fleet, order, &Gauge::default(), interrupted).await.unwrap();
+    fleet.close().await;
     assert_eq!(run.cut_short, None, "{} {lock}", scenario.name);
     run.history
 }

@@ -2,6 +2,7 @@
 
 pub mod embedded;
 pub mod env;
+pub mod fleet;
 pub mod limits;
 mod nemesis;
 mod process;

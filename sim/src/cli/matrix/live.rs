@@ -21,8 +21,9 @@ use super::super::run::{draw, failed};
 use super::super::terminal::Terminal;
 use super::super::world::{self, Chosen};
 use super::super::{print, signal};
+use crate::live::fleet::Fleet;
 use crate::live::run::{CutShort, Gauge, Order, RunError, run};
-use crate::live::target::{KeySpace, Settings, Target};
+use crate::live::target::{KeySpace, Settings};
 
 /// So many pairs run at a time for every core.
 const AT_ONCE: usize = 4;
@@ -55,10 +56,8 @@ pub(super) async fn matrix(
     let mut running = JoinSet::new();
     let mut pairs: Vec<Option<Pair>> = Vec::new();
     for (place, scenario) in scenarios.iter().enumerate() {
-        let pair = scenario.only_virtual().map(|what| {
-            let why = format!("it asks for {what}, and the live worlds cannot do that yet");
-            Pair::not_run(scenario, Some(why))
-        });
+        let cannot = world::cannot(first.world, scenario);
+        let pair = cannot.map(|(why, _)| Pair::not_run(scenario, Some(why)));
         if pair.is_some() {
             done.fetch_add(1, Ordering::Relaxed);
         } else {
@@ -102,14 +101,14 @@ async fn one(
     let world = chosen.world.name();
     let keys = KeySpace::of_run(&format!("{}-{:016x}", scenario.name, draw()?));
     let settings = Settings { software: scenario.software(), ..Settings::default() };
-    let target = Target::open(chosen.choice, keys, &settings)
+    let fleet = Fleet::open(chosen.choice, keys, &settings, scenario)
         .await
         .map_err(|error| Failure::unavailable(&error))?;
-    let facts = target.server();
+    let facts = fleet.server();
     let server = Some(format!("{} {}, {}", facts.software, facts.version, facts.how));
     let order = Order { scenario, seed: SEED, world };
-    let run = run(&target, order, &Gauge::default(), interrupted).await;
-    target.close().await;
+    let run = run(&fleet, order, &Gauge::default(), interrupted).await;
+    fleet.close().await;
     let run = match run {
         // What would befall others is not staged, and no reason to leave out all the rest.
         Err(not_ours @ RunError::NotOurs(_)) => {

@@ -1,0 +1,169 @@
+//! Servers that end, lose their power, come back, take each other's place, and whose clocks go wrong.
+//!
+//! Invariant: what is said to have happened has happened: a server that is killed has ended before anybody is told,
+//! and one whose library was not loaded has neither lost its power nor its time. Deliberately absent: an election;
+//! which replica takes over is named, or the one that has heard most.
+
+#![expect(clippy::disallowed_methods, reason = "the live worlds run in real time")]
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use scenarios::topology::Topology;
+use tokio::time::{Instant, sleep};
+
+use super::Fleet;
+use super::replication::FollowError;
+use crate::live::server::{CutAt, ServerError};
+
+/// So long servers may take to have on their disks what they were told.
+const SYNCED_WITHIN: Duration = Duration::from_secs(4);
+
+/// How often is looked whether something is on a disk.
+const LOOK_EVERY: Duration = Duration::from_millis(1);
+/// How early in a second a run begins whose servers sync once in each.
+const EARLY_MS: u64 = 150;
+
+/// Why a server does not come back.
+#[derive(Debug, thiserror::Error)]
+pub(in crate::live) enum ReturnError {
+    /// It does not start.
+    #[error(transparent)]
+    Start(#[from] ServerError),
+    /// It does not follow the primary, or others do not follow it.
+    #[error(transparent)]
+    Follow(#[from] FollowError),
+}
+
+impl Fleet {
+    /// The server that is meant: this one, or the primary.
+    pub(in crate::live) fn meant(&self, server: Option<u32>) -> usize {
+        server.map_or_else(|| self.state().primary, |server| server as usize)
+    }
+
+    /// The node whose clients lose something with this server.
+    pub(in crate::live) fn node_of(&self, server: usize) -> Option<u16> {
+        match self.topology {
+            Topology::Replicated { .. } => (server == self.state().primary).then_some(0),
+            Topology::Standalone | Topology::Independent { .. } => u16::try_from(server).ok(),
+        }
+    }
+
+    /// Whether a server has not ended.
+    pub(in crate::live) fn is_up(&self, server: usize) -> bool {
+        self.state().down.get(server).is_some_and(|down| !down)
+    }
+
+    /// Kills a server that is up, as a crash of its process does.
+    ///
+    /// # Errors
+    /// [`ServerError`] where it is not ours to be killed, or its supervisor is gone.
+    pub(in crate::live) async fn kill(&self, server: usize) -> Result<(), ServerError> {
+        // What is under way between it and its replicas is lost with it, every time.
+        self.hold_feeds(server);
+        let process = self.targets[server].process().await;
+        let killed = process.ok_or_else(not_ours)?.kill().await;
+        self.sever(server);
+        killed?;
+        let mut state = self.state();
+        (state.down[server], state.recounted) = (true, true);
+        Ok(())
+    }
+
+    /// What a server that has been killed had not on its disk is lost.
+    ///
+    /// # Errors
+    /// [`ServerError`] where nobody knows what that is.
+    pub(in crate::live) async fn lose_power(
+        &self,
+        server: usize,
+    ) -> Result<Option<CutAt>, ServerError> {
+        self.targets[server].process().await.ok_or_else(not_ours)?.lose_power()
+    }
+
+    /// Whether what a server has on its disk, and what it takes for the time, is in our hands.
+    pub(in crate::live) async fn is_paged(&self, server: usize) -> bool {
+        let process = self.targets[server].process().await;
+        process.is_some_and(|mut process| process.page().is_some())
+    }
+
+    /// Starts a server that has ended: with what its file has, and as a replica where there is another primary.
+    ///
+    /// # Errors
+    /// [`ReturnError`], which says why it does not.
+    pub(in crate::live) async fn restart(&self, server: usize) -> Result<(), ReturnError> {
+        if self.is_up(server) {
+            return Ok(());
+        }
+        self.targets[server].process().await.ok_or_else(not_ours)?.restart().await?;
+        // The connection from before is broken, which the first to use it finds out.
+        let _ = self.command(server, &["PING"]).await;
+        self.state().down[server] = false;
+        Ok(self.gather().await?)
+    }
+
+    /// A server's wall clock jumps; whether it does.
+    pub(in crate::live) async fn step_clock(&self, server: usize, by_ns: i64) -> bool {
+        let process = self.targets[server].process().await;
+        process.is_some_and(|mut it| it.page().is_some_and(|page| page.step_wall(by_ns).is_ok()))
+    }
+
+    /// A server's clocks run that fast from now on; whether they do.
+    pub(in crate::live) async fn set_drift(&self, server: usize, ppm: i32) -> bool {
+        let process = self.targets[server].process().await;
+        process.is_some_and(|mut it| it.page().is_some_and(|page| page.set_drift(ppm).is_ok()))
+    }
+
+    /// A server forgets its scripts; whether it does.
+    pub(in crate::live) async fn flush_scripts(&self, server: usize) -> bool {
+        self.is_up(server) && self.command(server, &["SCRIPT", "FLUSH"]).await.is_ok()
+    }
+
+    /// Waits until what has been written so far is on the disks, and a second has just begun: a server that syncs
+    /// once a second does so with the first write of a second, so what is written from now on is not on its disk
+    /// before the next.
+    pub(in crate::live) async fn begin_second(&self) {
+        let end = Instant::now() + SYNCED_WITHIN;
+        for server in 0..self.targets.len() {
+            if let Some(mut process) = self.targets[server].process().await {
+                // The number of a file may have been another's, which is gone.
+                let _ = process.page().map(|page| page.forget_synced());
+            }
+        }
+        while Instant::now() < end {
+            sleep(Duration::from_millis(1_001 - into_second_ms())).await;
+            if self.write_and_sync().await && into_second_ms() < EARLY_MS {
+                return;
+            }
+        }
+    }
+
+    /// Has every server write something; whether it is on all disks before long.
+    async fn write_and_sync(&self) -> bool {
+        let probe = String::from_utf8_lossy(&self.keys().key("probe")).into_owned();
+        for server in 0..self.targets.len() {
+            // A replica refuses, and has nothing to write by itself.
+            let _ = self.command(server, &["SET", &probe, "x", "PX", "10"]).await;
+        }
+        while into_second_ms() < EARLY_MS {
+            let mut all = true;
+            for target in &self.targets {
+                all &= target.process().await.is_none_or(|process| process.is_synced());
+            }
+            if all {
+                return true;
+            }
+            sleep(LOOK_EVERY).await;
+        }
+        false
+    }
+}
+
+fn not_ours() -> ServerError {
+    ServerError::NotRunning(String::from("it is not one that picklock has started"))
+}
+
+/// How much of this second has passed.
+fn into_second_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::from(since.subsec_millis())
+}
