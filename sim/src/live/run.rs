@@ -231,6 +231,8 @@ impl Stage<'_> {
         if self.or_interrupted(self.settle()).await.is_none() {
             return Ok((Some(CutShort::Interrupted), None));
         }
+        // Connections from before a server ended are broken, which the first to use them finds out.
+        let _ = self.or_interrupted(self.crew.reconnect()).await;
         let cut_short = match self.or_interrupted(self.trial.look_back(run)).await {
             Some(Ok(())) => None,
             Some(Err(error)) => Some(CutShort::ServerGone(error.to_string())),
@@ -244,8 +246,11 @@ impl Stage<'_> {
     async fn set_sail(&self) -> Result<(), RunError> {
         let Order { scenario, seed, .. } = self.order;
         self.fleet.follow(self.proxy, scenario, seed).await?;
-        if scenario.faults.iter().any(|it| it.kind == Fault::PowerLoss) {
-            self.fleet.begin_second().await;
+        let loses_power = scenario.faults.iter().any(|it| it.kind == Fault::PowerLoss);
+        if loses_power && !self.fleet.begin_second().await {
+            let slow = "the disk was slow: what the servers had been told before the run may not have been on it, and \
+                        what they were told in it may have been there early";
+            self.crew.nemesis().remark(slow.to_owned());
         }
         Ok(())
     }

@@ -64,8 +64,10 @@ pub(super) async fn matrix(
             let chosen = world::choose(args.world, &args.server)?;
             let (scenario, interrupted) = (scenario.clone(), interrupted.clone());
             let (at_once, done) = (Arc::clone(&at_once), Arc::clone(&done));
-            // A crowd has the machine to itself: its clients are not to wait for each other's turn.
-            let takes = if scenario.clients >= CROWD { places } else { 1 };
+            // A crowd has the machine to itself: its clients are not to wait for each other's turn. Of
+            // several servers each takes the place of a run.
+            let servers = scenario.topology().servers().min(places);
+            let takes = if scenario.clients >= CROWD { places } else { servers };
             running.spawn(async move {
                 let _place = at_once.acquire_many(takes).await;
                 let found = one(&scenario, chosen, interrupted).await;

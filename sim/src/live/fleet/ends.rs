@@ -16,12 +16,12 @@ use super::replication::FollowError;
 use crate::live::server::{CutAt, ServerError};
 
 /// So long servers may take to have on their disks what they were told.
-const SYNCED_WITHIN: Duration = Duration::from_secs(4);
+const SYNCED_WITHIN: Duration = Duration::from_secs(20);
 
 /// How often is looked whether something is on a disk.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 /// How early in a second a run begins whose servers sync once in each.
-const EARLY_MS: u64 = 150;
+const EARLY_MS: u64 = 300;
 
 /// Why a server does not come back.
 #[derive(Debug, thiserror::Error)]
@@ -120,8 +120,8 @@ impl Fleet {
 
     /// Waits until what has been written so far is on the disks, and a second has just begun: a server that syncs
     /// once a second does so with the first write of a second, so what is written from now on is not on its disk
-    /// before the next.
-    pub(in crate::live) async fn begin_second(&self) {
+    /// before the next. False where the disks are too slow for it.
+    pub(in crate::live) async fn begin_second(&self) -> bool {
         let end = Instant::now() + SYNCED_WITHIN;
         for server in 0..self.targets.len() {
             if let Some(mut process) = self.targets[server].process().await {
@@ -132,9 +132,10 @@ impl Fleet {
         while Instant::now() < end {
             sleep(Duration::from_millis(1_001 - into_second_ms())).await;
             if self.write_and_sync().await && into_second_ms() < EARLY_MS {
-                return;
+                return true;
             }
         }
+        false
     }
 
     /// Has every server write something; whether it is on all disks before long.

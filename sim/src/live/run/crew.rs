@@ -123,6 +123,13 @@ impl Crew {
         Ok(())
     }
 
+    /// Has the run itself find out which of its connections are broken.
+    pub(super) async fn reconnect(&self) {
+        for node in &self.nodes {
+            let _ = tokio::time::timeout(ANSWER_WITHIN, greet(&self.run, *node)).await;
+        }
+    }
+
     /// Starts all clients at once, stages these faults, and waits for the last client. What is staged
     /// ends where nobody can go on otherwise, or after `patience`. Where the future is dropped, clients go
     /// on until they are [stopped](Self::stop).
