@@ -27,7 +27,6 @@
 
 #define SECOND_NS 1000000000LL
 #define FILES 62
-#define LOADED 0x5049434b4c4f434bULL
 
 struct synced {
     _Atomic uint64_t inode;
@@ -35,8 +34,6 @@ struct synced {
 };
 
 struct page {
-    /* Set to LOADED when the library is there. */
-    _Atomic uint64_t loaded;
     /* Odd while picklock writes the clock. */
     _Atomic uint64_t version;
     /* How far the wall clock has jumped. */
@@ -45,7 +42,7 @@ struct page {
     _Atomic int64_t since_ns;
     _Atomic int64_t extra_ns;
     _Atomic int64_t ppm;
-    uint64_t spare[2];
+    uint64_t spare[3];
     struct synced files[FILES];
 };
 
@@ -60,7 +57,6 @@ __attribute__((constructor)) static void begin(void) {
     close(fd);
     if (at == MAP_FAILED) return;
     shared = at;
-    atomic_store(&shared->loaded, LOADED);
 }
 
 static int64_t read_clock(clockid_t clock) {

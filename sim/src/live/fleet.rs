@@ -41,6 +41,8 @@ struct State {
     primary: usize,
     /// Which have ended.
     down: Vec<bool>,
+    /// Which have shown that their time and their disks are in our hands.
+    paged: Vec<bool>,
     /// What a server has counted is no longer what the run has done.
     recounted: bool,
     feeds: Feeds,
@@ -77,8 +79,11 @@ impl Fleet {
         if servers > 1 {
             info.how = format!("{servers} of them: {}", info.how);
         }
-        let state = State { down: vec![false; targets.len()], ..State::default() };
-        Ok(Self { targets, topology, info, state: Mutex::new(state) })
+        let down = vec![false; targets.len()];
+        let state = State { paged: down.clone(), down, ..State::default() };
+        let fleet = Self { targets, topology, info, state: Mutex::new(state) };
+        fleet.try_pages().await;
+        Ok(fleet)
     }
 
     /// What they are; of several the first stands for all.

@@ -186,9 +186,9 @@ impl Server {
         Ok(())
     }
 
-    /// Its page, where it shares one: its executable may be one that cannot.
+    /// Its page, where it was started with one. Only its answers show whether it takes any notice.
     pub(in crate::live) fn page(&mut self) -> Option<&mut Page> {
-        self.page.as_mut().filter(|page| page.is_loaded())
+        self.page.as_mut()
     }
 
     /// What it had written and not synced yet is lost, now that it has been killed; where the cut lies, if it
@@ -198,14 +198,13 @@ impl Server {
     /// [`ServerError::Refused`] where nobody knows what was on its disk.
     pub(in crate::live) fn lose_power(&mut self) -> Result<Option<CutAt>, ServerError> {
         let unknown = || ServerError::Refused(String::from("nobody has seen what was on its disk"));
-        let page = self.page.as_ref().filter(|page| page.is_loaded()).ok_or_else(unknown)?;
+        let page = self.page.as_ref().ok_or_else(unknown)?;
         aof::lose_unsynced(&self.dir, page).map_err(|error| ServerError::Refused(error.to_string()))
     }
 
     /// Whether all that it has written so far is on its disk; true where nobody can know.
     pub(in crate::live) fn is_synced(&self) -> bool {
-        let page = self.page.as_ref().filter(|page| page.is_loaded());
-        page.is_none_or(|page| aof::is_synced(&self.dir, page).unwrap_or(true))
+        self.page.as_ref().is_none_or(|page| aof::is_synced(&self.dir, page).unwrap_or(true))
     }
 
     /// Where it listens.

@@ -8,31 +8,24 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use picklock::reply::Reply;
 use scenarios::topology::Topology;
 use tokio::time::{Instant, sleep};
 
 use super::Fleet;
-use super::replication::FollowError;
+use crate::live::server::page::Page;
 use crate::live::server::{CutAt, ServerError};
 
 /// So long servers may take to have on their disks what they were told.
 const SYNCED_WITHIN: Duration = Duration::from_secs(20);
 
+/// How far a clock jumps to show that it does.
+const TRIED_S: u64 = 100;
+const TRIED_NS: i64 = 101_000_000_000;
 /// How often is looked whether something is on a disk.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 /// How early in a second a run begins whose servers sync once in each.
 const EARLY_MS: u64 = 300;
-
-/// Why a server does not come back.
-#[derive(Debug, thiserror::Error)]
-pub(in crate::live) enum ReturnError {
-    /// It does not start.
-    #[error(transparent)]
-    Start(#[from] ServerError),
-    /// It does not follow the primary, or others do not follow it.
-    #[error(transparent)]
-    Follow(#[from] FollowError),
-}
 
 impl Fleet {
     /// The server that is meant: this one, or the primary.
@@ -81,16 +74,47 @@ impl Fleet {
     }
 
     /// Whether what a server has on its disk, and what it takes for the time, is in our hands.
-    pub(in crate::live) async fn is_paged(&self, server: usize) -> bool {
-        let process = self.targets[server].process().await;
-        process.is_some_and(|mut process| process.page().is_some())
+    pub(in crate::live) fn is_paged(&self, server: usize) -> bool {
+        self.state().paged[server]
     }
 
-    /// Starts a server that has ended: with what its file has, and as a replica where there is another primary.
+    /// Has the clock of every server jump, and back: one that does not tell another time (its executable may be a
+    /// static one) takes no notice of its page. There is nothing in it yet that could expire.
+    pub(super) async fn try_pages(&self) {
+        for server in 0..self.targets.len() {
+            let page =
+                self.targets[server].process().await.is_some_and(|mut it| it.page().is_some());
+            if !page {
+                continue;
+            }
+            let before = self.time_s(server).await;
+            let there = self.step_wall(server, TRIED_NS).await;
+            let ahead = self.time_s(server).await;
+            let back = self.step_wall(server, -TRIED_NS).await;
+            let jumps =
+                matches!((before, ahead), (Some(before), Some(ahead)) if ahead >= before + TRIED_S);
+            self.state().paged[server] = there && back && jumps;
+        }
+    }
+
+    /// What a server takes for the time, in whole seconds.
+    async fn time_s(&self, server: usize) -> Option<u64> {
+        let Ok(Reply::Array(time)) = self.command(server, &["TIME"]).await else { return None };
+        let seconds = std::str::from_utf8(time.first()?.as_bytes()?).ok()?;
+        seconds.parse().ok()
+    }
+
+    async fn step_wall(&self, server: usize, by_ns: i64) -> bool {
+        let process = self.targets[server].process().await;
+        process.is_some_and(|mut it| it.page().is_some_and(|page| page.step_wall(by_ns).is_ok()))
+    }
+
+    /// Starts a server that has ended, with what its file has. Who follows whom is for
+    /// [`gather`](Self::gather) to say.
     ///
     /// # Errors
-    /// [`ReturnError`], which says why it does not.
-    pub(in crate::live) async fn restart(&self, server: usize) -> Result<(), ReturnError> {
+    /// [`ServerError`], with the end of its log where it has one.
+    pub(in crate::live) async fn restart(&self, server: usize) -> Result<(), ServerError> {
         if self.is_up(server) {
             return Ok(());
         }
@@ -98,19 +122,19 @@ impl Fleet {
         // The connection from before is broken, which the first to use it finds out.
         let _ = self.command(server, &["PING"]).await;
         self.state().down[server] = false;
-        Ok(self.gather().await?)
+        Ok(())
     }
 
     /// A server's wall clock jumps; whether it does.
     pub(in crate::live) async fn step_clock(&self, server: usize, by_ns: i64) -> bool {
-        let process = self.targets[server].process().await;
-        process.is_some_and(|mut it| it.page().is_some_and(|page| page.step_wall(by_ns).is_ok()))
+        self.is_paged(server) && self.step_wall(server, by_ns).await
     }
 
     /// A server's clocks run that fast from now on; whether they do.
     pub(in crate::live) async fn set_drift(&self, server: usize, ppm: i32) -> bool {
         let process = self.targets[server].process().await;
-        process.is_some_and(|mut it| it.page().is_some_and(|page| page.set_drift(ppm).is_ok()))
+        let set = |page: &mut Page| page.set_drift(ppm).is_ok();
+        self.is_paged(server) && process.is_some_and(|mut it| it.page().is_some_and(set))
     }
 
     /// A server forgets its scripts; whether it does.

@@ -82,7 +82,7 @@ impl Fleet {
     ///
     /// # Errors
     /// [`FollowError`], where one does not.
-    pub(super) async fn gather(&self) -> Result<(), FollowError> {
+    pub(in crate::live) async fn gather(&self) -> Result<(), FollowError> {
         let Feeds { links, lags } = self.state().feeds.clone();
         let (primary, upstream) = (self.meant(None), self.upstream(Node(0)));
         if !self.is_up(primary) {
@@ -98,8 +98,11 @@ impl Fleet {
             link.set_latency(Latency::None, Latency::None);
             link.reset_connections();
             let port = link.addr().port().to_string();
-            let follow = ["REPLICAOF", "127.0.0.1", &port];
-            self.command(server, &follow).await.map_err(refuses)?;
+            // Who follows the same primary once more looks for it only once a second; whoever begins, at once.
+            for to in [["NO", "ONE"], ["127.0.0.1", &port]] {
+                let follow = ["REPLICAOF", to[0], to[1]];
+                self.command(server, &follow).await.map_err(refuses)?;
+            }
             let end = Instant::now() + FOLLOWS_WITHIN;
             while !self.follows(server).await.map_err(refuses)? {
                 if Instant::now() >= end {

@@ -82,7 +82,7 @@ async fn end(fleet: &Fleet, nemesis: &Nemesis, errand: &Errand) -> Result<(), St
         return Ok(());
     }
     let power = fault == Fault::PowerLoss;
-    if power && !fleet.is_paged(server).await {
+    if power && !fleet.is_paged(server) {
         return Err(unpaged(server, "nobody knows what is on its disk"));
     }
     let node = fleet.node_of(server);
@@ -107,8 +107,10 @@ async fn end(fleet: &Fleet, nemesis: &Nemesis, errand: &Errand) -> Result<(), St
 
 async fn bring_back(fleet: &Fleet, nemesis: &Nemesis, server: usize) -> Result<(), String> {
     let back = fleet.restart(server).await;
+    // It serves from now on, whoever does not follow it yet.
     nemesis.darken(fleet.node_of(server), false);
-    back.map_err(|error| format!("server {server} does not come back: {error}"))
+    back.map_err(|error| format!("server {server} does not come back: {error}"))?;
+    fleet.gather().await.map_err(|error| error.to_string())
 }
 
 fn unpaged(server: usize, what: &str) -> String {

@@ -1,9 +1,9 @@
 //! The page of memory that picklock shares with a server it has started: what the server's clocks are off by,
 //! and how much of each file is surely on the disk.
 //!
-//! Invariant: the layout is that of `native/preload.c`, byte for byte. A server that does not load the library (a
-//! static one, say) never says that it has, and then nothing is claimed of its clock or its disk. Deliberately
-//! absent: a mapping; what is read and written as a file is the same memory, and needs no `unsafe`.
+//! Invariant: the layout is that of `native/preload.c`, byte for byte. Deliberately absent: whether the server has
+//! loaded the library, which only its answers can show; and a mapping: what is read and written as a file is the
+//! same memory, and needs no `unsafe`.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -18,10 +18,8 @@ pub(in crate::live) const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"
 /// How long a page is.
 pub(in crate::live) const PAGE_BYTES: u64 = FILES_AT + FILES * FILE_BYTES;
 
-/// What the library writes at the beginning when it is there.
-const LOADED: u64 = 0x5049_434b_4c4f_434b;
-const VERSION_AT: u64 = 8;
-const STEP_AT: u64 = 16;
+const VERSION_AT: u64 = 0;
+const STEP_AT: u64 = 8;
 const FILES_AT: u64 = 64;
 const FILES: u64 = 62;
 const FILE_BYTES: u64 = 16;
@@ -49,11 +47,6 @@ impl Page {
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         let file = OpenOptions::new().read(true).write(true).open(path)?;
         Ok(Self { file, off: Off::default(), version: 0 })
-    }
-
-    /// Whether the server has loaded the library.
-    pub(in crate::live) fn is_loaded(&self) -> bool {
-        self.number(0).is_ok_and(|it| it == LOADED)
     }
 
     /// The server's wall clock jumps.
@@ -150,7 +143,6 @@ mod tests {
     #[test]
     fn what_nobody_has_synced_is_not_on_the_disk() {
         let (_file, page) = page();
-        assert!(!page.is_loaded());
         assert_eq!(page.synced(7).unwrap(), 0);
         let second = FILES_AT + FILE_BYTES;
         for (at, number) in [(FILES_AT, 5_u64), (FILES_AT + 8, 50), (second, 7), (second + 8, 70)] {

@@ -11,7 +11,6 @@ use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, Write};
 use std::net::{Ipv4Addr, TcpListener};
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{ExitCode, ExitStatus, Stdio};
 use std::time::Duration;
@@ -264,8 +263,6 @@ fn share_page(dir: &Path, command: &mut Command) -> io::Result<()> {
     fs::write(&library, LIBRARY)?;
     let file = OpenOptions::new().create(true).write(true).truncate(false).open(&page)?;
     file.set_len(PAGE_BYTES)?;
-    // It says itself that it is there, whenever it begins.
-    file.write_all_at(&[0; 8], 0)?;
     command.env("LD_PRELOAD", library).env("PICKLOCK_PAGE", page);
     Ok(())
 }
