@@ -166,7 +166,7 @@ impl Fleet {
 
     async fn command(&self, server: usize, words: &[&str]) -> Result<Reply, CallError> {
         let (name, arguments) = words.split_first().expect("a command has a name");
-        let command = arguments.iter().fold(Command::new(*name), |it, word| it.arg(*word));
+        let command = arguments.iter().fold(Command::new(name), |it, word| it.arg(*word));
         self.targets[server].command(&command).await
     }
 

@@ -106,7 +106,7 @@ pub struct Target {
 enum Owned {
     Nothing,
     Embedded(EmbeddedServer),
-    Process { server: Mutex<Server>, supervisor: Supervisor },
+    Process { server: Box<Mutex<Server>>, supervisor: Supervisor },
 }
 
 impl Target {
@@ -161,7 +161,7 @@ impl Target {
             named => format!("named by {named}"),
         };
         let how = format!("private server {}, {found}", binary.path.display());
-        let (server, supervisor) = (Mutex::new(server), supervisor.clone());
+        let (server, supervisor) = (Box::new(Mutex::new(server)), supervisor.clone());
         let owned = Owned::Process { server, supervisor };
         Self::try_own(owned, addr, how, keys, settings).await
     }

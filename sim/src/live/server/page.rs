@@ -76,8 +76,10 @@ impl Page {
 
     /// Forgets what has been synced so far. A file's number may be that of one that is gone.
     pub(in crate::live) fn forget_synced(&self) -> io::Result<()> {
-        let empty = [0; (FILES * FILE_BYTES) as usize];
-        self.file.write_all_at(&empty, FILES_AT)
+        for place in 0..FILES {
+            self.file.write_all_at(&[0; 16], FILES_AT + place * FILE_BYTES)?;
+        }
+        Ok(())
     }
 
     /// Writes the clock, so that who reads meanwhile reads again.
