@@ -1,16 +1,18 @@
 //! One connection: two sockets, two lanes, one task.
 //!
 //! Invariant: what the client sees is what a real network could show it: a prefix of the true
-//! stream in each direction, later or cut short, never changed, reordered or spliced. Deliberately
-//! absent: retries. Both legs of a connection live and die together.
+//! stream in each direction, later or cut short, never reordered or spliced, and never changed but
+//! for the addresses that the link's plan has rewritten. Deliberately absent: retries. Both legs of a connection live and die together.
 
 #![expect(clippy::disallowed_methods, reason = "the live worlds run in real time")]
 
 use std::future::poll_fn;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use bytes::BytesMut;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
@@ -18,6 +20,7 @@ use super::lane::{Lane, Written};
 use super::latency::{Draws, Latency};
 use super::link::{AfterLostReply, LinkState, Protocol};
 use super::log::{Detail, Event};
+use super::rewrite::{Asked, rewrite};
 use super::rule::{Action, Rules, Side};
 use super::session::{Passage, Session};
 use super::timer::Timer;
@@ -42,6 +45,21 @@ pub(super) struct Around {
     pub(super) number: u64,
     /// The link's epoch when the connection was accepted.
     pub(super) epoch: u64,
+    /// The server's address, where it is known.
+    pub(super) server: Option<IpAddr>,
+}
+
+/// The frame that takes this one's place, if it names servers to which the client has links.
+fn rewritten(around: &Around, kind: Kind, frame: &[u8], asked: &Asked) -> Option<BytesMut> {
+    let addresses = around.link.plan.addresses.as_ref()?;
+    if !asked.concerns(kind, frame) {
+        return None;
+    }
+    let rewritten = rewrite(frame, asked, addresses, around.server);
+    for place in rewritten.left {
+        around.link.log.note(around.link.place(around.number), Event::LeftAddress(place));
+    }
+    rewritten.bytes
 }
 
 struct Connection<U> {
@@ -249,7 +267,7 @@ impl<U: AsyncRead + AsyncWrite + Unpin> Connection<U> {
                 return 0;
             }
             Some(Action::Delay(_, span)) => Some((span, None)),
-            Some(Action::Hold(_, gate)) => Some((std::time::Duration::ZERO, Some(gate))),
+            Some(Action::Hold(_, gate)) => Some((Duration::ZERO, Some(gate))),
             None => None,
         };
         let lost = matches!(fate, Some(Action::Drop(_)));
@@ -258,7 +276,7 @@ impl<U: AsyncRead + AsyncWrite + Unpin> Connection<U> {
         let mut run = run;
         if let Some((span, gate)) = held {
             lane.forward(run, now);
-            lane.forward_late(len, now, span, gate);
+            lane.forward_late(len, None, now, span, gate);
             run = 0;
         } else {
             run += len;
@@ -295,8 +313,10 @@ impl<U: AsyncRead + AsyncWrite + Unpin> Connection<U> {
                 }
             };
             self.around.link.count(|counters| counters.replies += 1);
-            let passage = self.session.received(frame.kind, &lane.input[run..run + frame.len]);
-            if matches!(passage, Passage::Deliver) {
+            let bytes = &lane.input[run..run + frame.len];
+            let (passage, asked) = self.session.received(frame.kind, bytes);
+            let instead = rewritten(&self.around, frame.kind, bytes, &asked);
+            if matches!(passage, Passage::Deliver) && instead.is_none() {
                 run += frame.len;
                 if lane.frame_by_frame() {
                     lane.forward(run, now);
@@ -307,16 +327,17 @@ impl<U: AsyncRead + AsyncWrite + Unpin> Connection<U> {
             lane.forward(run, now);
             run = 0;
             match passage {
+                Passage::Deliver => {
+                    lane.forward_late(frame.len, instead, now, Duration::ZERO, None)
+                }
                 Passage::Apply(Action::Delay(_, span)) => {
-                    lane.forward_late(frame.len, now, span, None);
+                    lane.forward_late(frame.len, instead, now, span, None);
                 }
                 Passage::Apply(Action::Hold(_, gate)) => {
-                    lane.forward_late(frame.len, now, std::time::Duration::ZERO, Some(gate));
+                    lane.forward_late(frame.len, instead, now, Duration::ZERO, Some(gate));
                 }
                 Passage::Apply(Action::Reset(_)) => lane.reset(now),
-                Passage::Apply(Action::Drop(_)) | Passage::Silence | Passage::Deliver => {
-                    lane.lose_rest();
-                }
+                Passage::Apply(Action::Drop(_)) | Passage::Silence => lane.lose_rest(),
                 Passage::Lose(request) => {
                     lane.lose_rest();
                     let Around { link, number, .. } = &self.around;

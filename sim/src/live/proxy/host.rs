@@ -167,6 +167,7 @@ async fn serve(
                     task: 0,
                     number: 0,
                     epoch: 0,
+                    server: None,
                 };
                 tokio::spawn(accept(socket, around, Arc::clone(&tasks)));
             }
@@ -195,8 +196,8 @@ async fn accept(listener: TcpListener, mut around: Around, tasks: Arc<AtomicU64>
 }
 
 /// Connects a new client to the server, once the link is whole.
-async fn connect(around: Around, client: TcpStream) {
-    let link = &around.link;
+async fn connect(mut around: Around, client: TcpStream) {
+    let link = Arc::clone(&around.link);
     let switches = poll_fn(|cx| {
         link.wakers.register(around.task, cx.waker());
         let switches = link.switches();
@@ -209,6 +210,7 @@ async fn connect(around: Around, client: TcpStream) {
         let _ = client.set_zero_linger();
         return;
     }
+    around.server = switches.upstream.ip();
     let ready = client.set_nodelay(true);
     let stream = match ready {
         Ok(()) => Stream::connect(&switches.upstream).await,

@@ -127,13 +127,14 @@ impl Lane {
 
     /// Sends the first `len` bytes of the input on their way.
     pub(super) fn forward(&mut self, len: usize, now: Instant) {
-        self.forward_late(len, now, Duration::ZERO, None);
+        self.forward_late(len, None, now, Duration::ZERO, None);
     }
 
-    /// Sends them `extra` later than usual, and not before the gate opens.
+    /// Sends them, or others instead, `extra` later than usual, and not before the gate opens.
     pub(super) fn forward_late(
         &mut self,
         len: usize,
+        instead: Option<BytesMut>,
         now: Instant,
         extra: Duration,
         gate: Option<Gate>,
@@ -141,8 +142,9 @@ impl Lane {
         if len == 0 {
             return;
         }
-        let bytes = self.input.split_to(len);
-        self.queued += len;
+        let own = self.input.split_to(len);
+        let bytes = instead.unwrap_or(own);
+        self.queued += bytes.len();
         self.push(What::Bytes(bytes), now, extra, gate);
     }
 

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use picklock::env::Node;
 
+use super::addresses::Addresses;
 use super::gate::Wakers;
 use super::latency::Latency;
 use super::log::{Counters, Event, Log, Place};
@@ -88,6 +89,10 @@ pub struct Plan {
     pub after_lost_reply: AfterLostReply,
     /// What counts as hostile.
     pub limits: Limits,
+    /// Where the client is sent when a reply names a server: in answers of sentinels and of cluster
+    /// nodes, of ROLE, in redirections, and in what sentinels publish. `None` leaves replies as they
+    /// are.
+    pub addresses: Option<Arc<Addresses>>,
 }
 
 /// What can be switched while connections are open.

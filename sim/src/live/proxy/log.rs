@@ -46,6 +46,8 @@ pub enum Event {
     Opaque(&'static str),
     /// The stream cannot be RESP; the connection was closed.
     Malformed(Side, FrameError),
+    /// A reply names a server to which the client has no link, and was left as it is.
+    LeftAddress(String),
     /// The server could not be reached; the client's connection was reset.
     Unreachable(String),
 }
