@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "every test file uses a part of it")]
 
+mod pipe;
 mod tls;
 
 use std::path::Path;
@@ -17,6 +18,8 @@ use tokio::net::TcpStream;
 /// Long enough for anything that does happen, on a busy machine.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
 
+#[allow(unused_imports, reason = "every test file uses a part of it")]
+pub(crate) use pipe::{Pipe, accept, dial};
 #[allow(unused_imports, reason = "every test file uses a part of it")]
 pub(crate) use tls::{file, terminator};
 

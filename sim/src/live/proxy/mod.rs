@@ -6,6 +6,7 @@
 
 mod addresses;
 mod connection;
+mod effect;
 mod gate;
 mod host;
 mod lane;
@@ -19,6 +20,7 @@ mod timer;
 mod upstream;
 
 pub use addresses::Addresses;
+pub use effect::{Effect, EffectId, Toxicity};
 pub use gate::Gate;
 pub use host::{Proxy, ProxyError};
 pub use latency::Latency;
