@@ -2,56 +2,20 @@
 
 mod proxy_support;
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
-use picklock::env::Node;
-use proxy_support::{DEADLINE, Raw};
+use proxy_support::{DEADLINE, Pipe, accept, dial};
 use scenarios::distribution::Distribution;
-use sim::live::proxy::{
-    Action, ClientId, Cut, Detail, Event, Latency, Link, Plan, Protocol, Proxy, Rule, Side,
-    Upstream,
-};
+use sim::live::proxy::{Action, ClientId, Cut, Event, Latency, Rule, Side, Upstream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 
 /// What a RESP link would refuse, decide on, and never deliver.
 const HOSTILE: &[u8] = b"*99999999999999999999\r\n*1\r\n$4\r\nPING\r\n\x00\xff$-7\r\n";
 
-struct Bed {
-    proxy: Proxy,
-    link: Link,
-    server: TcpListener,
-}
-
-impl Bed {
-    async fn new(requests: Latency, replies: Latency) -> Self {
-        let server = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let proxy = Proxy::start(Detail::Requests).unwrap();
-        let plan = Plan { protocol: Protocol::Opaque, requests, replies, ..Plan::default() };
-        let upstream = Upstream::Tcp(server.local_addr().unwrap());
-        let link = proxy.listen(ClientId(3), Node(1), upstream, plan).unwrap();
-        Self { proxy, link, server }
-    }
-
-    /// Both ends of a new connection.
-    async fn connect(&self) -> (Raw, Raw) {
-        (dial(self.link.addr()).await, accept(&self.server).await)
-    }
-}
-
-async fn dial(addr: SocketAddr) -> Raw {
-    Raw(TcpStream::connect(addr).await.unwrap())
-}
-
-async fn accept(server: &TcpListener) -> Raw {
-    let accepted = tokio::time::timeout(DEADLINE, server.accept()).await;
-    Raw(accepted.expect("a connection in time").unwrap().0)
-}
-
 #[tokio::test]
 async fn any_bytes_pass_in_both_directions_and_no_rule_applies() {
-    let bed = Bed::new(Latency::None, Latency::None).await;
+    let bed = Pipe::new(Latency::None, Latency::None).await;
     let rule = bed.proxy.add_rule(Rule::new(Action::Drop(Side::Request)));
     let (mut client, mut server) = bed.connect().await;
     client.send(HOSTILE).await;
@@ -74,7 +38,7 @@ async fn any_bytes_pass_in_both_directions_and_no_rule_applies() {
 
 #[tokio::test]
 async fn an_end_travels_behind_what_was_sent_before_it() {
-    let bed = Bed::new(Latency::None, Latency::Fixed(Duration::from_millis(1))).await;
+    let bed = Pipe::new(Latency::None, Latency::Fixed(Duration::from_millis(1))).await;
     let (mut client, mut server) = bed.connect().await;
     client.send(HOSTILE).await;
     client.0.shutdown().await.unwrap();
@@ -88,7 +52,7 @@ async fn an_end_travels_behind_what_was_sent_before_it() {
 #[tokio::test]
 async fn latency_is_at_least_what_it_says_and_can_be_set_anew() {
     let ms = Duration::from_millis;
-    let bed = Bed::new(Latency::Fixed(ms(5)), Latency::Fixed(ms(7))).await;
+    let bed = Pipe::new(Latency::Fixed(ms(5)), Latency::Fixed(ms(7))).await;
     let (mut client, mut server) = bed.connect().await;
     for least in [12, 50] {
         let start = tokio::time::Instant::now();
@@ -104,7 +68,7 @@ async fn latency_is_at_least_what_it_says_and_can_be_set_anew() {
 #[tokio::test]
 async fn order_is_kept_whatever_is_drawn() {
     let spread = Latency::from(&"uniform:0s..3ms".parse::<Distribution>().unwrap());
-    let bed = Bed::new(spread.clone(), spread).await;
+    let bed = Pipe::new(spread.clone(), spread).await;
     let (mut client, mut server) = bed.connect().await;
     let mut all = String::new();
     for number in 0..300 {
@@ -119,7 +83,7 @@ async fn order_is_kept_whatever_is_drawn() {
 
 #[tokio::test]
 async fn a_cut_withholds_and_the_heal_delivers_in_order() {
-    let bed = Bed::new(Latency::None, Latency::None).await;
+    let bed = Pipe::new(Latency::None, Latency::None).await;
     let (mut client, mut server) = bed.connect().await;
     bed.link.cut(Cut::Requests);
     client.send("one ").await;
@@ -142,7 +106,7 @@ async fn a_cut_withholds_and_the_heal_delivers_in_order() {
 #[tokio::test]
 async fn a_reset_loses_what_is_under_way_and_new_connections_are_welcome() {
     let hour = Latency::Fixed(Duration::from_secs(3600));
-    let bed = Bed::new(hour.clone(), hour).await;
+    let bed = Pipe::new(hour.clone(), hour).await;
     let (mut client, mut server) = bed.connect().await;
     client.send("lost").await;
     server.send("lost").await;
@@ -160,7 +124,7 @@ async fn a_reset_loses_what_is_under_way_and_new_connections_are_welcome() {
 
 #[tokio::test]
 async fn connections_to_come_go_to_another_server() {
-    let bed = Bed::new(Latency::None, Latency::None).await;
+    let bed = Pipe::new(Latency::None, Latency::None).await;
     let (mut client, mut server) = bed.connect().await;
     let other = TcpListener::bind("127.0.0.1:0").await.unwrap();
     bed.link.set_upstream(Upstream::Tcp(other.local_addr().unwrap()));
