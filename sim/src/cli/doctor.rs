@@ -38,16 +38,20 @@ pub(super) fn text(server: &ServerArgs) -> Result<String, Failure> {
         let url = world::parse_url(url, server)?;
         wrong = runtime.block_on(look(&mut text, "your server", Choice::Url(url))).err();
     } else {
-        match world::find(server) {
-            Ok(binary) => {
-                let _ =
-                    writeln!(text, "redis-server: {} ({})", binary.path.display(), binary.banner);
-                wrong = runtime.block_on(look(&mut text, "it", Choice::Started(binary))).err();
-            }
-            Err(error @ DiscoverError::NotFound) => {
-                let _ = writeln!(text, "redis-server: {error}");
-            }
-            Err(error) => wrong = Some(Failure::unavailable(&error)),
+        for server in world::each(server)? {
+            let found = match world::find(&server) {
+                Ok(binary) => {
+                    let (path, banner) = (binary.path.display(), &binary.banner);
+                    let _ = writeln!(text, "redis-server: {path} ({banner})");
+                    runtime.block_on(look(&mut text, "it", Choice::Started(binary)))
+                }
+                Err(error @ DiscoverError::NotFound) => {
+                    let _ = writeln!(text, "redis-server: {error}");
+                    Ok(())
+                }
+                Err(error) => Err(Failure::unavailable(&error)),
+            };
+            wrong = wrong.or(found.err());
         }
     }
     if let Err(error) = runtime.block_on(look(&mut text, "the embedded model", Choice::Embedded)) {

@@ -37,6 +37,7 @@ pub(super) const SEARCHED_LIVE: &str =
 /// Runs, reports, and says how picklock ends.
 pub(super) fn main(args: &RunArgs, terminal: &Terminal) -> Result<Exit, Failure> {
     let scenario = load::scenario(args)?;
+    world::refuse_several(&args.server)?;
     if args.world == World::Virtual {
         return schedules::main(args, &scenario, terminal);
     }

@@ -21,6 +21,7 @@ use super::super::exit::Exit;
 use super::super::failure::Failure;
 use super::super::print;
 use super::super::terminal::Terminal;
+use super::super::world;
 use crate::live::run::{CutShort, Order, Run};
 use crate::live::target::ServerInfo;
 
@@ -174,7 +175,7 @@ fn options(args: &RunArgs) -> BTreeMap<String, Value> {
     let all = [
         ("lock", json!(args.lock)),
         ("world", json!(args.world.name())),
-        ("server_bin", json!(args.server.server_bin)),
+        ("server_bin", json!(world::named(&args.server))),
         ("tls_ca", json!(args.server.tls_ca)),
         ("tls_insecure", json!(args.server.tls_insecure)),
         ("clients", json!(args.clients)),
@@ -209,7 +210,7 @@ pub(super) fn replay(
     if !is_private {
         say("--redis", "$PICKLOCK_REDIS");
     }
-    if let Some(path) = &args.server.server_bin {
+    if let Some(path) = world::named(&args.server) {
         say("--server-bin", &path.display().to_string());
     }
     if let Some(path) = &args.server.tls_ca {
