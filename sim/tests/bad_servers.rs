@@ -189,6 +189,18 @@ fn programs_that_are_no_server_are_told_of() {
 }
 
 #[test]
+fn doctor_looks_at_each_server_and_tells_what_it_can_do() {
+    let room = Room::new();
+    let two = ["doctor", "--server-bin", "/bin/true", "--server-bin", "redis-server"];
+    let said = room.run(&two).ended(69);
+    assert!(said.message().contains("/bin/true (from --server-bin) is not a Redis server"));
+    assert!(said.stdout.contains("named by --server-bin\n    SET IFEQ: "), "{}", said.stdout);
+    assert!(said.stdout.contains("    Lua scripts: yes\n"), "{}", said.stdout);
+    assert!(said.stdout.contains("open files: "), "{}", said.stdout);
+    room.is_left_clean();
+}
+
+#[test]
 fn a_run_has_one_server() {
     let room = Room::new();
     let two = ["--server-bin", "redis-server", "--server-bin", "/usr/bin/redis-server"];

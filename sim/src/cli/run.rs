@@ -26,6 +26,7 @@ use super::progress::Progress;
 use super::terminal::Terminal;
 use super::world::{self, Chosen};
 use super::{load, print, signal};
+use crate::live::capability;
 use crate::live::env::LiveEnv;
 use crate::live::run::{CutShort, Gauge, Order, Run, RunError, run};
 use crate::live::target::{KeySpace, Settings, Target};
@@ -137,13 +138,15 @@ async fn on(
     let shown = gauge.clone();
     let done = move || u64::from(shown.done());
     let progress = Progress::show(terminal, done, clients, "clients");
+    let capabilities = capability::facts(&capability::of(target).await);
     let run = run(target, order, &gauge, interrupted).await;
     drop(progress);
     let run: Run = run.map_err(|error| failed(&error))?;
     if run.cut_short == Some(CutShort::Interrupted) && !terminal.is_quiet() {
         print::note("interrupted: writing what there is");
     }
-    Ok(Made { run, server: target.server().clone(), is_private: target.is_private() })
+    let (server, is_private) = (target.server().clone(), target.is_private());
+    Ok(Made { run, server, capabilities, is_private })
 }
 
 /// Why there was no run, as picklock ends then.

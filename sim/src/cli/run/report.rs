@@ -12,7 +12,7 @@ use reports::manifest::{self, Manifest, Platform};
 use reports::terminal::{Style, Verbosity};
 use reports::write::write_all;
 use scenarios::judge::{Circumstances, judge};
-use scenarios::result::{RunResult, ServerFacts};
+use scenarios::result::{Capable, RunResult, ServerFacts};
 use scenarios::scenario::Scenario;
 use serde_json::{Value, json};
 
@@ -29,6 +29,7 @@ use crate::live::target::ServerInfo;
 pub(in crate::cli) struct Made {
     pub(in crate::cli) run: Run,
     pub(in crate::cli) server: ServerInfo,
+    pub(in crate::cli) capabilities: BTreeMap<String, Capable>,
     pub(in crate::cli) is_private: bool,
 }
 
@@ -57,9 +58,9 @@ pub(super) fn files(
     terminal: &Terminal,
 ) -> Result<(RunResult, PathBuf), Failure> {
     let Order { scenario, seed, world } = order;
-    let Made { run, server, is_private } = made;
-    let server =
-        ServerFacts { software: server.software, version: server.version, origin: server.how };
+    let Made { run, server, capabilities, is_private } = made;
+    let ServerInfo { software, version, how: origin, .. } = server;
+    let server = ServerFacts { software, version, origin, capabilities };
     let mut remarks = scenario.remarks();
     remarks.extend(run.remarks);
     let trouble = match &run.cut_short {
