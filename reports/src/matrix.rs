@@ -1,8 +1,11 @@
-//! The matrix as files: markdown for people, JUnit for a CI.
+//! The matrix as files: markdown for people, JUnit for a CI. Of several servers there is one each, of the
+//! same pairs.
 //!
 //! Invariant: what was expected stands beside what was found wherever the two differ, and a cell of which
 //! nothing is claimed is never shown as a success. Deliberately absent: the terminal, which has a place
 //! of its own.
+
+pub(crate) mod servers;
 
 use std::collections::BTreeMap;
 
@@ -15,8 +18,8 @@ use scenarios::verdict::Level;
 use crate::format::count;
 
 /// The matrix in a line: how many cells stand how.
-pub fn totals(matrix: &Matrix) -> String {
-    let Totals { as_expected, different, vacuous, unclaimed, not_run } = matrix.totals;
+pub fn totals(totals: Totals) -> String {
+    let Totals { as_expected, different, vacuous, unclaimed, not_run } = totals;
     let cells = as_expected + different + vacuous + unclaimed + not_run;
     let mut text = format!(
         "{} cells: {} as expected, {} not, {} vacuous, {} of which nothing is claimed",
@@ -48,22 +51,44 @@ pub(crate) fn surprise(cell: &Cell) -> String {
     )
 }
 
-/// The matrix as JUnit: a scenario is a suite, a recipe in it a case.
+/// The matrix as JUnit: a scenario is a suite, a recipe in it a case. Of several servers, the suite's name
+/// says which it is of.
 ///
 /// # Errors
 /// None that memory does not give.
-pub fn junit(matrix: &Matrix) -> Result<String, quick_junit::SerializeError> {
-    let mut report = Report::new(format!("picklock matrix, world {}", matrix.world));
-    for scenario in matrix.scenarios() {
-        let mut suite = TestSuite::new(scenario);
-        for pair in matrix.pairs.iter().filter(|it| it.scenario == scenario) {
-            let mut case = TestCase::new(pair.lock.as_str(), status(pair));
-            case.set_classname(format!("picklock.{}.{scenario}", matrix.world));
-            suite.add_test_case(case);
+pub fn junit(matrices: &[Matrix]) -> Result<String, quick_junit::SerializeError> {
+    let mut report = Report::new(format!("picklock matrix, world {}", world(matrices)));
+    for (matrix, server) in matrices.iter().zip(servers::names(matrices)) {
+        let world = &matrix.world;
+        for scenario in matrix.scenarios() {
+            let (suite, class) = match matrices.len() {
+                1 => (scenario.to_owned(), format!("picklock.{world}.{scenario}")),
+                _ => (
+                    format!("{scenario} on {server}"),
+                    format!("picklock.{world}.{}.{scenario}", one_word(server)),
+                ),
+            };
+            let mut suite = TestSuite::new(suite);
+            for pair in matrix.pairs.iter().filter(|it| it.scenario == scenario) {
+                let mut case = TestCase::new(pair.lock.as_str(), status(pair));
+                case.set_classname(class.as_str());
+                suite.add_test_case(case);
+            }
+            report.add_test_suite(suite);
         }
-        report.add_test_suite(suite);
     }
     report.to_string()
+}
+
+/// The world of all of them.
+fn world(matrices: &[Matrix]) -> &str {
+    matrices.first().map_or("", |it| &it.world)
+}
+
+/// A name as one part of a class's: there, dots part.
+fn one_word(name: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
+    name.chars().map(plain).collect()
 }
 
 fn status(pair: &Pair) -> TestCaseStatus {
@@ -95,25 +120,41 @@ pub(crate) fn is_surprising(cell: &Cell) -> bool {
 }
 
 /// The matrix as a page: the recipes, then each scenario with its story and what the recipes have shown
-/// in it. `told` are the scenarios, for their stories; one that is missing is told by its name.
-pub fn markdown(matrix: &Matrix, told: &[Scenario]) -> String {
+/// in it; of several servers, those that showed the same in it together. `told` are the scenarios, for their
+/// stories; one that is missing is told by its name.
+pub fn markdown(matrices: &[Matrix], told: &[Scenario]) -> String {
     let told: BTreeMap<&str, &Scenario> = told.iter().map(|it| (it.name.as_str(), it)).collect();
+    let server = match matrices {
+        [Matrix { server: Some(server), .. }] => format!(" ({server})"),
+        _ => String::new(),
+    };
     let mut text = format!(
         "# Every recipe in every scenario\n\nWorld {}{}. {}.\n\nA cell says what was found. **Bold** is \
          what was not expected, with what was; a dash stands where nothing is claimed of a recipe, \
          because no story tells of it there.\n",
-        matrix.world,
-        matrix.server.as_ref().map_or(String::new(), |server| format!(" ({server})")),
-        totals(matrix)
+        world(matrices),
+        server,
+        totals(Totals::sum(matrices))
     );
+    if matrices.len() > 1 {
+        text += "\n## Servers\n\n| server | cells | how |\n|---|---|---|\n";
+        for (matrix, name) in matrices.iter().zip(servers::names(matrices)) {
+            let how = matrix.server.as_deref().and_then(|it| it.strip_prefix(name));
+            let how = how.unwrap_or_default().trim_start_matches(", ");
+            text +=
+                &format!("| {} | {} | {} |\n", barred(name), totals(matrix.totals), barred(how));
+        }
+    }
+    let matrix = matrices.first();
+    let pairs = || matrix.into_iter().flat_map(|it| &it.pairs);
     text += "\n## Recipes\n\n| recipe | how it locks | known flaw |\n|---|---|---|\n";
     for about in recipe::list::ALL {
-        if matrix.pairs.iter().any(|it| it.lock == about.name) {
+        if pairs().any(|it| it.lock == about.name) {
             let flaw = about.flaw.unwrap_or("none known");
             text += &format!("| `{}` | {} | {} |\n", about.name, barred(about.how), barred(flaw));
         }
     }
-    for name in matrix.scenarios() {
+    for name in matrix.map(Matrix::scenarios).unwrap_or_default() {
         text += &format!("\n## `{name}`\n");
         if let Some(scenario) = told.get(name) {
             let story = scenario.story.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -124,16 +165,19 @@ pub fn markdown(matrix: &Matrix, told: &[Scenario]) -> String {
                 text += &format!("\n*With {}:* {story}\n", locks.join(", "));
             }
             text += &format!("\nSource: {}.\n", scenario.source.trim_end_matches('.'));
-            let is_searched = matrix.pairs.iter().any(|it| it.scenario == name && it.searched);
+            let is_searched = pairs().any(|it| it.scenario == name && it.searched);
             if let Some(search) = scenario.search.as_ref().filter(|_| is_searched) {
                 let told = search.swarm.told().join("; ");
                 text += &format!("\nSearched for, with nothing staged: {told}.\n");
             }
         }
-        text +=
-            "\n| recipes | key | belief | effect | progress | why |\n|---|---|---|---|---|---|\n";
-        for group in matrix.groups(name) {
-            text += &row(&group);
+        let rows = |it: &Matrix| it.groups(name).iter().map(|group| row(group)).collect::<String>();
+        for (on, rows) in servers::alike(matrices, rows) {
+            if let Some(on) = on {
+                text += &format!("\n*{on}:*\n");
+            }
+            text += "\n| recipes | key | belief | effect | progress | why |\n|---|---|---|---|---|---|\n";
+            text += &rows;
         }
     }
     text

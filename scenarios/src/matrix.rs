@@ -4,6 +4,8 @@
 //! set beside it. A cell of which nothing is claimed is counted as such, with its reason, and never as a
 //! success. Deliberately absent: running anything.
 
+mod several;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -12,6 +14,8 @@ use crate::fault::Swarm;
 use crate::recipe::{self, About};
 use crate::scenario::{Overrides, Scenario, ScenarioError};
 use crate::verdict::{Level, Outcome};
+
+pub use self::several::Several;
 
 /// The version of the format.
 pub const SCHEMA: &str = "picklock/matrix/1";

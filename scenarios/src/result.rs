@@ -57,6 +57,55 @@ pub struct ServerFacts {
     pub version: String,
     /// How picklock came to it, such as `private server /usr/bin/redis-server, found on PATH`.
     pub origin: String,
+    /// What it can do that matters to locks, such as `DELEX`, found by trying; nothing where nobody tried.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub capabilities: BTreeMap<String, Capable>,
+}
+
+/// Whether a server can do something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Capable {
+    /// It did it.
+    Yes,
+    /// It does not know of it.
+    No,
+    /// It knows of it, and did not do it: not for this user, or not now.
+    Refused,
+    /// It gave no answer.
+    Unknown,
+}
+
+impl Capable {
+    /// Its name in files, as in `yes`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Yes => "yes",
+            Self::No => "no",
+            Self::Refused => "refused",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+impl ServerFacts {
+    /// What it can do and what not, in words: `RESP3, SET IFEQ; not: DELEX`.
+    pub fn told(&self) -> String {
+        let answers = [
+            (Capable::Yes, ""),
+            (Capable::No, "not: "),
+            (Capable::Refused, "refused: "),
+            (Capable::Unknown, "no answer: "),
+        ];
+        let of = |answer: Capable| -> Vec<&str> {
+            let all = self.capabilities.iter().filter(|(_, can)| **can == answer);
+            all.map(|(name, _)| name.as_str()).collect()
+        };
+        let parts = answers.map(|(answer, word)| (word, of(answer)));
+        let parts = parts.iter().filter(|(_, names)| !names.is_empty());
+        let parts = parts.map(|(word, names)| format!("{word}{}", names.join(", ")));
+        parts.collect::<Vec<_>>().join("; ")
+    }
 }
 
 /// One invariant of a result.
@@ -175,4 +224,27 @@ impl From<Finding> for Invariant {
 /// The JSON schema of [`RunResult`].
 pub fn schema() -> serde_json::Value {
     schemars::schema_for!(RunResult).to_value()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_server_can_do_is_told_by_its_answers() {
+        let all = [
+            ("DELEX", Capable::No),
+            ("RESP3", Capable::Yes),
+            ("Lua scripts", Capable::Refused),
+            ("SET IFEQ", Capable::Yes),
+        ];
+        let capabilities = all.map(|(name, can)| (name.to_owned(), can)).into();
+        let facts = ServerFacts { capabilities, ..ServerFacts::default() };
+        assert_eq!(facts.told(), "RESP3, SET IFEQ; not: DELEX; refused: Lua scripts");
+        assert!(ServerFacts::default().told().is_empty());
+        // What nobody has tried is not there; neither is it in files from before.
+        let text = serde_json::to_string(&ServerFacts::default()).unwrap();
+        assert!(!text.contains("capabilities"), "{text}");
+        assert_eq!(serde_json::from_str::<ServerFacts>(&text).unwrap(), ServerFacts::default());
+    }
 }

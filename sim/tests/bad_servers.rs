@@ -146,14 +146,23 @@ fn programs_that_are_no_server_are_told_of() {
     let room = Room::new();
     let version = "test \"$1\" = --version && echo 'Redis server v=7.0.15 sha=0' && exit";
     let dies = format!("{version}\necho 'FATAL: the moon is full'; exit 3");
+    let copies = format!("{version}\nexec cat \"$@\" /dev/null");
+    let taken = format!("{version}\necho 'bind: Address already in use'; exit 1");
+    let warns = format!("echo 'the machine is old' >&2\n{dies}");
     for (script, says) in [
-        ("echo true of some other house", "is not a Redis server"),
+        ("echo true of some other house", "`--version` printed \"true of some other house\""),
+        ("echo >&2; echo 'libmoon.so.7: cannot open' >&2", "printed \"libmoon.so.7: cannot open\""),
+        ("exit 7", "`--version` printed \"\";"),
         (dies.as_str(), "FATAL: the moon is full"),
+        (warns.as_str(), "FATAL: the moon is full"),
+        (copies.as_str(), "ended before it was ready (exit status:"),
+        (taken.as_str(), "bind: Address already in use"),
     ] {
         let server = room.program("server", script);
         let said = room.run(&[&SHORT[..], &["--server-bin", &server, "-q"]].concat()).ended(69);
         let message = check(&room, said);
         assert!(message.contains(says) && message.contains("--world embedded"), "{message}");
+        assert!(message.contains(&server), "{message}");
     }
     for missing in ["/nonexistent/redis-server", "/etc"] {
         let room = Room::new().with("PICKLOCK_REDIS_SERVER", missing);
@@ -161,6 +170,45 @@ fn programs_that_are_no_server_are_told_of() {
         let message = check(&room, said);
         assert!(message.contains("(from PICKLOCK_REDIS_SERVER)"), "{message}");
         assert!(message.contains("name a redis-server that runs"), "{message}");
+    }
+    let room = Room::new();
+    let (plain, text) = (room.file("plain", "echo"), room.program("text", ""));
+    std::fs::write(&text, "no program").unwrap();
+    for (path, says) in [
+        ("/etc", "cannot run /etc (from --server-bin): it is a directory;"),
+        (plain.as_str(), "is it executable (chmod +x)?"),
+        (text.as_str(), "Exec format error"),
+        ("/nonexistent/redis-server", "No such file or directory"),
+        ("/bin/true", "/bin/true (from --server-bin) is not a Redis server"),
+        ("/bin/cat", "/bin/cat (from --server-bin) is not a Redis server"),
+    ] {
+        let said = room.run(&[&SHORT[..], &["--server-bin", path, "-q"]].concat()).ended(69);
+        let message = check(&room, said);
+        assert!(message.contains(says) && message.contains(path), "{message}");
+    }
+}
+
+#[test]
+fn doctor_looks_at_each_server_and_tells_what_it_can_do() {
+    let room = Room::new();
+    let two = ["doctor", "--server-bin", "/bin/true", "--server-bin", "redis-server"];
+    let said = room.run(&two).ended(69);
+    assert!(said.message().contains("/bin/true (from --server-bin) is not a Redis server"));
+    assert!(said.stdout.contains("named by --server-bin\n    SET IFEQ: "), "{}", said.stdout);
+    assert!(said.stdout.contains("    Lua scripts: yes\n"), "{}", said.stdout);
+    assert!(said.stdout.contains("open files: "), "{}", said.stdout);
+    room.is_left_clean();
+}
+
+#[test]
+fn a_run_has_one_server() {
+    let room = Room::new();
+    let two = ["--server-bin", "redis-server", "--server-bin", "/usr/bin/redis-server"];
+    for world in ["auto", "virtual"] {
+        let said = room.run(&[&SHORT[..], &two, &["--world", world]].concat()).ended(2);
+        let message = check(&room, said);
+        assert!(message.contains("--server-bin /usr/bin/redis-server names another"), "{message}");
+        assert!(message.contains("`picklock matrix` takes several"), "{message}");
     }
 }
 

@@ -15,7 +15,7 @@ fn the_page_shows_what_is_found_and_all_of_it_is_expected() {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let found = matrix::pairs(&scenarios, None, threads, &matrix::Progress::default()).unwrap();
     let found = Matrix::new(WORLD, None, found, false);
-    let page = reports::matrix::markdown(&found, &catalog::all().unwrap());
+    let page = reports::matrix::markdown(std::slice::from_ref(&found), &catalog::all().unwrap());
     assert!(found.is_as_expected(), "{page}");
     // What is not claimed is counted, so that none is given up without a word.
     let Totals { unclaimed, not_run, .. } = found.totals;

@@ -5,7 +5,7 @@ mod proxy_support;
 mod target_support;
 
 use cli_support::Room;
-use scenarios::matrix::{Matrix, Standing};
+use scenarios::matrix::{Matrix, Several, Standing};
 use target_support::Theirs;
 
 #[test]
@@ -66,6 +66,52 @@ fn a_live_world_runs_what_it_can_and_says_what_not() {
     let found: Matrix = serde_json::from_str(&said.stdout).unwrap();
     assert_eq!((found.totals.as_expected, found.totals.not_run), (4, 4));
     assert!(found.pairs[1].not_run.as_ref().unwrap().contains("searched for"));
+    room.is_left_clean();
+}
+
+#[test]
+fn several_servers_are_tried_one_after_the_other() {
+    let room = Room::new();
+    let other = room.program("another", "exec redis-server \"$@\"");
+    let pairs = ["--scenario", "crash-holder", "--lock", "single,polling"];
+    let matrix = [&["matrix", "--world", "redis"], &pairs[..]].concat();
+    let file = |name: &str| room.path().join(name).display().to_string();
+    let (json, junit) = (format!("json={}", file("m.json")), format!("junit={}", file("m.xml")));
+    let two = ["--server-bin", "redis-server", "--server-bin", &other];
+    let formats = ["--format", "human", "--format", &json, "--format", &junit];
+    let said = room.run(&[&matrix[..], &two, &formats].concat()).ended(0);
+    assert!(said.stdout.contains("\n on all 2 servers\n"), "{}", said.stdout);
+    assert!(said.stdout.contains(&other) && said.stdout.ends_with("verdict: as expected\n"));
+    let found: Several = serde_json::from_slice(&std::fs::read(file("m.json")).unwrap()).unwrap();
+    let servers: Vec<&str> = found.matrices.iter().flat_map(|it| it.server.as_deref()).collect();
+    assert_eq!((found.totals.as_expected, servers.len()), (16, 2));
+    assert!(servers[1].contains(&other), "{servers:?}");
+    let text = std::fs::read_to_string(file("m.xml")).unwrap();
+    assert!(text.contains("another, named by --server-bin\" tests=\"2\""), "{text}");
+
+    // One that ends at its start takes nothing away from the other.
+    let banner = "test \"$1\" = --version && echo 'Redis server v=9.9.9 sha=0' && exit";
+    let dies = room.program("dies", &format!("{banner}\necho 'FATAL: the moon is full'; exit 3"));
+    let two = ["--server-bin", &dies, "--server-bin", "redis-server"];
+    let said = room.run(&[&matrix[..], &two].concat()).ended(69);
+    assert!(said.message().contains("the moon is full") && said.message().contains(&dies));
+    let real = servers[0].split(", ").next().unwrap();
+    assert!(said.stdout.contains(&format!("\n on {real}\n  held  ")), "{}", said.stdout);
+    assert!(said.stdout.contains(&format!("\n on {dies}\n  not run: a private redis-server")));
+    assert!(said.stdout.ends_with("verdict: not as expected\n"), "{}", said.stdout);
+
+    // One that is none is told of before anything runs.
+    for (two, code, says) in [
+        (["--server-bin", "redis-server", "--server-bin", "/bin/true"], 69, "/bin/true"),
+        (["--server-bin", "redis-server", "--server-bin", "redis-server"], 2, "twice"),
+    ] {
+        let said = room.run(&[&matrix[..], &two].concat()).ended(code);
+        assert!(said.message().contains(says) && said.stdout.is_empty(), "{}", said.message());
+    }
+    let two = ["--server-bin", "redis-server", "--server-bin", &other];
+    let url = ["--redis", "redis://127.0.0.1:1"];
+    let said = room.run(&[&matrix[..], &two, &url].concat()).ended(2);
+    assert!(said.message().contains("leave one of the two away"), "{}", said.message());
     room.is_left_clean();
 }
 

@@ -9,7 +9,7 @@ use std::fs;
 use cli_support::{Room, SHORT, Said};
 use scenarios::history::{self, History};
 use scenarios::judge::{Circumstances, judge};
-use scenarios::result::RunResult;
+use scenarios::result::{Capable, RunResult};
 use scenarios::verdict::{Level, Outcome};
 use target_support::Theirs;
 
@@ -39,6 +39,7 @@ fn a_sound_lock_holds_and_everything_is_written_down() {
         assert_eq!((result.verdict, result.complete), (Outcome::Held, true));
         assert_eq!((result.world.as_str(), result.seed), (world, 7));
         assert_eq!(result.stats.winners, Some(10));
+        assert_eq!(result.server.capabilities["Lua scripts"], Capable::Yes);
 
         let run = room.only_run();
         let mut names: Vec<String> = fs::read_dir(&run)

@@ -1,7 +1,7 @@
 //! Starting a private server, and what is said when that fails.
 
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use sim::live::server::{Server, ServerError, ServerSpec, find_server};
@@ -13,6 +13,14 @@ fn supervisor() -> Supervisor {
 
 fn spec() -> ServerSpec {
     ServerSpec::new(find_server(None, None).unwrap().path)
+}
+
+/// A program there.
+fn program(dir: &Path, script: &str) -> PathBuf {
+    let path = dir.join("server");
+    std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    path
 }
 
 fn client(server: &Server) -> redis::Client {
@@ -66,6 +74,27 @@ async fn a_server_that_dies_at_start_shows_its_own_log() {
 }
 
 #[tokio::test]
+async fn a_port_that_somebody_else_took_is_not_the_last() {
+    let dir = tempfile::tempdir().unwrap();
+    let tries = dir.path().join("tries");
+    let once = format!(
+        "echo >> {tries}\ntest $(wc -l < {tries}) -gt 1 && exec {real} \"$@\"\n\
+         echo 'bind: Address already in use'; exit 1",
+        tries = tries.display(),
+        real = spec().binary.display()
+    );
+    let spec = ServerSpec::new(program(dir.path(), &once));
+    let mut server = Server::start(&supervisor(), spec).await.unwrap();
+    assert_eq!(std::fs::read_to_string(&tries).unwrap().lines().count(), 2);
+    // One that has to have its own port again says so.
+    server.kill().await.unwrap();
+    let _taken = std::net::TcpListener::bind(server.addr()).unwrap();
+    let error = server.restart().await.unwrap_err();
+    assert!(matches!(error, ServerError::Died { .. }), "{error}");
+    assert!(error.to_string().contains("Address already in use"), "{error}");
+}
+
+#[tokio::test]
 async fn a_missing_binary_is_named() {
     let missing = ServerSpec::new("/nonexistent/redis-server");
     let error = Server::start(&supervisor(), missing).await.unwrap_err();
@@ -76,10 +105,8 @@ async fn a_missing_binary_is_named() {
 #[tokio::test]
 async fn a_program_that_never_answers_is_given_up() {
     let dir = tempfile::tempdir().unwrap();
-    let script = dir.path().join("silent");
-    std::fs::write(&script, "#!/bin/sh\nexec sleep 600\n").unwrap();
-    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
-    let spec = ServerSpec { ready_within: Duration::from_millis(200), ..ServerSpec::new(script) };
+    let silent = ServerSpec::new(program(dir.path(), "exec sleep 600"));
+    let spec = ServerSpec { ready_within: Duration::from_millis(200), ..silent };
     let error = Server::start(&supervisor(), spec).await.unwrap_err();
     assert!(matches!(error, ServerError::NotReady { .. }), "{error}");
 }

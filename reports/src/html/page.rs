@@ -84,7 +84,8 @@ fn sections(result: &RunResult, chart: Option<&str>, files: &[String]) -> Markup
 }
 
 fn facts(result: &RunResult) -> Markup {
-    let ServerFacts { software, version, origin } = &result.server;
+    let ServerFacts { software, version, origin, .. } = &result.server;
+    let can = result.server.told();
     let rows = [
         ("Lock", result.lock.as_str()),
         ("Validity", result.validity.as_str()),
@@ -92,6 +93,7 @@ fn facts(result: &RunResult) -> Markup {
         ("Server", software.as_str()),
         ("Version", version.as_str()),
         ("Origin", origin.as_str()),
+        ("It can", can.as_str()),
     ];
     html! {
         dl {

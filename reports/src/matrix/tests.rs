@@ -25,7 +25,7 @@ fn matrix() -> Matrix {
 
 #[test]
 fn a_ci_sees_what_failed_and_what_was_left_out() {
-    let text = junit(&matrix()).unwrap();
+    let text = junit(&[matrix()]).unwrap();
     assert!(text.contains("tests=\"3\""), "{text}");
     assert!(text.contains("failures=\"1\""), "{text}");
     assert!(text.contains("skipped") && text.contains("only &lt;here&gt;"), "{text}");
@@ -37,7 +37,7 @@ fn a_ci_sees_what_failed_and_what_was_left_out() {
 #[test]
 fn a_reader_sees_what_was_expected_where_it_was_not_found() {
     let scenarios = scenarios::catalog::all().unwrap();
-    let text = markdown(&matrix(), &scenarios);
+    let text = markdown(&[matrix()], &scenarios);
     assert!(
         text.contains(
             "World virtual. 12 cells: 7 as expected, 1 not, 0 vacuous, 0 of which nothing is claimed, 4 not run."
@@ -56,6 +56,37 @@ fn a_reader_sees_what_was_expected_where_it_was_not_found() {
     assert!(text.contains("Source: ") && !text.contains("Searched for"), "{text}");
     let searched = Pair::searched("gc-pause", "single").unwrap();
     let pairs = vec![Pair::found(&searched, Level::ALL.map(|_| Tally::default()))];
-    let text = markdown(&Matrix::new("virtual", None, pairs, false), &scenarios);
+    let text = markdown(&[Matrix::new("virtual", None, pairs, false)], &scenarios);
     assert!(text.contains("Searched for, with nothing staged: clients stand still"), "{text}");
+}
+
+/// The same on two servers, and something else on a third.
+fn on_servers() -> Vec<Matrix> {
+    let on = |server: &str| Matrix { server: Some(format!("{server}, at a place")), ..matrix() };
+    let mut other = on("valkey 9.1.2");
+    other.pairs[1] = other.pairs[2].clone();
+    let other = Matrix::new("virtual", other.server, other.pairs, false);
+    vec![on("redis 7.0.15"), other, on("redis 8.2.3")]
+}
+
+#[test]
+fn a_ci_sees_which_server_each_suite_is_of() {
+    let text = junit(&on_servers()).unwrap();
+    for server in ["redis 7.0.15", "valkey 9.1.2", "redis 8.2.3"] {
+        assert!(text.contains(&format!("<testsuite name=\"gc-pause on {server}\"")), "{text}");
+    }
+    assert!(text.contains("classname=\"picklock.virtual.valkey_9_1_2.gc-pause\""), "{text}");
+    assert!(!junit(&[matrix()]).unwrap().contains(" on "));
+}
+
+#[test]
+fn a_reader_sees_which_servers_showed_what() {
+    let text = markdown(&on_servers(), &[]);
+    assert!(text.contains("World virtual. 36 cells: 18 as expected, 2 not, "), "{text}");
+    assert!(text.contains("\n| valkey 9.1.2 | 12 cells: 4 as expected, "), "{text}");
+    assert!(text.contains(" | at a place |\n"), "{text}");
+    assert!(text.contains("\n*on redis 7.0.15, redis 8.2.3:*\n\n| recipes |"), "{text}");
+    assert!(text.contains("\n*on valkey 9.1.2:*\n\n| recipes |"), "{text}");
+    let one = markdown(&on_servers()[..1], &[]);
+    assert!(one.contains("World virtual (redis 7.0.15, at a place). ") && !one.contains("*on "));
 }

@@ -74,6 +74,10 @@ pub(super) fn counts(result: &RunResult, style: Style) -> String {
     if style.verbosity == Verbosity::Verbose {
         text.push_str(&format!("lasted: {}\n", duration(stats.duration_ns)));
         text.push_str(&format!("validity: {}\n", plain(&result.validity)));
+        let can = result.server.told();
+        if !can.is_empty() {
+            text.push_str(&format!("the server can: {}\n", style.wrap(&plain(&can), 2)));
+        }
         text.push_str(&format!("sent: {}\n", style.wrap(&commands(&stats.commands), 2)));
         if let Some(counted) = &stats.server_commands {
             text.push_str(&format!("server counted: {}\n", style.wrap(&commands(counted), 2)));

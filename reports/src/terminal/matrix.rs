@@ -1,7 +1,8 @@
-//! What a person sees of a matrix: each scenario, and the recipes that showed the same together.
+//! What a person sees of a matrix: each scenario, and the recipes that showed the same together; of several
+//! servers, those that showed the same in a scenario together.
 //!
 //! Invariant: every cell is a word; one that was not expected says so on a line of its own, with what
-//! was expected and with the runs.
+//! was expected and with the runs, and on which server where there are several.
 
 use scenarios::matrix::{Cell, Matrix, Pair, Standing};
 use scenarios::verdict::Level;
@@ -10,43 +11,59 @@ use super::Style;
 use super::Verbosity;
 use super::ink::Ink;
 use crate::format::plain;
-use crate::matrix::{is_surprising, surprise, totals};
+use crate::matrix::{is_surprising, servers, surprise, totals};
 
 /// As wide as the longest word of a cell, and its brackets.
 const CELL: usize = 14;
 /// Where the names of recipes begin.
 const NAMES: usize = 2 + 4 * (CELL + 1);
 
-/// The matrix, and how it stands.
-pub fn matrix(matrix: &Matrix, style: Style) -> String {
+/// The matrix of each server, and how they stand.
+pub fn matrix(matrices: &[Matrix], style: Style) -> String {
     let mut text = String::new();
     if style.verbosity > Verbosity::Quiet {
         let head: String = Level::ALL.map(|level| format!("{:<CELL$} ", level.name())).concat();
         text += &format!("  {}recipes\n", head);
-        for scenario in matrix.scenarios() {
+        for scenario in matrices.first().map(Matrix::scenarios).unwrap_or_default() {
             text += &format!("{}\n", style.ink(Ink::Bold, &plain(scenario)));
-            for group in alike(&matrix.groups(scenario)) {
-                text += &row(&group, style);
+            let rows = |matrix: &Matrix| -> String {
+                let groups = alike(&matrix.groups(scenario));
+                groups.iter().map(|group| row(group, style)).collect()
+            };
+            for (on, rows) in servers::alike(matrices, rows) {
+                if let Some(on) = on {
+                    text += &format!(" {}\n", style.wrap(&plain(&on), 1));
+                }
+                text += &rows;
             }
         }
         text += "\n(in brackets: nothing is claimed there)\n";
     }
-    for (scenario, locks, what) in surprises(matrix) {
-        let said = format!("{scenario} with {}: {what}", locks.join(", "));
-        let said = style.wrap(&plain(&said), 4);
-        text += &format!("{}: {said}\n", style.ink(Ink::Red, "not as expected"));
+    let is_one = matrices.len() == 1;
+    for (matrix, name) in matrices.iter().zip(servers::names(matrices)) {
+        let on = if is_one { String::new() } else { format!(" on {}", plain(name)) };
+        for (scenario, locks, what) in surprises(matrix) {
+            let said = format!("{scenario} with {}: {what}", locks.join(", "));
+            let said = style.wrap(&plain(&said), 4);
+            text += &format!("{}: {said}\n", style.ink(Ink::Red, &format!("not as expected{on}")));
+        }
+        match is_one {
+            true => text += &format!("{}\n", totals(matrix.totals)),
+            false => {
+                let server = plain(matrix.server.as_deref().unwrap_or(name));
+                text += &style.wrap(&format!("{server}: {}", totals(matrix.totals)), 4);
+                text += "\n";
+            }
+        }
     }
-    let (ink, verdict) = match matrix.is_as_expected() {
-        true => (Ink::Green, "as expected"),
-        false if matrix.interrupted => (Ink::Yellow, "interrupted"),
-        false => (Ink::Red, "not as expected"),
+    let (ink, verdict) = match () {
+        () if !matrices.is_empty() && matrices.iter().all(Matrix::is_as_expected) => {
+            (Ink::Green, "as expected")
+        }
+        () if matrices.iter().any(|it| it.interrupted) => (Ink::Yellow, "interrupted"),
+        () => (Ink::Red, "not as expected"),
     };
-    text += &format!(
-        "{}\n{}: {}\n",
-        totals(matrix),
-        style.ink(Ink::Bold, "verdict"),
-        style.ink(ink, verdict)
-    );
+    text += &format!("{}: {}\n", style.ink(Ink::Bold, "verdict"), style.ink(ink, verdict));
     text
 }
 
@@ -132,7 +149,7 @@ mod tests {
     #[test]
     fn recipes_that_show_the_same_stand_in_one_line() {
         let pairs = ["single", "polling", "notify", "none"].map(|lock| pair(lock, None));
-        let text = matrix(&Matrix::new("virtual", None, pairs.into(), false), Style::default());
+        let text = matrix(&[Matrix::new("virtual", None, pairs.into(), false)], Style::default());
         assert!(text.contains("gc-pause\n  held           held           violated       held           single, notify\n"), "{text}");
         assert!(
             text.contains("  (n/a)          violated       violated       (n/a)          none\n"),
@@ -145,17 +162,37 @@ mod tests {
     fn what_was_not_expected_is_told_even_to_who_wants_little() {
         let pairs = vec![pair("single", Some(Outcome::Violated))];
         let style = Style { verbosity: Verbosity::Quiet, ..Style::default() };
-        let text = matrix(&Matrix::new("virtual", None, pairs, false), style);
+        let text = matrix(&[Matrix::new("virtual", None, pairs, false)], style);
         assert!(
             text.starts_with("not as expected: gc-pause with single: key is violated"),
             "{text}"
         );
         assert!(text.ends_with("verdict: not as expected\n"), "{text}");
         let many = ["single", "polling", "notify"].map(|lock| pair(lock, Some(Outcome::Violated)));
-        let text = matrix(&Matrix::new("virtual", None, many.into(), false), style);
+        let text = matrix(&[Matrix::new("virtual", None, many.into(), false)], style);
         assert!(
             text.starts_with("not as expected: gc-pause with single, polling, notify: key"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn servers_that_show_the_same_stand_together() {
+        let on = |server: &str, key| {
+            let pairs = vec![pair("single", key), pair("polling", None)];
+            Matrix::new("redis", Some(format!("{server}, at a place")), pairs, false)
+        };
+        let found = [on("redis 7.0.15", None), on("valkey 9.1.2", Some(Outcome::Violated))];
+        let found = [found[0].clone(), found[1].clone(), on("redis 8.2.3", None)];
+        let text = matrix(&found, Style::default());
+        let some = "gc-pause\n on redis 7.0.15, redis 8.2.3\n  held ";
+        assert!(text.contains(some), "{text}");
+        assert!(text.contains("\n on valkey 9.1.2\n  violated "), "{text}");
+        let what = "not as expected on valkey 9.1.2: gc-pause with single: key is violated";
+        assert!(text.contains(what) && text.ends_with("verdict: not as expected\n"), "{text}");
+        assert!(text.contains("\nredis 8.2.3, at a place: 8 cells: "), "{text}");
+        let text = matrix(&[found[0].clone(), found[2].clone()], Style::default());
+        assert!(text.contains("gc-pause\n on all 2 servers\n  held "), "{text}");
+        assert!(text.ends_with("verdict: as expected\n"), "{text}");
     }
 }

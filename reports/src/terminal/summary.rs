@@ -55,7 +55,7 @@ fn headline(result: &RunResult, style: Style) -> String {
 
 /// The server in a few words.
 fn server(facts: &ServerFacts) -> String {
-    let ServerFacts { software, version, origin } = facts;
+    let ServerFacts { software, version, origin, .. } = facts;
     let program = format!("{software} {version}");
     let parts = [program.trim(), origin.as_str()];
     parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")

@@ -10,7 +10,9 @@ use std::collections::BTreeMap;
 use scenarios::history::{
     AcquireEnd, Answer, Event, FORMAT, Head, History, Intent, Timeline, Touch, What,
 };
-use scenarios::result::{BypassFigures, Invariant, RunResult, SCHEMA, ServerFacts, Stats, Tally};
+use scenarios::result::{
+    BypassFigures, Capable, Invariant, RunResult, SCHEMA, ServerFacts, Stats, Tally,
+};
 use scenarios::verdict::{Level, Outcome, Witness, WitnessStep, worst};
 
 const TTL_NS: u64 = 500_000_000;
@@ -199,6 +201,11 @@ pub fn result(history: &History, invariants: Vec<Invariant>) -> RunResult {
             software: "redis".to_owned(),
             version: "7.0.15".to_owned(),
             origin: "private server".to_owned(),
+            capabilities: BTreeMap::from([
+                ("DELEX".to_owned(), Capable::No),
+                ("Lua scripts".to_owned(), Capable::Yes),
+                ("RESP3".to_owned(), Capable::Yes),
+            ]),
         },
         seed: history.head.seed,
         verdict: worst(invariants.iter().map(|it| it.verdict)),

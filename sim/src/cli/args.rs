@@ -234,9 +234,9 @@ pub struct ServerArgs {
         help = "Use this Redis instead of starting one: redis://[user:password@]host[:port][/db], or rediss://"
     )]
     pub redis: Option<String>,
-    /// The redis-server to start, where it is not the one on PATH
+    /// The redis-server to start, where it is not the one on PATH; matrix and doctor take several
     #[arg(long, value_name = "PATH", env = "PICKLOCK_REDIS_SERVER")]
-    pub server_bin: Option<PathBuf>,
+    pub server_bin: Vec<PathBuf>,
     /// Trust the certificates in this PEM file, for rediss://
     #[arg(long, value_name = "FILE", env = "PICKLOCK_TLS_CA")]
     pub tls_ca: Option<PathBuf>,

@@ -4,27 +4,16 @@
 
 use std::fmt::Write;
 
-use picklock::command::Command;
-use picklock::env::CallError;
-
 use super::args::ServerArgs;
 use super::failure::Failure;
 use super::{print, world};
+use crate::live::capability::{self, Capability};
 use crate::live::limits::{ensure_open_files, files_needed};
 use crate::live::server::DiscoverError;
 use crate::live::target::{Choice, KeySpace, Settings, Target};
 
 /// So many clients should be possible.
 const CLIENTS: u64 = 500;
-
-/// What a server may be able to do beyond the common, and the command that tells.
-const CAPABILITIES: [(&str, &[&str]); 5] = [
-    ("Lua scripts", &["EVAL", "return 1", "0"]),
-    ("WAIT", &["WAIT", "0", "1"]),
-    ("SET with IFEQ", &["SET", "", "x", "IFEQ", "y"]),
-    ("DELEX", &["DELEX", ""]),
-    ("DELIFEQ", &["DELIFEQ", "", "x"]),
-];
 
 /// What is found, as printed on stdout.
 pub(super) fn text(server: &ServerArgs) -> Result<String, Failure> {
@@ -38,16 +27,20 @@ pub(super) fn text(server: &ServerArgs) -> Result<String, Failure> {
         let url = world::parse_url(url, server)?;
         wrong = runtime.block_on(look(&mut text, "your server", Choice::Url(url))).err();
     } else {
-        match world::find(server) {
-            Ok(binary) => {
-                let _ =
-                    writeln!(text, "redis-server: {} ({})", binary.path.display(), binary.banner);
-                wrong = runtime.block_on(look(&mut text, "it", Choice::Started(binary))).err();
-            }
-            Err(error @ DiscoverError::NotFound) => {
-                let _ = writeln!(text, "redis-server: {error}");
-            }
-            Err(error) => wrong = Some(Failure::unavailable(&error)),
+        for server in world::each(server)? {
+            let found = match world::find(&server) {
+                Ok(binary) => {
+                    let (path, banner) = (binary.path.display(), &binary.banner);
+                    let _ = writeln!(text, "redis-server: {path} ({banner})");
+                    runtime.block_on(look(&mut text, "it", Choice::Started(binary)))
+                }
+                Err(error @ DiscoverError::NotFound) => {
+                    let _ = writeln!(text, "redis-server: {error}");
+                    Ok(())
+                }
+                Err(error) => Err(Failure::unavailable(&error)),
+            };
+            wrong = wrong.or(found.err());
         }
     }
     if let Err(error) = runtime.block_on(look(&mut text, "the embedded model", Choice::Embedded)) {
@@ -78,28 +71,10 @@ async fn look(text: &mut String, what: &str, choice: Choice) -> Result<(), Failu
     let target = target.map_err(|error| Failure::unavailable(&error))?;
     let info = target.server();
     let _ = writeln!(text, "  {what} works: {} {}, {}", info.software, info.version, info.how);
-    let key = String::from_utf8_lossy(&target.keys().key("capability")).into_owned();
-    for (name, words) in CAPABILITIES {
-        let mut command = Command::new(words[0]);
-        for word in &words[1..] {
-            command = command.arg(if word.is_empty() { key.as_str() } else { word });
-        }
-        let answer = target.command(&command).await;
-        let can = match answer {
-            Ok(_) => "yes".to_owned(),
-            Err(CallError::Refused(error)) if is_unknown(&error.to_string()) => "no".to_owned(),
-            // Known, and refused for another reason, as for a key that is not there.
-            Err(CallError::Refused(error)) => format!("refused ({error})"),
-            Err(error) => format!("no answer ({error})"),
-        };
-        let _ = writeln!(text, "    {name}: {can}");
+    for Capability { name, can, said } in capability::of(&target).await {
+        let said = said.map_or(String::new(), |said| format!(" ({said})"));
+        let _ = writeln!(text, "    {name}: {}{said}", can.name());
     }
-    let _ = target.remove_keys(&[target.keys().key("capability")]).await;
     target.close().await;
     Ok(())
-}
-
-fn is_unknown(error: &str) -> bool {
-    let error = error.to_ascii_lowercase();
-    error.contains("unknown command") || error.contains("syntax error")
 }

@@ -87,8 +87,15 @@ impl Exit {
 }
 
 impl Exit {
-    /// How a matrix ends.
-    pub fn of_matrix(found: &Matrix) -> Self {
+    /// How a matrix ends, made on these servers: as the worst of them.
+    pub fn of_matrices(found: &[Matrix]) -> Self {
+        let ends: Vec<Self> = found.iter().map(Self::of_matrix).collect();
+        let worst = [Self::Interrupted, Self::Violated, Self::Inconclusive, Self::NothingRan];
+        let worst = worst.into_iter().find(|exit| ends.contains(exit));
+        worst.unwrap_or(if ends.is_empty() { Self::NothingRan } else { Self::Held })
+    }
+
+    fn of_matrix(found: &Matrix) -> Self {
         let Totals { as_expected, different, vacuous, .. } = found.totals;
         match () {
             () if found.interrupted => Self::Interrupted,
@@ -103,5 +110,37 @@ impl Exit {
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
         Self::from(exit.code())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn matrices_end_as_the_worst_of_them() {
+        let of = |totals: Totals, interrupted| Matrix {
+            totals,
+            ..Matrix::new("redis", None, Vec::new(), interrupted)
+        };
+        let held = Totals { as_expected: 4, ..Totals::default() };
+        let matrix = |exit| match exit {
+            Exit::Held => of(held, false),
+            Exit::NothingRan => of(Totals { not_run: 4, ..Totals::default() }, false),
+            Exit::Inconclusive => of(Totals { vacuous: 1, ..held }, false),
+            Exit::Violated => of(Totals { different: 1, vacuous: 1, ..held }, false),
+            _ => of(held, true),
+        };
+        // Each is worse than those before it.
+        let order =
+            [Exit::Held, Exit::NothingRan, Exit::Inconclusive, Exit::Violated, Exit::Interrupted];
+        for (place, worse) in order.into_iter().enumerate() {
+            for better in &order[..=place] {
+                let (one, other) = (matrix(worse), matrix(*better));
+                assert_eq!(Exit::of_matrices(&[one.clone(), other.clone()]), worse);
+                assert_eq!(Exit::of_matrices(&[other, one]), worse);
+            }
+        }
+        assert_eq!(Exit::of_matrices(&[]), Exit::NothingRan);
     }
 }

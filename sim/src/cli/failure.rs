@@ -53,6 +53,11 @@ impl Failure {
         self.exit
     }
 
+    /// The message as far as it fits a table.
+    pub(super) fn first_line(&self) -> String {
+        self.diagnostic.to_string().lines().next().unwrap_or_default().to_owned()
+    }
+
     /// The message, as it is printed on stderr.
     pub(super) fn render(&self, terminal: &Terminal) -> String {
         let theme = match (terminal.colour_on_stderr(), terminal.is_utf8()) {

@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 
 use reports::matrix as written;
 use scenarios::catalog;
-use scenarios::matrix::{Matrix, Pair, locks};
+use scenarios::matrix::{Matrix, Pair, Several, locks};
 use scenarios::nearest::nearest;
 use scenarios::scenario::Scenario;
 
@@ -38,10 +38,10 @@ pub(super) fn main(args: &MatrixArgs, terminal: &Terminal) -> Result<Exit, Failu
         .enable_all()
         .build()
         .map_err(|error| Failure::unavailable(&error))?;
-    let found = match args.world {
+    let (found, failed) = match args.world {
         World::Virtual => {
             world::refuse_server(&args.server)?;
-            runtime.block_on(on_virtual_time(args, scenarios, terminal))?
+            (vec![runtime.block_on(on_virtual_time(args, scenarios, terminal))?], None)
         }
         _ if args.searched => {
             return Err(Failure::usage_text(SEARCHED_LIVE, "add --world virtual"));
@@ -55,14 +55,14 @@ pub(super) fn main(args: &MatrixArgs, terminal: &Terminal) -> Result<Exit, Failu
                     "add --world virtual, or leave --seeds away",
                 ));
             }
-            runtime.block_on(live::matrix(args, scenarios, terminal))?
+            runtime.block_on(live::on_each(args, &scenarios, terminal))?
         }
     };
     runtime.shutdown_background();
     for output in &args.format {
         write(&found, output, terminal)?;
     }
-    Ok(Exit::of_matrix(&found))
+    failed.map_or(Ok(Exit::of_matrices(&found)), Err)
 }
 
 /// Nobody should wait for a table that cannot be written.
@@ -139,19 +139,20 @@ async fn on_virtual_time(
     Ok(Matrix::new(WORLD, None, pairs.map_err(|error| unbuildable(&error))?, interrupted))
 }
 
-/// Writes the matrix in one format, to its file or to stdout.
-fn write(matrix: &Matrix, output: &Output, terminal: &Terminal) -> Result<(), Failure> {
+/// Writes the matrix, of each server, in one format: to its file or to stdout.
+fn write(found: &[Matrix], output: &Output, terminal: &Terminal) -> Result<(), Failure> {
     let internal = |error: &dyn std::error::Error| Failure::internal(error.to_string());
     let text = match output.format {
-        TableFormat::Human => reports::terminal::matrix(matrix, report::style(terminal)),
+        TableFormat::Human => reports::terminal::matrix(found, report::style(terminal)),
         TableFormat::Json => {
-            let json = serde_json::to_string_pretty(matrix).map_err(|error| internal(&error))?;
-            json + "\n"
+            let json = match found {
+                [one] => serde_json::to_string_pretty(one),
+                several => serde_json::to_string_pretty(&Several::new(several.to_vec())),
+            };
+            json.map_err(|error| internal(&error))? + "\n"
         }
-        TableFormat::Junit => written::junit(matrix).map_err(|error| internal(&error))?,
-        TableFormat::Markdown => {
-            written::markdown(matrix, &catalog::all().map_err(Failure::usage)?)
-        }
+        TableFormat::Junit => written::junit(found).map_err(|error| internal(&error))?,
+        TableFormat::Markdown => written::markdown(found, &catalog::all().map_err(Failure::usage)?),
     };
     match &output.file {
         None => print::results(&text),

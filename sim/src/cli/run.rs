@@ -26,6 +26,7 @@ use super::progress::Progress;
 use super::terminal::Terminal;
 use super::world::{self, Chosen};
 use super::{load, print, signal};
+use crate::live::capability;
 use crate::live::env::LiveEnv;
 use crate::live::fleet::Fleet;
 use crate::live::run::{CutShort, Gauge, Order, Run, RunError, run};
@@ -38,6 +39,7 @@ pub(super) const SEARCHED_LIVE: &str =
 /// Runs, reports, and says how picklock ends.
 pub(super) fn main(args: &RunArgs, terminal: &Terminal) -> Result<Exit, Failure> {
     let scenario = load::scenario(args)?;
+    world::refuse_several(&args.server)?;
     if args.world == World::Virtual {
         return schedules::main(args, &scenario, terminal);
     }
@@ -134,13 +136,15 @@ async fn on(
     let shown = gauge.clone();
     let done = move || u64::from(shown.done());
     let progress = Progress::show(terminal, done, clients, "clients");
+    let capabilities = capability::facts(&capability::of(fleet.first()).await);
     let run = run(fleet, order, &gauge, interrupted).await;
     drop(progress);
     let run: Run = run.map_err(|error| failed(&error))?;
     if run.cut_short == Some(CutShort::Interrupted) && !terminal.is_quiet() {
         print::note("interrupted: writing what there is");
     }
-    Ok(Made { run, server: fleet.server().clone(), is_private: fleet.is_private() })
+    let (server, is_private) = (fleet.server().clone(), fleet.is_private());
+    Ok(Made { run, server, capabilities, is_private })
 }
 
 /// Why there was no run, as picklock ends then.

@@ -2,6 +2,8 @@
 //!
 //! Invariant: what was asked for by name is used or is an error; only `auto` looks further.
 
+use std::path::{Path, PathBuf};
+
 use scenarios::scenario::Scenario;
 
 use super::args::{ServerArgs, World};
@@ -101,18 +103,56 @@ pub(super) fn refuse_server(server: &ServerArgs) -> Result<(), Failure> {
 pub(super) fn find(server: &ServerArgs) -> Result<ServerBinary, DiscoverError> {
     match named_by_variable(server) {
         Some(path) => find_server(None, Some(path)),
-        None => find_server(server.server_bin.as_deref(), None),
+        None => find_server(named(server), None),
     }
 }
 
 /// Whether the command line names a redis-server to start.
 pub(super) fn is_named_on_line(server: &ServerArgs) -> bool {
-    server.server_bin.is_some() && named_by_variable(server).is_none()
+    named(server).is_some() && named_by_variable(server).is_none()
+}
+
+/// The redis-server that was named; the first one, where there are several.
+pub(super) fn named(server: &ServerArgs) -> Option<&Path> {
+    server.server_bin.first().map(AsRef::as_ref)
+}
+
+/// Refuses several servers for what takes one.
+pub(super) fn refuse_several(server: &ServerArgs) -> Result<(), Failure> {
+    match &server.server_bin[..] {
+        [_, second, ..] => Err(Failure::usage_text(
+            format!("a run has one server, and --server-bin {} names another", second.display()),
+            "name one; `picklock matrix` takes several, and runs on one after the other",
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// The servers that were named, each as if it were the only one; one that is none where none was.
+pub(super) fn each(server: &ServerArgs) -> Result<Vec<ServerArgs>, Failure> {
+    let all = &server.server_bin;
+    if all.len() < 2 {
+        return Ok(vec![server.clone()]);
+    }
+    if server.redis.is_some() {
+        return Err(Failure::usage_text(
+            "--redis names a server that is there, and --server-bin several to start",
+            "leave one of the two away",
+        ));
+    }
+    if let Some(twice) = all.iter().enumerate().find(|(place, it)| all[..*place].contains(it)) {
+        return Err(Failure::usage_text(
+            format!("--server-bin names {} twice", twice.1.display()),
+            "name each server once",
+        ));
+    }
+    let only = |path: &PathBuf| ServerArgs { server_bin: vec![path.clone()], ..server.clone() };
+    Ok(all.iter().map(only).collect())
 }
 
 /// The command line's parser gives what the variable says as if it had been an option.
-fn named_by_variable(server: &ServerArgs) -> Option<&std::path::Path> {
-    let named = server.server_bin.as_deref()?;
+fn named_by_variable(server: &ServerArgs) -> Option<&Path> {
+    let named = named(server)?;
     let variable = std::env::var_os("PICKLOCK_REDIS_SERVER")?;
     let on_line = std::env::args_os().any(|arg| arg.to_string_lossy().starts_with("--server-bin"));
     (!on_line && variable == named.as_os_str()).then_some(named)

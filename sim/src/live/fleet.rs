@@ -91,6 +91,11 @@ impl Fleet {
         &self.info
     }
 
+    /// The first of them.
+    pub fn first(&self) -> &Target {
+        &self.targets[0]
+    }
+
     /// True where nobody else can be using the servers.
     pub fn is_private(&self) -> bool {
         self.targets[0].is_private()

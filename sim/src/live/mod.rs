@@ -1,5 +1,6 @@
 //! The live worlds: real sockets, real time.
 
+pub mod capability;
 pub mod embedded;
 pub mod env;
 pub mod fleet;

@@ -256,6 +256,12 @@ impl Target {
         self.control.call(command).await.map_err(|failure| self.call_error(failure))
     }
 
+    /// What comes back for each of these commands, sent in one go on a connection of their own; less where
+    /// something goes wrong. It is told as it came, without the password.
+    pub async fn try_out(&self, commands: &[Command]) -> Vec<Vec<u8>> {
+        self.control.try_out(commands).await
+    }
+
     /// How often the server has carried out each command, by lower-case name without subcommand, since
     /// it started or its statistics were reset; none where it refuses INFO.
     ///

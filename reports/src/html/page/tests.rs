@@ -38,6 +38,7 @@ fn the_page_says_everything() {
         "95 yes, 5 no, 0 unknown",
         "<th scope=\"row\">EVALSHA</th><td class=\"number\">95</td><td class=\"number\">95</td>",
         "<dd>7.0.15</dd>",
+        "<dt>It can</dt><dd>Lua scripts, RESP3; not: DELEX</dd>",
         "<a href=\"./server.log\">",
         "--world redis --seed 42</pre>",
     ] {

@@ -114,6 +114,8 @@ fn quiet_says_what_did_not_hold_and_verbose_says_more() {
     let verbose = summary(&held(), Style { verbosity: Verbosity::Verbose, ..PLAIN });
     assert!(verbose.contains("\nsent: DECR 10, EVALSHA 95, GET 95, SET 4,051\n"), "{verbose}");
     assert!(verbose.contains("mean\n"));
+    let can = "\nthe server can: Lua scripts, RESP3; not: DELEX\n";
+    assert!(verbose.contains(can) && !summary(&held(), PLAIN).contains("the server can"));
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! The matrix in a live world: one run a pair, each with a server of its own.
+//! The matrix in a live world: one run a pair, each with a server of its own; on several kinds of server,
+//! one after the other.
 //!
 //! Invariant: what the live worlds cannot stage is not run and says so; a pair whose run was cut short
 //! is not counted as held. Several pairs run at a time, for clients mostly wait; their servers and proxies
@@ -14,7 +15,7 @@ use scenarios::verdict::{Level, worst};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
-use super::super::args::MatrixArgs;
+use super::super::args::{MatrixArgs, ServerArgs};
 use super::super::failure::Failure;
 use super::super::progress::Progress;
 use super::super::run::{draw, failed};
@@ -34,14 +35,54 @@ const CROWD: u32 = 50;
 /// What latency, jitter and tokens of every run are drawn from.
 const SEED: u64 = 1;
 
-/// Runs every pair that a live world can.
-pub(super) async fn matrix(
+/// The matrix on every server that was named, and why there is none on one of them.
+pub(super) async fn on_each(
     args: &MatrixArgs,
-    scenarios: Vec<Scenario>,
+    scenarios: &[Scenario],
+    terminal: &Terminal,
+) -> Result<(Vec<Matrix>, Option<Failure>), Failure> {
+    let servers = world::each(&args.server)?;
+    for server in &servers {
+        // Nobody should wait for one to hear that another is none.
+        world::choose(args.world, server)?;
+    }
+    let interrupted = signal::watch().map_err(|error| Failure::unavailable(&error))?;
+    let (mut all, mut failed) = (Vec::new(), None);
+    for server in &servers {
+        let found = matrix(args, server, scenarios, interrupted.clone(), terminal).await;
+        let failure = match found {
+            Ok(found) => {
+                all.push(found);
+                continue;
+            }
+            Err(failure) if servers.len() == 1 => return Err(failure),
+            Err(failure) => failure,
+        };
+        // What others have shown is shown all the same, and that nothing is known of this one.
+        let why = Some(failure.first_line());
+        let pairs = scenarios.iter().map(|it| Pair::not_run(it, why.clone())).collect();
+        all.push(Matrix::new(args.world.name(), path(server), pairs, false));
+        match failed {
+            None => failed = Some(failure),
+            Some(_) => print::raw(&failure.render(terminal)),
+        }
+    }
+    Ok((all, failed))
+}
+
+fn path(server: &ServerArgs) -> Option<String> {
+    world::named(server).map(|path| path.display().to_string())
+}
+
+/// Runs every pair that a live world can, on one server.
+async fn matrix(
+    args: &MatrixArgs,
+    server: &ServerArgs,
+    scenarios: &[Scenario],
+    interrupted: watch::Receiver<bool>,
     terminal: &Terminal,
 ) -> Result<Matrix, Failure> {
-    let interrupted = signal::watch().map_err(|error| Failure::unavailable(&error))?;
-    let first = world::choose(args.world, &args.server)?;
+    let first = world::choose(args.world, server)?;
     if !terminal.is_quiet() {
         print::note(&first.why);
     }
@@ -61,7 +102,7 @@ pub(super) async fn matrix(
         if pair.is_some() {
             done.fetch_add(1, Ordering::Relaxed);
         } else {
-            let chosen = world::choose(args.world, &args.server)?;
+            let chosen = world::choose(args.world, server)?;
             let (scenario, interrupted) = (scenario.clone(), interrupted.clone());
             let (at_once, done) = (Arc::clone(&at_once), Arc::clone(&done));
             // A crowd has the machine to itself: its clients are not to wait for each other's turn. Of
@@ -77,17 +118,19 @@ pub(super) async fn matrix(
         }
         pairs.push(pair);
     }
-    let mut server = None;
+    let mut known = None;
     while let Some(ended) = running.join_next().await {
         let (place, found) = ended.map_err(|error| Failure::internal(error.to_string()))?;
         let (pair, of_pair) = found?;
         pairs[place] = Some(pair);
-        server = server.or(of_pair);
+        known = known.or(of_pair);
     }
     drop(progress);
     let cut_short = *interrupted.borrow();
     let pairs = pairs.into_iter().flatten().collect();
-    Ok(Matrix::new(first.world.name(), server, pairs, cut_short))
+    // Where nothing was run nobody has asked it what it is.
+    let known = known.or_else(|| path(server));
+    Ok(Matrix::new(first.world.name(), known, pairs, cut_short))
 }
 
 /// One pair, and the server it ran against.

@@ -12,7 +12,7 @@ use reports::manifest::{self, Manifest, Platform};
 use reports::terminal::{Style, Verbosity};
 use reports::write::write_all;
 use scenarios::judge::{Circumstances, judge};
-use scenarios::result::{RunResult, ServerFacts};
+use scenarios::result::{Capable, RunResult, ServerFacts};
 use scenarios::scenario::Scenario;
 use serde_json::{Value, json};
 
@@ -21,6 +21,7 @@ use super::super::exit::Exit;
 use super::super::failure::Failure;
 use super::super::print;
 use super::super::terminal::Terminal;
+use super::super::world;
 use crate::live::run::{CutShort, Order, Run};
 use crate::live::target::ServerInfo;
 
@@ -28,6 +29,7 @@ use crate::live::target::ServerInfo;
 pub(in crate::cli) struct Made {
     pub(in crate::cli) run: Run,
     pub(in crate::cli) server: ServerInfo,
+    pub(in crate::cli) capabilities: BTreeMap<String, Capable>,
     pub(in crate::cli) is_private: bool,
 }
 
@@ -56,9 +58,9 @@ pub(super) fn files(
     terminal: &Terminal,
 ) -> Result<(RunResult, PathBuf), Failure> {
     let Order { scenario, seed, world } = order;
-    let Made { run, server, is_private } = made;
-    let server =
-        ServerFacts { software: server.software, version: server.version, origin: server.how };
+    let Made { run, server, capabilities, is_private } = made;
+    let ServerInfo { software, version, how: origin, .. } = server;
+    let server = ServerFacts { software, version, origin, capabilities };
     let mut remarks = scenario.remarks();
     remarks.extend(run.remarks);
     let trouble = match &run.cut_short {
@@ -174,7 +176,7 @@ fn options(args: &RunArgs) -> BTreeMap<String, Value> {
     let all = [
         ("lock", json!(args.lock)),
         ("world", json!(args.world.name())),
-        ("server_bin", json!(args.server.server_bin)),
+        ("server_bin", json!(world::named(&args.server))),
         ("tls_ca", json!(args.server.tls_ca)),
         ("tls_insecure", json!(args.server.tls_insecure)),
         ("clients", json!(args.clients)),
@@ -209,7 +211,7 @@ pub(super) fn replay(
     if !is_private {
         say("--redis", "$PICKLOCK_REDIS");
     }
-    if let Some(path) = &args.server.server_bin {
+    if let Some(path) = world::named(&args.server) {
         say("--server-bin", &path.display().to_string());
     }
     if let Some(path) = &args.server.tls_ca {

@@ -8,6 +8,7 @@
     reason = "the pace of a sweep is measured in the user's time"
 )]
 
+use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -73,7 +74,8 @@ fn schedule(scenario: &Scenario, seed: u64) -> Result<Made, Failure> {
         how: "virtual time".to_owned(),
         addr: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
     };
-    Ok(Made { run, server, is_private: true })
+    // Nobody asks the model of this world on a connection.
+    Ok(Made { run, server, capabilities: BTreeMap::new(), is_private: true })
 }
 
 fn many(

@@ -3,7 +3,7 @@
 //! Invariant: what is found has said `--version` like a Redis server (or a Valkey one).
 //! Deliberately absent: reading the environment; whoever calls passes what it read.
 
-use std::io::Read;
+use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
@@ -63,7 +63,7 @@ pub enum DiscoverError {
         path: PathBuf,
         /// Where.
         found_by: &'static str,
-        /// The first line of what it printed.
+        /// The first line of what it printed, be it a complaint.
         printed: String,
     },
 }
@@ -95,10 +95,13 @@ pub fn find_server(
         found_by,
         why,
     })?;
-    let banner = printed.lines().next().unwrap_or_default().trim().to_owned();
-    match version(&banner) {
-        Some(version) => Ok(ServerBinary { path, version: version.to_owned(), banner, found_by }),
-        None => Err(DiscoverError::NotRedis { path, found_by, printed: banner }),
+    let mut lines = printed.lines().map(str::trim).filter(|line| !line.is_empty());
+    let first = lines.clone().next().unwrap_or_default().to_owned();
+    // It may complain of the machine before it says what it is.
+    let told = lines.find_map(|line| Some((version(line)?.to_owned(), line.to_owned())));
+    match told {
+        Some((version, banner)) => Ok(ServerBinary { path, version, banner, found_by }),
+        None => Err(DiscoverError::NotRedis { path, found_by, printed: first }),
     }
 }
 
@@ -110,22 +113,23 @@ fn version(banner: &str) -> Option<&str> {
         .filter(|version| version.starts_with(|c: char| c.is_ascii_digit()))
 }
 
+/// What it prints, on either stream: that a library is missing is said on stderr.
 fn version_output(path: &Path) -> Result<String, String> {
-    let mut child = Command::new(path)
+    let (output, stdout) = io::pipe().map_err(|error| error.to_string())?;
+    let stderr = stdout.try_clone().map_err(|error| error.to_string())?;
+    // Nobody else holds the other end once the command is dropped, so the reading ends with the program.
+    let child = Command::new(path)
         .arg("--version")
         .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .map_err(|error| error.to_string())?;
-    let stdout = child.stdout.take();
+        .stdout(stdout)
+        .stderr(stderr)
+        .spawn();
+    let mut child = child.map_err(|error| cannot_run(path, &error))?;
     let (sender, receiver) = mpsc::channel();
     // The read ends when the program does, or is ended below.
     std::thread::spawn(move || {
         let mut text = Vec::new();
-        if let Some(stdout) = stdout {
-            let _ = stdout.take(OUTPUT_MOST).read_to_end(&mut text);
-        }
+        let _ = output.take(OUTPUT_MOST).read_to_end(&mut text);
         let _ = sender.send(text);
     });
     let printed = receiver.recv_timeout(VERSION_WITHIN);
@@ -133,6 +137,17 @@ fn version_output(path: &Path) -> Result<String, String> {
     child.wait().map_err(|error| error.to_string())?;
     let printed = printed.map_err(|_| format!("--version took longer than {VERSION_WITHIN:?}"))?;
     Ok(String::from_utf8_lossy(&printed).into_owned())
+}
+
+/// Why a program does not run, where the system's own words leave it open.
+fn cannot_run(path: &Path, error: &io::Error) -> String {
+    match error.kind() {
+        _ if path.is_dir() => "it is a directory".to_owned(),
+        ErrorKind::PermissionDenied if path.is_file() => {
+            format!("{error}: is it executable (chmod +x)?")
+        }
+        _ => error.to_string(),
+    }
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //!
 //! Invariant: no fault is injected here, every wait has an end, and a password goes only to what has
 //! answered like a Redis. A connection on which anything went wrong is never used again; the next
-//! command makes a new one. Deliberately absent: repeating a command, and pipelining.
+//! command makes a new one. Deliberately absent: repeating a command.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -128,6 +128,26 @@ impl Control {
             }
         };
         self.ask(&mut state, wire, command).await.map_err(|cause| Failure { sent: true, cause })
+    }
+
+    /// Sends commands in one go on a connection of their own, which is closed afterwards, whatever they have
+    /// made of it. What comes back for each, as it came but without the password; less where something goes
+    /// wrong.
+    pub(super) async fn try_out(&self, commands: &[Command]) -> Vec<Vec<u8>> {
+        let mut state = self.state.lock().await;
+        let kept = state.wire.take();
+        let opened = self.open(&mut state).await;
+        state.wire = kept;
+        let Ok(mut wire) = opened else { return Vec::new() };
+        commands.iter().for_each(|command| state.count(command));
+        let mut frames = Vec::new();
+        // What has come in time counts.
+        let _ = self.bounded(wire.try_out(commands, &mut frames)).await;
+        let told = |frame: Vec<u8>| match frame.first() {
+            Some(b'-') => self.login.redact(&String::from_utf8_lossy(&frame)).into_bytes(),
+            _ => frame,
+        };
+        frames.into_iter().map(told).collect()
     }
 
     /// Connects and introduces itself: PING, AUTH where there is a password, SELECT where the

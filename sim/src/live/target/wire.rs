@@ -2,7 +2,7 @@
 //!
 //! Invariant: what is sent is exactly what was given, and a reply is believed only if it is RESP.
 //! Deliberately absent: redis-rs, which sends commands of its own and keeps the server's words on a
-//! failed login to itself; pipelining; RESP3.
+//! failed login to itself; the meaning of RESP3.
 
 use std::io;
 
@@ -52,17 +52,9 @@ impl Wire {
         &mut self,
         command: &Command,
     ) -> Result<Result<Reply, ServerError>, WireError> {
-        let mut request = format!("*{}\r\n", command.len()).into_bytes();
-        for arg in command.args() {
-            request.extend_from_slice(format!("${}\r\n", arg.len()).as_bytes());
-            request.extend_from_slice(arg);
-            request.extend_from_slice(b"\r\n");
-        }
-        let sent = self.stream.write_all(&request).await;
-        let sent = match sent {
-            Ok(()) => self.stream.flush().await,
-            Err(error) => Err(error),
-        };
+        let mut request = Vec::new();
+        encode(command, &mut request);
+        let sent = self.send(&request).await;
         // A server that turns somebody away says why and closes: what it said is still there to be
         // read where the request could not be written any more.
         match (self.reply().await, sent) {
@@ -72,14 +64,38 @@ impl Wire {
         }
     }
 
+    /// Sends commands in one go, and puts what comes back for each into `frames`, as it came.
+    pub(super) async fn try_out(
+        &mut self,
+        commands: &[Command],
+        frames: &mut Vec<Vec<u8>>,
+    ) -> Result<(), WireError> {
+        let mut request = Vec::new();
+        commands.iter().for_each(|command| encode(command, &mut request));
+        self.send(&request).await.map_err(WireError::Io)?;
+        for _ in commands {
+            frames.push(self.frame().await?);
+        }
+        Ok(())
+    }
+
+    async fn send(&mut self, request: &[u8]) -> io::Result<()> {
+        self.stream.write_all(request).await?;
+        self.stream.flush().await
+    }
+
     async fn reply(&mut self) -> Result<Result<Reply, ServerError>, WireError> {
+        let frame = self.frame().await?;
+        decode(&mut &frame[..]).ok_or_else(|| WireError::NotResp(beginning(&frame)))
+    }
+
+    /// The next reply as it came, in RESP2 or RESP3.
+    async fn frame(&mut self) -> Result<Vec<u8>, WireError> {
         loop {
             match self.scanner.scan(&self.input) {
                 Ok(Some(frame)) => {
                     let rest = self.input.split_off(frame.len);
-                    let frame = std::mem::replace(&mut self.input, rest);
-                    let decoded = decode(&mut &frame[..]);
-                    return decoded.ok_or_else(|| WireError::NotResp(beginning(&frame)));
+                    return Ok(std::mem::replace(&mut self.input, rest));
                 }
                 Ok(None) => {}
                 Err(_) => return Err(WireError::NotResp(beginning(&self.input))),
@@ -91,6 +107,15 @@ impl Wire {
                 Err(error) => return Err(WireError::Io(error)),
             }
         }
+    }
+}
+
+fn encode(command: &Command, request: &mut Vec<u8>) {
+    request.extend_from_slice(format!("*{}\r\n", command.len()).as_bytes());
+    for arg in command.args() {
+        request.extend_from_slice(format!("${}\r\n", arg.len()).as_bytes());
+        request.extend_from_slice(arg);
+        request.extend_from_slice(b"\r\n");
     }
 }
 
