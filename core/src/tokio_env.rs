@@ -130,6 +130,16 @@ impl TokioEnv {
         Self::of(vec![Place::Primary(Sentinels::new(sentinels, name, server))], options)
     }
 
+    /// The same with these servers beside it, `Node(1)` the first: those of what is locked, say.
+    #[must_use]
+    pub fn beside(self, clients: Vec<Client>) -> Self {
+        let Ok(shared) = Arc::try_unwrap(self.shared) else {
+            unreachable!("an environment that was just made has one handle")
+        };
+        let others = clients.into_iter().map(|client| Place::At(Host::new(client)));
+        Self::of(shared.nodes.into_iter().chain(others).collect(), shared.options)
+    }
+
     /// The environment of a lock on a cluster: `Node(0)` is whoever owns the slot of `key`, also while
     /// and after it moves. What other keys a lock needs beside its own lie in the same slot.
     pub fn for_key(cluster: &Cluster, key: impl AsRef<[u8]>) -> Self {

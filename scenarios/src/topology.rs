@@ -38,6 +38,10 @@ pub struct TopologyPart {
     /// Servers that lag differently when they are replicas.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub replica: Vec<ReplicaPart>,
+    /// How many sentinels watch the primary, lead clients to it and see to failovers, in the worlds that have real
+    /// servers. In the virtual world a failover takes as long as it says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sentinels: Option<u32>,
     /// How many independent servers there are.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nodes: Option<u32>,

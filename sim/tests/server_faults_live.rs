@@ -71,3 +71,21 @@ fn where_nobody_knows_what_is_on_a_disk_nothing_is_claimed() {
     }
     room.is_left_clean();
 }
+
+#[test]
+fn sentinels_fail_over_by_themselves_and_lead_every_client_through_the_proxy() {
+    let room = Room::new();
+    let set = ["topology.sentinels=3", "workload.register.rounds=1", "lock.retries=400"];
+    let mut args = vec!["--scenario", "failover", "--world", "redis", "--clients", "2"];
+    // The hold is longer than it takes sentinels to find out that the primary is gone.
+    args.extend(["--ttl", "20s", "--hold", "8s"]);
+    for set in set {
+        args.extend(["--set", set]);
+    }
+    let said = room.run(&args).ended(1);
+    assert!(said.stdout.contains("verdict: violated (belief, effect)"), "{}", said.stdout);
+    let result = room.result();
+    // Both were led to the new primary: the second client, and the first with its release.
+    assert_eq!(result.stats.acquisitions.ok, 2, "{}", said.stdout);
+    room.is_left_clean();
+}

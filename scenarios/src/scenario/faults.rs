@@ -48,6 +48,7 @@ fn servers(scenario: &Scenario) -> Result<(), Wrong> {
         ("replicas", part.replicas.is_some(), Kind::Replicated),
         ("lag", part.lag.is_some(), Kind::Replicated),
         ("replica", !part.replica.is_empty(), Kind::Replicated),
+        ("sentinels", part.sentinels.is_some(), Kind::Replicated),
         ("nodes", part.nodes.is_some(), Kind::Independent),
     ];
     if let Some((key, _, of)) = strange.into_iter().find(|(_, given, of)| *given && kind != *of) {
@@ -55,7 +56,9 @@ fn servers(scenario: &Scenario) -> Result<(), Wrong> {
             format!("{key} belongs to the kind \"{}\", and this is {}", of.name(), kind.name());
         return wrong(&format!("topology.{key}"), why, "leave it away, or change the kind");
     }
-    for (key, count) in [("replicas", part.replicas), ("nodes", part.nodes)] {
+    let counts =
+        [("replicas", part.replicas), ("sentinels", part.sentinels), ("nodes", part.nodes)];
+    for (key, count) in counts {
         if let Some(count @ (0 | SERVERS_MOST..)) = count {
             let why =
                 format!("{key} is {count}: from 1 to {} is what can be had", SERVERS_MOST - 1);

@@ -60,7 +60,11 @@ impl LiveEnv {
     /// A connection that has been idle for a second is looked at with a PING before it is used
     /// again, which is sent or withdrawn; so PING cannot be counted.
     pub fn new(client: ClientId, seed: u64, ways: Vec<redis::Client>) -> Self {
-        let inner = TokioEnv::from_clients(ways, TokioOptions::default());
+        Self::over(client, seed, TokioEnv::from_clients(ways, TokioOptions::default()))
+    }
+
+    /// The environment of `client` over this one of a service.
+    pub(super) fn over(client: ClientId, seed: u64, inner: TokioEnv) -> Self {
         // Both are hashed, for neighbouring seeds and clients must not have related streams.
         let of_client = Pcg64::seed_from_u64(u64::from(client.0)).next_u64();
         let generator = Pcg64::seed_from_u64(seed ^ of_client);

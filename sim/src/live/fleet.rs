@@ -6,10 +6,11 @@
 
 mod ends;
 mod replication;
+mod sentinels;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use picklock::command::Command;
 use picklock::env::{CallError, Node};
@@ -21,6 +22,8 @@ use tokio::task::JoinSet;
 
 use self::replication::Feeds;
 pub use self::replication::FollowError;
+pub(in crate::live) use self::sentinels::SERVICE;
+pub use self::sentinels::WatchError;
 use super::proxy::Upstream;
 use super::server::{ServerBinary, ServerSpec};
 use super::supervisor::Supervisor;
@@ -32,6 +35,17 @@ pub struct Fleet {
     topology: Topology,
     info: ServerInfo,
     state: Mutex<State>,
+    /// Who watches the primary, once they do.
+    sentinels: OnceLock<Vec<Target>>,
+    /// By what more servers can be started, where those there are were started for the run.
+    means: Option<Means>,
+}
+
+/// By what servers are started.
+struct Means {
+    binary: ServerBinary,
+    supervisor: Supervisor,
+    settings: Settings,
 }
 
 /// How the servers are.
@@ -62,8 +76,14 @@ impl Fleet {
     ) -> Result<Self, TargetError> {
         let topology = scenario.topology();
         let servers = topology.servers();
+        let mut means = None;
         let targets = match choice {
-            Choice::Started(binary) => start(&binary, &keys, settings, scenario).await?,
+            Choice::Started(binary) => {
+                let supervisor = Supervisor::spawn(settings.supervisor.as_deref())?;
+                let settings = settings.clone();
+                let with = means.insert(Means { binary, supervisor, settings });
+                start(with, &keys, scenario).await?
+            }
             Choice::Url(url) if servers > 1 => {
                 return Err(TargetError::OnlyOne { place: url.to_string(), topology });
             }
@@ -81,7 +101,8 @@ impl Fleet {
         }
         let down = vec![false; targets.len()];
         let state = State { paged: down.clone(), down, ..State::default() };
-        let fleet = Self { targets, topology, info, state: Mutex::new(state) };
+        let (state, sentinels) = (Mutex::new(state), OnceLock::new());
+        let fleet = Self { targets, topology, info, state, sentinels, means };
         fleet.try_pages().await;
         Ok(fleet)
     }
@@ -116,6 +137,11 @@ impl Fleet {
         self.targets[self.server_of(node)].upstream()
     }
 
+    /// Every server: where the proxy's links to it lead, and how others name it.
+    pub(in crate::live) fn servers(&self) -> impl Iterator<Item = (Upstream, SocketAddr)> {
+        self.targets.iter().map(|it| (it.upstream(), it.server().addr))
+    }
+
     /// A client that connects to a link of the proxy at `link`, as [`Target::client`] makes it.
     pub fn client(&self, link: SocketAddr) -> redis::Client {
         self.targets[0].client(link)
@@ -130,7 +156,9 @@ impl Fleet {
         let mut all = BTreeMap::new();
         for node in self.nodes() {
             let counted = self.targets[self.server_of(node)].command_stats().await?;
-            let Some(counted) = counted.filter(|_| !self.state().recounted) else {
+            // Sentinels ask, too.
+            let theirs = self.state().recounted || self.is_watched();
+            let Some(counted) = counted.filter(|_| !theirs) else {
                 return Ok(None);
             };
             for (name, count) in counted {
@@ -158,7 +186,12 @@ impl Fleet {
 
     /// Ends what was started, and waits until nothing of it is left.
     pub async fn close(self) {
-        Target::close_all(self.targets).await;
+        let Self { targets, sentinels, means, .. } = self;
+        // The last handle of a supervisor waits for its end.
+        drop(means);
+        let sentinels = sentinels.into_inner().unwrap_or_default();
+        // Sentinels first, or they would see to a failover.
+        Target::close_all(sentinels.into_iter().chain(targets)).await;
     }
 
     /// The server that a node leads to at this moment.
@@ -180,24 +213,22 @@ impl Fleet {
     }
 }
 
-/// Starts the servers of a scenario, all at once and under one supervisor.
+/// Starts the servers of a scenario, all at once.
 async fn start(
-    binary: &ServerBinary,
+    with: &Means,
     keys: &KeySpace,
-    settings: &Settings,
     scenario: &Scenario,
 ) -> Result<Vec<Target>, TargetError> {
-    let supervisor = Supervisor::spawn(settings.supervisor.as_deref())?;
     let mut starting = JoinSet::new();
     for server in 0..scenario.topology().servers() {
-        let (binary, spec) = (binary.clone(), spec(binary, scenario));
-        let (supervisor, keys, settings) = (supervisor.clone(), keys.clone(), settings.clone());
+        let (binary, spec) = (with.binary.clone(), spec(&with.binary, scenario));
+        let (supervisor, settings) = (with.supervisor.clone(), with.settings.clone());
+        let keys = keys.clone();
         starting.spawn(async move {
             let target = Target::start(&binary, spec, &supervisor, keys, &settings).await;
             (server, target)
         });
     }
-    drop(supervisor);
     let mut started = BTreeMap::new();
     while let Some(ended) = starting.join_next().await {
         // A panic in there is ours, and goes on here.

@@ -56,11 +56,13 @@ struct Inner {
 pub(super) struct Cast {
     /// The clients, from 0, which is the run itself.
     clients: Vec<LiveEnv>,
-    /// Their ways to the lock's servers, by node.
+    /// Their ways to the lock's servers, by node; where sentinels lead them, to every server and sentinel.
     ways: Vec<Vec<Link>>,
+    /// How many nodes are the lock's.
+    nodes: usize,
     /// How each client is cut off.
     cuts: Vec<Cut>,
-    /// The nodes whose machines are without power.
+    /// The ways whose servers' machines are without power.
     dark: Vec<bool>,
 }
 
@@ -184,10 +186,10 @@ struct Director<'a> {
 
 impl Cast {
     /// These clients, with these ways.
-    pub(super) fn new(clients: Vec<LiveEnv>, ways: Vec<Vec<Link>>) -> Self {
+    pub(super) fn new(clients: Vec<LiveEnv>, ways: Vec<Vec<Link>>, nodes: usize) -> Self {
         let cuts = vec![Cut::None; ways.len()];
         let dark = vec![false; ways.first().map_or(0, Vec::len)];
-        Self { clients, ways, cuts, dark }
+        Self { clients, ways, nodes, cuts, dark }
     }
 
     /// Cuts or heals all ways of a client.

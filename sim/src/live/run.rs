@@ -27,7 +27,7 @@ use self::crew::Crew;
 use self::refused::Refused;
 use super::embedded::{self, EmbeddedServer, StartError};
 use super::env::LiveEnv;
-use super::fleet::{Fleet, FollowError};
+use super::fleet::{Fleet, FollowError, WatchError};
 use super::limits::{LimitError, ensure_open_files, files_needed};
 use super::proxy::{Detail, Proxy, ProxyError};
 use super::target::TargetError;
@@ -99,6 +99,9 @@ pub enum RunError {
     /// A replica does not follow its primary.
     #[error(transparent)]
     Follow(#[from] FollowError),
+    /// Nobody watches the primary.
+    #[error(transparent)]
+    Watch(#[from] WatchError),
     /// There is no proxy.
     #[error(transparent)]
     Proxy(#[from] ProxyError),
@@ -161,11 +164,13 @@ pub async fn run(
     let resource = scenario.resource().map(|_| embedded::start(Options::default())).transpose()?;
     let proxy = Proxy::start(Detail::Faults)?;
     let apart = resource.as_ref().map(EmbeddedServer::addr);
+    fleet.follow(&proxy, scenario, seed).await?;
+    fleet.watch(scenario.topology.sentinels.unwrap_or(0)).await?;
     let (crew, mut errands) = Crew::hire(fleet, apart, &proxy, &order, trial.journal())?;
     let cues: Arc<[Staged]> = scenario.faults.clone().into();
     let remarks = Vec::new();
-    let (crew, proxy) = (&crew, &proxy);
-    let mut stage = Stage { fleet, proxy, order, trial: &trial, crew, cues, interrupted, remarks };
+    let crew = &crew;
+    let mut stage = Stage { fleet, order, trial: &trial, crew, cues, interrupted, remarks };
     let played = tokio::select! {
         biased;
         played = stage.play(gauge) => played,
@@ -195,7 +200,6 @@ pub async fn run(
 /// A run on its way.
 struct Stage<'a> {
     fleet: &'a Fleet,
-    proxy: &'a Proxy,
     order: Order<'a>,
     trial: &'a Arc<Trial<LiveEnv>>,
     crew: &'a Crew,
@@ -242,10 +246,10 @@ impl Stage<'_> {
         Ok((cut_short, since(before, after)))
     }
 
-    /// Lets replicas follow, and what there is so far be on the disks.
+    /// From now on replicas are late, and what there is so far is on the disks.
     async fn set_sail(&self) -> Result<(), RunError> {
-        let Order { scenario, seed, .. } = self.order;
-        self.fleet.follow(self.proxy, scenario, seed).await?;
+        let scenario = self.order.scenario;
+        self.fleet.lag();
         let loses_power = scenario.faults.iter().any(|it| it.kind == Fault::PowerLoss);
         if loses_power && !self.fleet.begin_second().await {
             let slow = "the disk was slow: what the servers had been told before the run may not have been on it, and \

@@ -166,6 +166,26 @@ impl Target {
         Self::try_own(owned, addr, how, keys, settings).await
     }
 
+    /// Starts a sentinel of this executable, as the spec says. It keeps nothing, so nothing is tried out.
+    ///
+    /// # Errors
+    /// [`TargetError`], which says what to do. What had been started is ended.
+    pub(in crate::live) async fn sentinel(
+        binary: &ServerBinary,
+        spec: ServerSpec,
+        supervisor: &Supervisor,
+        keys: KeySpace,
+        settings: &Settings,
+    ) -> Result<Self, TargetError> {
+        let server = Server::start(supervisor, spec).await?;
+        let (addr, version) = (server.addr(), server.version().to_owned());
+        let how = format!("private sentinel {}", binary.path.display());
+        let info = ServerInfo { software: String::from("sentinel"), version, how, addr };
+        let control = Control::new(Upstream::Tcp(addr), Login::default(), settings.answer_within);
+        let (server, supervisor) = (Box::new(Mutex::new(server)), supervisor.clone());
+        Ok(Self { control, owned: Owned::Process { server, supervisor }, keys, info })
+    }
+
     async fn try_own(
         owned: Owned,
         addr: SocketAddr,

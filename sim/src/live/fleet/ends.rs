@@ -41,6 +41,11 @@ impl Fleet {
         }
     }
 
+    /// The way of every client that leads to this server, if one does.
+    pub(in crate::live) fn way_of(&self, server: usize) -> Option<usize> {
+        if self.is_watched() { Some(server) } else { self.node_of(server).map(usize::from) }
+    }
+
     /// Whether a server has not ended.
     pub(in crate::live) fn is_up(&self, server: usize) -> bool {
         self.state().down.get(server).is_some_and(|down| !down)

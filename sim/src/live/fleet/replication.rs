@@ -27,6 +27,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(5);
 pub(super) struct Feeds {
     links: Vec<Link>,
     lags: Vec<Latency>,
+    /// Whether the lags count yet.
+    late: bool,
 }
 
 /// Why a replica does not follow.
@@ -52,7 +54,7 @@ pub enum FollowError {
 }
 
 impl Fleet {
-    /// Replicas begin to follow, each with the lag that the scenario gives it.
+    /// Replicas begin to follow. What is written is there at once until they are to [lag](Self::lag).
     ///
     /// # Errors
     /// [`FollowError`], where one does not.
@@ -83,7 +85,7 @@ impl Fleet {
     /// # Errors
     /// [`FollowError`], where one does not.
     pub(in crate::live) async fn gather(&self) -> Result<(), FollowError> {
-        let Feeds { links, lags } = self.state().feeds.clone();
+        let Feeds { links, lags, .. } = self.state().feeds.clone();
         let (primary, upstream) = (self.meant(None), self.upstream(Node(0)));
         if !self.is_up(primary) {
             return Ok(());
@@ -110,9 +112,20 @@ impl Fleet {
                 }
                 tokio::time::sleep(LOOK_EVERY).await;
             }
-            link.set_latency(lags[server].clone(), lags[server].clone());
+            if self.state().feeds.late {
+                link.set_latency(lags[server].clone(), lags[server].clone());
+            }
         }
         Ok(())
+    }
+
+    /// From now on replicas are as late as the scenario says.
+    pub(in crate::live) fn lag(&self) {
+        let mut state = self.state();
+        state.feeds.late = true;
+        for (link, lag) in state.feeds.links.iter().zip(&state.feeds.lags) {
+            link.set_latency(lag.clone(), lag.clone());
+        }
     }
 
     /// A replica takes the primary's place: the one that is named, or the one that has heard most; whether there is

@@ -98,10 +98,10 @@ impl Nemesis {
         }
     }
 
-    /// The machine of a node's server is without power, or has it again. Who was connected hears nothing until it
-    /// has.
-    pub(in crate::live) fn darken(&self, node: Option<u16>, dark: bool) {
-        let Some(node) = node.map(usize::from) else { return };
+    /// The machine of the server at the end of this way is without power, or has it again. Who was connected
+    /// hears nothing until it has.
+    pub(in crate::live) fn darken(&self, way: Option<usize>, dark: bool) {
+        let Some(node) = way else { return };
         self.direct(|stage| {
             let cast = &mut stage.state.cast;
             if std::mem::replace(&mut cast.dark[node], dark) == dark {

@@ -179,7 +179,7 @@ impl Director<'_> {
 
     /// A request is about to be sent: what was armed for it befalls it.
     pub(super) fn befall(&mut self, client: u32, node: Node, name: &[u8]) {
-        if usize::from(node.0) >= self.state.cast.ways.get(client as usize).map_or(0, Vec::len) {
+        if usize::from(node.0) >= self.state.cast.nodes {
             // The resource is out of reach of faults.
             return;
         }

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use picklock::command::Command;
 use picklock::env::{CallError, Conn, Env, Node};
+use picklock::tokio_env::{TokioEnv, TokioOptions};
 use scenarios::fault::Staged;
 use scenarios::history::Journal;
 use scenarios::trial::Trial;
@@ -22,13 +23,15 @@ use tokio::time::Instant;
 
 use super::{Order, RunError};
 use crate::live::env::{LiveEnv, StillBusy};
-use crate::live::fleet::Fleet;
+use crate::live::fleet::{Fleet, SERVICE};
 use crate::live::nemesis::{Cast, Errand, Nemesis};
-use crate::live::proxy::{ClientId, Latency, Link, Plan, Proxy, Upstream};
+use crate::live::proxy::{Addresses, ClientId, Latency, Link, Plan, Proxy, ProxyError, Upstream};
 use crate::live::target::plain_client;
 
 /// How many clients connect at once: a server's queue of connections is short.
 const CONNECT_AT_ONCE: usize = 32;
+/// The node of the links to sentinels, which no lock sends anything to.
+const SENTINEL: Node = Node(u16::MAX);
 /// How long a client waits for its first answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
@@ -41,6 +44,8 @@ pub(super) struct Crew {
     nemesis: Nemesis,
     /// The servers there are.
     nodes: Vec<Node>,
+    /// How many of them are the lock's.
+    locks: usize,
     /// The clients at work.
     playing: Mutex<JoinSet<()>>,
 }
@@ -66,20 +71,27 @@ impl Crew {
             Some(entry) => special[entry].clone(),
             None => usual.clone(),
         };
-        let link = |client: u32, node: Node, upstream: Upstream| {
+        let link = |client: u32, node: Node, upstream: Upstream, addresses: Option<_>| {
             let (requests, replies) = (latency(client, node), latency(client, node));
-            let plan = Plan { seed, requests, replies, ..Plan::default() };
+            let plan = Plan { seed, requests, replies, addresses, ..Plan::default() };
             proxy.listen(ClientId(client), node, upstream, plan)
         };
         let env = |client: u32| {
-            let ways = fleet.nodes().map(|node| link(client, node, fleet.upstream(node)));
+            let mut beside = Vec::new();
+            if let (Some(node), Some(addr)) = (scenario.resource(), resource) {
+                let link = link(client, node, Upstream::Tcp(addr), None)?;
+                beside.push(plain_client(link.addr()));
+            }
+            if fleet.is_watched() {
+                let (inner, ways) = led(fleet, client, link)?;
+                let env = LiveEnv::over(ClientId(client), seed, inner.beside(beside));
+                return Ok::<_, RunError>((env, ways));
+            }
+            let ways = fleet.nodes().map(|node| link(client, node, fleet.upstream(node), None));
             let ways = ways.collect::<Result<Vec<Link>, _>>()?;
             let mut clients: Vec<_> = ways.iter().map(|way| fleet.client(way.addr())).collect();
-            if let (Some(node), Some(addr)) = (scenario.resource(), resource) {
-                let link = link(client, node, Upstream::Tcp(addr))?;
-                clients.push(plain_client(link.addr()));
-            }
-            Ok::<_, RunError>((LiveEnv::new(ClientId(client), seed, clients), ways))
+            clients.append(&mut beside);
+            Ok((LiveEnv::new(ClientId(client), seed, clients), ways))
         };
         let hired: Result<Vec<_>, _> = (0..=scenario.clients).map(env).collect();
         let (envs, ways): (Vec<LiveEnv>, Vec<_>) = hired?.into_iter().unzip();
@@ -88,9 +100,9 @@ impl Crew {
         let mut envs = envs.into_iter().map(|env| env.since(origin).seen_by(nemesis.clone()));
         let run = envs.next().expect("the run itself is the first");
         let nodes = fleet.nodes().chain(scenario.resource()).collect();
-        let clients = envs.collect();
+        let (clients, locks) = (envs.collect(), fleet.nodes().count());
         let playing = Mutex::default();
-        Ok((Self { run, clients, ways, nemesis, nodes, playing }, errands))
+        Ok((Self { run, clients, ways, nemesis, nodes, locks, playing }, errands))
     }
 
     /// The run itself, as a client without latency.
@@ -143,7 +155,7 @@ impl Crew {
         let start = Arc::new(Barrier::new(self.clients.len()));
         let mut playing = self.playing.lock().await;
         let clients = std::iter::once(&self.run).chain(&self.clients).map(LiveEnv::unseen);
-        self.nemesis.stage(cues, Cast::new(clients.collect(), self.ways.clone()));
+        self.nemesis.stage(cues, Cast::new(clients.collect(), self.ways.clone(), self.locks));
         for env in &self.clients {
             let (env, trial) = (env.clone(), Arc::clone(trial));
             let (start, done) = (Arc::clone(&start), Arc::clone(done));
@@ -211,6 +223,31 @@ impl Crew {
         }
         Ok(())
     }
+}
+
+/// The environment of a client that sentinels lead to the primary, and its ways: to every server, and then to every
+/// sentinel. Whom these name it finds behind its own links.
+fn led(
+    fleet: &Fleet,
+    client: u32,
+    link: impl Fn(u32, Node, Upstream, Option<Arc<Addresses>>) -> Result<Link, ProxyError>,
+) -> Result<(TokioEnv, Vec<Link>), ProxyError> {
+    let addresses = Arc::new(Addresses::new());
+    let mut ways = Vec::new();
+    for (upstream, addr) in fleet.servers() {
+        let way = link(client, Node(0), upstream, Some(Arc::clone(&addresses)))?;
+        addresses.insert(addr, way.addr());
+        ways.push(way);
+    }
+    let like = fleet.client(ways[0].addr()).get_connection_info().clone();
+    let mut sentinels = Vec::new();
+    for upstream in fleet.watchers() {
+        let way = link(client, SENTINEL, upstream, Some(Arc::clone(&addresses)))?;
+        sentinels.push(plain_client(way.addr()));
+        ways.push(way);
+    }
+    let options = TokioOptions::default();
+    Ok((TokioEnv::from_sentinels(sentinels, SERVICE, like, options), ways))
 }
 
 /// Has a client say something to every server.

@@ -38,10 +38,15 @@ pub(super) async fn run(
             Task::End { .. } => end(fleet, nemesis, &errand).await,
             Task::Return { server } => bring_back(fleet, nemesis, server).await,
             Task::Promote { old, to, for_ns } => {
-                let promoted = fleet.promote(to.map(|it| it as usize)).await;
-                nemesis.redirect(0, &fleet.upstream(Node(0)));
+                let promoted = if fleet.is_watched() {
+                    fleet.elected(old).await.map_err(|error| error.to_string())
+                } else {
+                    let promoted = fleet.promote(to.map(|it| it as usize)).await;
+                    nemesis.redirect(0, &fleet.upstream(Node(0)));
+                    promoted.map(drop).map_err(|error| error.to_string())
+                };
                 nemesis.owe(Task::Return { server: old }, for_ns);
-                promoted.map(drop).map_err(|error| error.to_string())
+                promoted
             }
         };
         if let Err(why) = done {
@@ -85,9 +90,9 @@ async fn end(fleet: &Fleet, nemesis: &Nemesis, errand: &Errand) -> Result<(), St
     if power && !fleet.is_paged(server) {
         return Err(unpaged(server, "nobody knows what is on its disk"));
     }
-    let node = fleet.node_of(server);
+    let (node, way) = (fleet.node_of(server), fleet.way_of(server));
     if power {
-        nemesis.darken(node, true);
+        nemesis.darken(way, true);
     }
     fleet.kill(server).await.map_err(|error| error.to_string())?;
     if power && let Some(cut) = fleet.lose_power(server).await.map_err(|error| error.to_string())? {
@@ -108,7 +113,7 @@ async fn end(fleet: &Fleet, nemesis: &Nemesis, errand: &Errand) -> Result<(), St
 async fn bring_back(fleet: &Fleet, nemesis: &Nemesis, server: usize) -> Result<(), String> {
     let back = fleet.restart(server).await;
     // It serves from now on, whoever does not follow it yet.
-    nemesis.darken(fleet.node_of(server), false);
+    nemesis.darken(fleet.way_of(server), false);
     back.map_err(|error| format!("server {server} does not come back: {error}"))?;
     fleet.gather().await.map_err(|error| error.to_string())
 }

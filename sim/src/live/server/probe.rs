@@ -22,15 +22,24 @@ pub(super) async fn version(
     let asked = async {
         let mut stream = TcpStream::connect(addr).await.map_err(|error| error.to_string())?;
         ask(&mut stream, "PING").await?;
-        let config = ask(&mut stream, "CONFIG GET dir").await?;
-        let real = dir.canonicalize().map_err(|error| error.to_string())?;
-        if !config.lines().any(|line| Path::new(line) == dir || Path::new(line) == real) {
-            return Err(format!("another server answers on {addr}"));
-        }
         let info = ask(&mut stream, "INFO server").await?;
         let field = |name: &str| {
             info.lines().find_map(|line| line.strip_prefix(name)).map(|text| text.trim().to_owned())
         };
+        let real = dir.canonicalize().map_err(|error| error.to_string())?;
+        let is_ours = |path: &Path| path == dir || path == real;
+        let ours = match field("redis_mode:").as_deref() {
+            // Sentinels of before 7.0 know no CONFIG.
+            Some("sentinel") => field("config_file:")
+                .is_some_and(|file| Path::new(&file).parent().is_some_and(is_ours)),
+            _ => {
+                let config = ask(&mut stream, "CONFIG GET dir").await?;
+                config.lines().any(|line| is_ours(Path::new(line)))
+            }
+        };
+        if !ours {
+            return Err(format!("another server answers on {addr}"));
+        }
         field("valkey_version:")
             .or_else(|| field("redis_version:"))
             .ok_or_else(|| String::from("INFO tells no redis_version"))
