@@ -122,7 +122,7 @@ async fn live(
     };
     let made = on(&fleet, Order { scenario, seed, world }, terminal, interrupted).await;
     fleet.close().await;
-    made.map(Some)
+    made
 }
 
 async fn on(
@@ -130,7 +130,7 @@ async fn on(
     order: Order<'_>,
     terminal: &Terminal,
     interrupted: watch::Receiver<bool>,
-) -> Result<Made, Failure> {
+) -> Result<Option<Made>, Failure> {
     let gauge = Gauge::default();
     let clients = u64::from(order.scenario.clients);
     let shown = gauge.clone();
@@ -139,12 +139,15 @@ async fn on(
     let capabilities = capability::facts(&capability::of(fleet.first()).await);
     let run = run(fleet, order, &gauge, interrupted).await;
     drop(progress);
-    let run: Run = run.map_err(|error| failed(&error))?;
+    let run: Run = match run {
+        Err(RunError::Interrupted) => return Ok(None),
+        run => run.map_err(|error| failed(&error))?,
+    };
     if run.cut_short == Some(CutShort::Interrupted) && !terminal.is_quiet() {
         print::note("interrupted: writing what there is");
     }
     let (server, is_private) = (fleet.server().clone(), fleet.is_private());
-    Ok(Made { run, server, capabilities, is_private })
+    Ok(Some(Made { run, server, capabilities, is_private }))
 }
 
 /// Why there was no run, as picklock ends then.

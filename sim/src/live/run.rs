@@ -96,6 +96,9 @@ pub enum RunError {
              picklock starts one"
     )]
     NotOurs(&'static str),
+    /// Somebody interrupted it before there was anything to report.
+    #[error("interrupted before the run began")]
+    Interrupted,
     /// A replica does not follow its primary.
     #[error(transparent)]
     Follow(#[from] FollowError),
@@ -158,14 +161,29 @@ pub async fn run(
     }
     let naming = Naming { world, seed, prefix: fleet.keys().prefix(), exact: false };
     let trial = Arc::new(Trial::<LiveEnv>::new(scenario, naming)?);
-    let nodes = fleet.nodes().count() as u64 + u64::from(scenario.resource().is_some());
-    ensure_open_files(files_needed(u64::from(scenario.clients), nodes))?;
+    let sentinels = scenario.topology.sentinels.unwrap_or(0);
+    let ways = match sentinels {
+        0 => fleet.nodes().count() as u64,
+        // To every server, whoever is primary, and to every sentinel.
+        _ => u64::from(scenario.topology().servers()) + u64::from(sentinels),
+    };
+    let ways = ways + u64::from(scenario.resource().is_some());
+    ensure_open_files(files_needed(u64::from(scenario.clients), ways))?;
     // The model stands in for whatever the resource would be: it is not what is put to the test.
     let resource = scenario.resource().map(|_| embedded::start(Options::default())).transpose()?;
     let proxy = Proxy::start(Detail::Faults)?;
     let apart = resource.as_ref().map(EmbeddedServer::addr);
-    fleet.follow(&proxy, scenario, seed).await?;
-    fleet.watch(scenario.topology.sentinels.unwrap_or(0)).await?;
+    let gather = async {
+        fleet.follow(&proxy, scenario, seed).await?;
+        fleet.watch(sentinels).await?;
+        Ok::<_, RunError>(())
+    };
+    let mut ended = interrupted.clone();
+    tokio::select! {
+        biased;
+        Ok(_) = ended.wait_for(|interrupted| *interrupted) => return Err(RunError::Interrupted),
+        gathered = gather => gathered?,
+    }
     let (crew, mut errands) = Crew::hire(fleet, apart, &proxy, &order, trial.journal())?;
     let cues: Arc<[Staged]> = scenario.faults.clone().into();
     let remarks = Vec::new();

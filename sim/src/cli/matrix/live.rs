@@ -159,6 +159,7 @@ async fn one(
         Err(not_ours @ RunError::NotOurs(_)) => {
             return Ok((Pair::not_run(scenario, Some(not_ours.to_string())), server));
         }
+        Err(RunError::Interrupted) => return Ok((stopped(), server)),
         run => run.map_err(|error| failed(&error))?,
     };
     if run.cut_short == Some(CutShort::Interrupted) {
