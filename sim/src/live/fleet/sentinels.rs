@@ -37,7 +37,7 @@ const ASK_EVERY: Duration = Duration::from_millis(20);
 pub enum WatchError {
     /// A sentinel does not start.
     #[error(transparent)]
-    Start(#[from] TargetError),
+    Start(Box<TargetError>),
     /// They do not know what they should.
     #[error("the sentinels do not know each other and the replicas after {KNOWN_WITHIN:?}")]
     Strangers,
@@ -69,7 +69,7 @@ impl Fleet {
             let supervisor = &means.supervisor;
             let started =
                 Target::sentinel(&means.binary, spec.clone(), supervisor, keys, settings).await;
-            watching.push(started?);
+            watching.push(started.map_err(|error| WatchError::Start(Box::new(error)))?);
         }
         let watching = self.sentinels.get_or_init(|| watching);
         let end = Instant::now() + KNOWN_WITHIN;
