@@ -275,6 +275,9 @@ impl Scenario {
             () if matches!(self.topology(), Topology::Replicated { .. }) => {
                 Some("replicas that follow a primary ([topology], or the lock is made for them)")
             }
+            () if matches!(self.topology(), Topology::Cluster { .. }) => {
+                Some("a cluster ([topology])")
+            }
             () if self.server.append_only != AppendOnly::Off => {
                 Some("a server with a file ([server])")
             }

@@ -3,7 +3,8 @@
 //!
 //! Invariant: `Node(0)` of lock code is the service. Of a primary with replicas it is whichever server
 //! is the primary at that moment, as a client of Sentinel is led; of independent servers `Node(i)` is
-//! server i. Deliberately absent: cluster, and Sentinels as servers of their own.
+//! server i. Deliberately absent: sentinels and the gossip of a cluster in the virtual
+//! world.
 
 use std::fmt;
 use std::time::Duration;
@@ -18,6 +19,8 @@ use crate::span::Span;
 const REPLICAS: u32 = 1;
 /// So many independent servers there are where nothing is said.
 const NODES: u32 = 5;
+/// So many nodes a cluster has where nothing is said.
+const CLUSTER: u32 = 3;
 /// So far a replica is behind where a recipe asks for it, and nothing is said.
 const LAG: Span = Span(Duration::from_millis(1));
 
@@ -42,7 +45,7 @@ pub struct TopologyPart {
     /// servers. In the virtual world a failover takes as long as it says.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sentinels: Option<u32>,
-    /// How many independent servers there are.
+    /// How many independent servers there are, or nodes of the cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nodes: Option<u32>,
 }
@@ -68,6 +71,8 @@ pub enum Kind {
     Replicated,
     /// Servers that know nothing of each other.
     Independent,
+    /// The nodes of a Redis Cluster. What a lock needs lies in one slot, which is server 0's.
+    Cluster,
 }
 
 /// The servers, told apart.
@@ -83,6 +88,11 @@ pub enum Topology {
     /// Servers that know nothing of each other.
     Independent {
         /// How many.
+        nodes: u32,
+    },
+    /// A Redis Cluster. All that a lock has to do with it is the owner of its slot, server 0.
+    Cluster {
+        /// How many nodes.
         nodes: u32,
     },
 }
@@ -166,6 +176,7 @@ impl TopologyPart {
                 Topology::Replicated { replicas: self.replicas.unwrap_or(REPLICAS) }
             }
             Kind::Independent => Topology::Independent { nodes: self.nodes.unwrap_or(NODES) },
+            Kind::Cluster => Topology::Cluster { nodes: self.nodes.unwrap_or(CLUSTER) },
         }
     }
 }
@@ -177,6 +188,7 @@ impl Kind {
             Self::Standalone => "standalone",
             Self::Replicated => "replicated",
             Self::Independent => "independent",
+            Self::Cluster => "cluster",
         }
     }
 }
@@ -188,6 +200,7 @@ impl fmt::Display for Topology {
             Self::Replicated { replicas: 1 } => f.write_str("a primary and a replica"),
             Self::Replicated { replicas } => write!(f, "a primary and {replicas} replicas"),
             Self::Independent { nodes } => write!(f, "{nodes} that know nothing of each other"),
+            Self::Cluster { nodes } => write!(f, "{nodes} nodes of a cluster"),
         }
     }
 }
@@ -198,14 +211,14 @@ impl Topology {
         match self {
             Self::Standalone => 1,
             Self::Replicated { replicas, .. } => 1 + replicas,
-            Self::Independent { nodes } => nodes,
+            Self::Independent { nodes } | Self::Cluster { nodes } => nodes,
         }
     }
 
     /// How many nodes lock code can connect to.
     pub const fn nodes(self) -> u32 {
         match self {
-            Self::Standalone | Self::Replicated { .. } => 1,
+            Self::Standalone | Self::Replicated { .. } | Self::Cluster { .. } => 1,
             Self::Independent { nodes } => nodes,
         }
     }

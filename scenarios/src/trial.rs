@@ -74,7 +74,7 @@ impl<W: Observed> Trial<W> {
             nodes,
             replicas: match scenario.topology() {
                 Topology::Replicated { replicas } => replicas,
-                Topology::Standalone | Topology::Independent { .. } => 0,
+                _ => 0,
             },
             key: lock_key.clone().into_bytes().into(),
             ttl,

@@ -9,6 +9,8 @@ use std::sync::Arc;
 use cli_support::Room;
 use live_support::{play, shows_what_is_claimed, struck};
 use scenarios::fault::Fault;
+use scenarios::result::RunResult;
+use scenarios::verdict::Outcome;
 use sim::live::server::find_server;
 use sim::live::target::Choice;
 use tokio::sync::Semaphore;
@@ -87,5 +89,21 @@ fn sentinels_fail_over_by_themselves_and_lead_every_client_through_the_proxy() {
     let result = room.result();
     // Both were led to the new primary: the second client, and the first with its release.
     assert_eq!(result.stats.acquisitions.ok, 2, "{}", said.stdout);
+    room.is_left_clean();
+}
+
+#[test]
+fn a_cluster_is_no_other_story() {
+    let room = Room::new();
+    let on_cluster = ["--world", "redis", "--set", "topology.kind=cluster", "--format", "json"];
+    for (lock, code, verdict) in
+        [("del-release", 1, Outcome::Violated), ("single", 0, Outcome::Held)]
+    {
+        let run = ["--scenario", "gc-pause", "--lock", lock, "--seed", "1"];
+        let said = room.run(&[&run[..], &on_cluster].concat()).ended(code);
+        let result: RunResult = serde_json::from_str(&said.stdout).unwrap();
+        assert_eq!(result.verdict, verdict, "{lock}");
+        assert!(result.stats.acquisitions.ok > 1, "{lock}");
+    }
     room.is_left_clean();
 }

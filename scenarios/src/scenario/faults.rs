@@ -49,7 +49,7 @@ fn servers(scenario: &Scenario) -> Result<(), Wrong> {
         ("lag", part.lag.is_some(), Kind::Replicated),
         ("replica", !part.replica.is_empty(), Kind::Replicated),
         ("sentinels", part.sentinels.is_some(), Kind::Replicated),
-        ("nodes", part.nodes.is_some(), Kind::Independent),
+        ("nodes", part.nodes.is_some() && kind != Kind::Cluster, Kind::Independent),
     ];
     if let Some((key, _, of)) = strange.into_iter().find(|(_, given, of)| *given && kind != *of) {
         let why =

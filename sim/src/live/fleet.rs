@@ -1,9 +1,10 @@
 //! The servers of a run: one or several, how they stand to each other, and which of them lock code is led to.
 //!
 //! Invariant: `Node(0)` is the service. Of a primary with replicas it is whichever server is the primary at that
-//! moment; of independent servers `Node(i)` is server i. Whatever was started ends with the fleet. Deliberately
+//! moment, of a cluster the owner of the run's slot; of independent servers `Node(i)` is server i. Whatever was started ends with the fleet. Deliberately
 //! absent: when a server ends, which the nemesis says, and what clients are told of it.
 
+mod cluster;
 mod ends;
 mod replication;
 mod sentinels;
@@ -20,6 +21,7 @@ use scenarios::scenario::Scenario;
 use scenarios::topology::{AppendOnly, Topology};
 use tokio::task::JoinSet;
 
+pub use self::cluster::FormError;
 use self::replication::Feeds;
 pub use self::replication::FollowError;
 pub(in crate::live) use self::sentinels::SERVICE;
@@ -137,6 +139,11 @@ impl Fleet {
         self.targets[self.server_of(node)].upstream()
     }
 
+    /// Whether lock code finds the owner of its slot by the word of the nodes.
+    pub(in crate::live) fn is_cluster(&self) -> bool {
+        matches!(self.topology, Topology::Cluster { .. })
+    }
+
     /// Every server: where the proxy's links to it lead, and how others name it.
     pub(in crate::live) fn servers(&self) -> impl Iterator<Item = (Upstream, SocketAddr)> {
         self.targets.iter().map(|it| (it.upstream(), it.server().addr))
@@ -197,7 +204,7 @@ impl Fleet {
     /// The server that a node leads to at this moment.
     fn server_of(&self, node: Node) -> usize {
         match self.topology {
-            Topology::Replicated { .. } => self.state().primary,
+            Topology::Replicated { .. } | Topology::Cluster { .. } => self.state().primary,
             Topology::Standalone | Topology::Independent { .. } => usize::from(node.0),
         }
     }
@@ -225,8 +232,8 @@ async fn start(
         let (supervisor, settings) = (with.supervisor.clone(), with.settings.clone());
         let keys = keys.clone();
         starting.spawn(async move {
-            let target = Target::start(&binary, spec, &supervisor, keys, &settings).await;
-            (server, target)
+            let started = Target::untried(&binary, spec, &supervisor, keys, &settings).await;
+            (server, started)
         });
     }
     let mut started = BTreeMap::new();
@@ -236,7 +243,17 @@ async fn start(
             ended.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
         started.insert(server, target?);
     }
-    Ok(started.into_values().collect())
+    let mut targets: Vec<Target> = started.into_values().collect();
+    if matches!(scenario.topology(), Topology::Cluster { .. }) {
+        cluster::form(&targets, keys).await?;
+        // Of the others none has a slot for the run's keys.
+        targets[0].prove(&with.settings).await?;
+        return Ok(targets);
+    }
+    for target in &mut targets {
+        target.prove(&with.settings).await?;
+    }
+    Ok(targets)
 }
 
 /// How each server of a scenario is started.
@@ -250,6 +267,9 @@ fn spec(binary: &ServerBinary, scenario: &Scenario) -> ServerSpec {
     if matches!(scenario.topology(), Topology::Replicated { .. }) {
         // Else a replica that begins to follow waits five seconds for others to come.
         args.extend(["--repl-diskless-sync-delay", "0"]);
+    }
+    if matches!(scenario.topology(), Topology::Cluster { .. }) {
+        args.extend(cluster::ARGUMENTS);
     }
     let paged = |it: &Staged| it.kind == Fault::PowerLoss || it.is_of_server_clock();
     ServerSpec {

@@ -163,7 +163,7 @@ pub async fn run(
     let trial = Arc::new(Trial::<LiveEnv>::new(scenario, naming)?);
     let sentinels = scenario.topology.sentinels.unwrap_or(0);
     let ways = match sentinels {
-        0 => fleet.nodes().count() as u64,
+        0 if !fleet.is_cluster() => fleet.nodes().count() as u64,
         // To every server, whoever is primary, and to every sentinel.
         _ => u64::from(scenario.topology().servers()) + u64::from(sentinels),
     };

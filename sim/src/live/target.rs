@@ -137,40 +137,21 @@ impl Target {
             Choice::Started(binary) => {
                 let supervisor = Supervisor::spawn(settings.supervisor.as_deref())?;
                 let spec = ServerSpec::new(&binary.path);
-                Self::start(&binary, spec, &supervisor, keys, settings).await
+                let started = Self::untried(&binary, spec, &supervisor, keys, settings).await;
+                let mut target = started?;
+                target.prove(settings).await?;
+                Ok(target)
             }
             Choice::Url(url) => Self::try_url(&url, keys, settings).await,
         }
     }
 
-    /// Starts a server of this executable, as the spec says, and tries it out as [`open`](Self::open) does.
+    /// Starts a server of this executable, as the spec says. Nothing has been [proved](Self::prove) yet, and a
+    /// sentinel, which keeps nothing, never is.
     ///
     /// # Errors
     /// [`TargetError`], which says what to do. What had been started is ended.
-    pub async fn start(
-        binary: &ServerBinary,
-        spec: ServerSpec,
-        supervisor: &Supervisor,
-        keys: KeySpace,
-        settings: &Settings,
-    ) -> Result<Self, TargetError> {
-        let server = Server::start(supervisor, spec).await?;
-        let addr = server.addr();
-        let found = match binary.found_by {
-            "PATH" => "found on PATH".to_owned(),
-            named => format!("named by {named}"),
-        };
-        let how = format!("private server {}, {found}", binary.path.display());
-        let (server, supervisor) = (Box::new(Mutex::new(server)), supervisor.clone());
-        let owned = Owned::Process { server, supervisor };
-        Self::try_own(owned, addr, how, keys, settings).await
-    }
-
-    /// Starts a sentinel of this executable, as the spec says. It keeps nothing, so nothing is tried out.
-    ///
-    /// # Errors
-    /// [`TargetError`], which says what to do. What had been started is ended.
-    pub(in crate::live) async fn sentinel(
+    pub(in crate::live) async fn untried(
         binary: &ServerBinary,
         spec: ServerSpec,
         supervisor: &Supervisor,
@@ -179,11 +160,29 @@ impl Target {
     ) -> Result<Self, TargetError> {
         let server = Server::start(supervisor, spec).await?;
         let (addr, version) = (server.addr(), server.version().to_owned());
-        let how = format!("private sentinel {}", binary.path.display());
-        let info = ServerInfo { software: String::from("sentinel"), version, how, addr };
+        let found = match binary.found_by {
+            "PATH" => "found on PATH".to_owned(),
+            named => format!("named by {named}"),
+        };
+        let how = format!("private server {}, {found}", binary.path.display());
+        let info = ServerInfo { software: String::from("redis"), version, how, addr };
         let control = Control::new(Upstream::Tcp(addr), Login::default(), settings.answer_within);
         let (server, supervisor) = (Box::new(Mutex::new(server)), supervisor.clone());
         Ok(Self { control, owned: Owned::Process { server, supervisor }, keys, info })
+    }
+
+    /// Writes, reads and deletes a key of the run.
+    ///
+    /// # Errors
+    /// [`TargetError`], which says what to do.
+    pub(in crate::live) async fn prove(&mut self, settings: &Settings) -> Result<(), TargetError> {
+        let tried = preflight::preflight(&self.control, &self.keys, settings.loading_within).await;
+        let (how, addr) = (self.info.how.clone(), self.info.addr);
+        match tried {
+            Ok(told) => self.info = report(told, how, addr),
+            Err(refusal) => return Err(TargetError::Refused { place: how, refusal }),
+        }
+        Ok(())
     }
 
     async fn try_own(

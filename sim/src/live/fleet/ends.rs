@@ -36,14 +36,20 @@ impl Fleet {
     /// The node whose clients lose something with this server.
     pub(in crate::live) fn node_of(&self, server: usize) -> Option<u16> {
         match self.topology {
-            Topology::Replicated { .. } => (server == self.state().primary).then_some(0),
+            Topology::Replicated { .. } | Topology::Cluster { .. } => {
+                (server == self.state().primary).then_some(0)
+            }
             Topology::Standalone | Topology::Independent { .. } => u16::try_from(server).ok(),
         }
     }
 
     /// The way of every client that leads to this server, if one does.
     pub(in crate::live) fn way_of(&self, server: usize) -> Option<usize> {
-        if self.is_watched() { Some(server) } else { self.node_of(server).map(usize::from) }
+        if self.is_watched() || self.is_cluster() {
+            Some(server)
+        } else {
+            self.node_of(server).map(usize::from)
+        }
     }
 
     /// Whether a server has not ended.

@@ -68,7 +68,7 @@ impl Fleet {
             let (keys, settings) = (self.keys().clone(), &means.settings);
             let supervisor = &means.supervisor;
             let started =
-                Target::sentinel(&means.binary, spec.clone(), supervisor, keys, settings).await;
+                Target::untried(&means.binary, spec.clone(), supervisor, keys, settings).await;
             watching.push(started.map_err(|error| WatchError::Start(Box::new(error)))?);
         }
         let watching = self.sentinels.get_or_init(|| watching);

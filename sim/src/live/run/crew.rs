@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use picklock::command::Command;
 use picklock::env::{CallError, Conn, Env, Node};
-use picklock::tokio_env::{TokioEnv, TokioOptions};
+use picklock::tokio_env::{Cluster, TokioEnv, TokioOptions};
 use scenarios::fault::Staged;
 use scenarios::history::Journal;
 use scenarios::trial::Trial;
@@ -82,7 +82,7 @@ impl Crew {
                 let link = link(client, node, Upstream::Tcp(addr), None)?;
                 beside.push(plain_client(link.addr()));
             }
-            if fleet.is_watched() {
+            if fleet.is_watched() || fleet.is_cluster() {
                 let (inner, ways) = led(fleet, client, link)?;
                 let env = LiveEnv::over(ClientId(client), seed, inner.beside(beside));
                 return Ok::<_, RunError>((env, ways));
@@ -225,8 +225,8 @@ impl Crew {
     }
 }
 
-/// The environment of a client that sentinels lead to the primary, and its ways: to every server, and then to every
-/// sentinel. Whom these name it finds behind its own links.
+/// The environment of a client that is led to its server by the word of sentinels, or of the nodes of a cluster; and
+/// its ways: to every server, and then to every sentinel. Whom these name it finds behind its own links.
 fn led(
     fleet: &Fleet,
     client: u32,
@@ -239,7 +239,13 @@ fn led(
         addresses.insert(addr, way.addr());
         ways.push(way);
     }
-    let like = fleet.client(ways[0].addr()).get_connection_info().clone();
+    let like = |link: &Link| fleet.client(link.addr()).get_connection_info().clone();
+    if fleet.is_cluster() {
+        let cluster = Cluster::open(ways.iter().map(like));
+        let cluster = cluster.expect("there are nodes, and their addresses need no reading");
+        return Ok((TokioEnv::for_key(&cluster, fleet.keys().key("lock")), ways));
+    }
+    let like = like(&ways[0]);
     let mut sentinels = Vec::new();
     for upstream in fleet.watchers() {
         let way = link(client, SENTINEL, upstream, Some(Arc::clone(&addresses)))?;

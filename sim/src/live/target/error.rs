@@ -9,6 +9,7 @@ use scenarios::topology::Topology;
 
 use super::refusal::Refusal;
 use crate::live::embedded::StartError;
+use crate::live::fleet::FormError;
 use crate::live::proxy::TlsError;
 use crate::live::server::ServerError;
 use crate::live::supervisor::SuperviseError;
@@ -28,6 +29,9 @@ pub enum TargetError {
          name another one with --server-bin, or use --world embedded, which needs none"
     )]
     Start(#[from] ServerError),
+    /// Servers do not become a cluster.
+    #[error(transparent)]
+    Form(#[from] FormError),
     /// A scenario has several servers, and one was named.
     #[error(
         "{place} is one server, and the scenario's servers are {topology}; leave --redis away, and picklock \
