@@ -97,9 +97,9 @@ fn a_cluster_is_no_other_story() {
     let room = Room::new();
     let on_cluster = ["--world", "redis", "--set", "topology.kind=cluster", "--format", "json"];
     for (lock, code, verdict) in
-        [("del-release", 1, Outcome::Violated), ("single", 0, Outcome::Held)]
+        [("get-del-release", 1, Outcome::Violated), ("single", 0, Outcome::Held)]
     {
-        let run = ["--scenario", "gc-pause", "--lock", lock, "--seed", "1"];
+        let run = ["--scenario", "expiry-race", "--lock", lock, "--seed", "1"];
         let said = room.run(&[&run[..], &on_cluster].concat()).ended(code);
         let result: RunResult = serde_json::from_str(&said.stdout).unwrap();
         assert_eq!(result.verdict, verdict, "{lock}");
