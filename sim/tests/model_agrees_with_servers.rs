@@ -42,12 +42,13 @@ fn words_of_redis(command: &[Vec<u8>], reply: Reply) -> Reply {
 }
 
 /// And Valkey, also within a transaction.
-fn words_of_valkey(command: &[Vec<u8>], reply: Reply) -> Reply {
+fn words_of_valkey(_command: &[Vec<u8>], reply: Reply) -> Reply {
+    in_words_of_valkey(reply)
+}
+
+fn in_words_of_valkey(reply: Reply) -> Reply {
     match reply {
-        Reply::Array(parts) => {
-            let parts = parts.into_iter().map(|part| words_of_valkey(command, part));
-            Reply::Array(parts.collect())
-        }
+        Reply::Array(parts) => Reply::Array(parts.into_iter().map(in_words_of_valkey).collect()),
         Reply::Error(error) if error.text() == b"ERR Unknown Redis command called from script" => {
             Reply::Error(Fail::new("ERR Unknown command called from script"))
         }
