@@ -257,8 +257,14 @@ impl Scenario {
         u64::from(self.clients) * u64::from(self.workload.rounds())
     }
 
-    /// What of it only the virtual world can stage so far.
+    /// What of it only the virtual world can do.
     pub fn only_virtual(&self) -> Option<&'static str> {
+        self.swarm.searched.then_some("faults that are searched for ([swarm])")
+    }
+
+    /// What of it takes servers that can be ended, follow each other, and have disks and clocks of their own, as
+    /// real ones and those of the virtual world do.
+    pub fn only_servers(&self) -> Option<&'static str> {
         match () {
             () if self.faults.iter().any(|it| it.kind.loses_keys()) => {
                 Some("the end of a server ([[fault]])")
@@ -266,9 +272,8 @@ impl Scenario {
             () if self.faults.iter().any(Staged::is_of_server_clock) => {
                 Some("a server's clock that goes wrong ([[fault]])")
             }
-            () if self.swarm.searched => Some("faults that are searched for ([swarm])"),
-            () if self.topology() != Topology::Standalone => {
-                Some("more than one server ([topology], or because the lock is made for them)")
+            () if matches!(self.topology(), Topology::Replicated { .. }) => {
+                Some("replicas that follow a primary ([topology], or the lock is made for them)")
             }
             () if self.server.append_only != AppendOnly::Off => {
                 Some("a server with a file ([server])")

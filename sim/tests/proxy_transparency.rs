@@ -5,7 +5,7 @@ mod proxy_support;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, TestRunner};
-use proxy_support::{Bed, Raw, command};
+use proxy_support::{Bed, command};
 use sim::live::proxy::{Event, Plan, Side};
 
 /// Commands whose replies depend on nothing but the commands before.
@@ -45,10 +45,10 @@ async fn random_pipelines_get_byte_identical_replies() {
         for client in [&mut direct, &mut through] {
             let marker = format!("end-{round}");
             client.send(format!("FLUSHALL\r\n{hello}ECHO begin\r\n")).await;
-            read_until(client, b"$5\r\nbegin\r\n").await;
+            client.read_until(b"$5\r\nbegin\r\n").await;
             client.send(&pipeline).await;
             client.send(command(&[b"ECHO", marker.as_bytes()])).await;
-            replies.push(read_until(client, format!("{marker}\r\n").as_bytes()).await);
+            replies.push(client.read_until(format!("{marker}\r\n").as_bytes()).await);
         }
         assert_eq!(replies[0].escape_ascii().to_string(), replies[1].escape_ascii().to_string());
     }
@@ -56,16 +56,6 @@ async fn random_pipelines_get_byte_identical_replies() {
     let counters = bed.link.counters();
     assert_eq!(counters.connections, 1);
     assert_eq!(counters.requests, counters.replies, "one reply a request");
-}
-
-async fn read_until(client: &mut Raw, end: &[u8]) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    while !bytes.ends_with(end) {
-        let read = tokio::io::AsyncReadExt::read_buf(&mut client.0, &mut bytes);
-        let count = tokio::time::timeout(proxy_support::DEADLINE, read).await.unwrap().unwrap();
-        assert_ne!(count, 0, "closed after {}", bytes.escape_ascii());
-    }
-    bytes
 }
 
 #[tokio::test]
@@ -101,14 +91,14 @@ async fn published_messages_arrive_in_resp2_and_as_pushes_in_resp3() {
     two.expect("*3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n").await;
     two.expect("*3\r\n$9\r\nsubscribe\r\n$1\r\nd\r\n:2\r\n").await;
     three.send("HELLO 3\r\nSUBSCRIBE c\r\nGET k\r\n").await;
-    read_until(&mut three, b">3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n_\r\n").await;
+    three.read_until(b">3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n_\r\n").await;
     direct.send("PUBLISH c m\r\n").await;
     direct.expect(":2\r\n").await;
     two.expect("*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\nm\r\n").await;
     three.expect(">3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\nm\r\n").await;
     two.send("PING\r\nUNSUBSCRIBE\r\nGET k\r\n").await;
     two.expect("*2\r\n$4\r\npong\r\n$0\r\n\r\n").await;
-    read_until(&mut two, b":0\r\n$-1\r\n").await;
+    two.read_until(b":0\r\n$-1\r\n").await;
 }
 
 #[tokio::test]
@@ -120,7 +110,7 @@ async fn monitor_and_suppressed_replies_do_not_break_the_connection() {
     quiet.send("CLIENT REPLY OFF\r\nSET k 1\r\nCLIENT REPLY ON\r\nCLIENT REPLY SKIP\r\n").await;
     quiet.send("SET k 2\r\nGET k\r\n").await;
     quiet.expect("+OK\r\n$1\r\n2\r\n").await;
-    read_until(&mut monitor, b"\"GET\" \"k\"\r\n").await;
+    monitor.read_until(b"\"GET\" \"k\"\r\n").await;
     let records = bed.proxy.log().records();
     assert!(matches!(records[0].event, Event::Opaque(_)));
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use nix::errno::Errno;
 use nix::sys::signal::{Signal as Sig, kill};
 use nix::unistd::Pid;
-use sim::live::supervisor::{COMMAND, Event, Port, Request, Signal};
+use sim::live::supervisor::{COMMAND, Event, Port, Request, Signal, Start};
 
 const PICKLOCK: &str = env!("CARGO_BIN_EXE_picklock");
 
@@ -86,7 +86,8 @@ impl Supervised {
 
 fn start(id: u32) -> Request {
     let binary = "redis-server".into();
-    Request::Start { id, binary, port: Port::Auto, args: Vec::new(), config: String::new() }
+    let (port, args, config) = (Port::Auto, Vec::new(), String::new());
+    Request::Start(Start { id, binary, port, args, config, paged: false })
 }
 
 fn entries(dir: &Path) -> usize {

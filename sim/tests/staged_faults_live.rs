@@ -1,18 +1,14 @@
 //! What a scenario stages, staged on real sockets in real time: the same stories come out.
 //!
-//! Each pair is a run of its own; they run side by side, for clients mostly wait. A machine that is busy
-//! can keep a promise of progress waiting, so of progress only what is surely broken is compared.
+//! Each pair is a run of its own; they run side by side, for clients mostly wait.
+
+mod live_support;
 
 use std::sync::Arc;
 
-use scenarios::checker;
+use live_support::{play, shows_what_is_claimed, struck};
 use scenarios::fault::Fault;
-use scenarios::history::{History, What};
-use scenarios::matrix::Pair;
-use scenarios::verdict::{Level, Outcome, worst};
-use sim::live::run::{Gauge, Order, run};
-use sim::live::target::{Choice, KeySpace, Settings, Target};
-use tokio::sync::watch;
+use sim::live::target::Choice;
 use tokio::task::JoinSet;
 
 /// Which pairs, and the fault that each stages; none where it stages none.
@@ -38,20 +34,6 @@ const PAIRS: [(&str, &str, Option<Fault>); 19] = [
     ("stale-write", "polling", Some(Fault::Pause)),
 ];
 
-async fn history(scenario: &str, lock: &str) -> History {
-    let scenario = Pair::scenario(scenario, lock).unwrap();
-    assert_eq!(scenario.only_virtual(), None);
-    let keys = KeySpace::of_run(&format!("{}-{lock}", scenario.name));
-    let settings = Settings { software: scenario.software(), ..Settings::default() };
-    let target = Target::open(Choice::Embedded, keys, &settings).await.unwrap();
-    let order = Order { scenario: &scenario, seed: 1, world: "embedded" };
-    let (_interrupt, interrupted) = watch::channel(false);
-    let run = run(&target, order, &Gauge::default(), interrupted).await.unwrap();
-    target.close().await;
-    assert_eq!(run.cut_short, None, "{} {lock}", scenario.name);
-    run.history
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn every_story_comes_out_as_in_the_virtual_world() {
     let mut runs = JoinSet::new();
@@ -60,35 +42,16 @@ async fn every_story_comes_out_as_in_the_virtual_world() {
         let at_once = Arc::clone(&at_once);
         runs.spawn(async move {
             let _place = at_once.acquire().await;
-            (scenario, lock, fault, history(scenario, lock).await)
+            (scenario, lock, fault, play(Choice::Embedded, scenario, lock).await.history)
         });
     }
     while let Some(ended) = runs.join_next().await {
         let (scenario, lock, fault, history) = ended.unwrap();
-        let struck: Vec<(Fault, bool, Option<u16>)> = history
-            .events
-            .iter()
-            .filter_map(|event| match event.what {
-                What::Fault { fault, in_hold, staged, .. } => Some((fault, in_hold, staged)),
-                _ => None,
-            })
-            .collect();
         let of_hold = !matches!(scenario, "check-then-create" | "clock-skew");
         let expected: Vec<_> = fault.map(|it| (it, of_hold, Some(0))).into_iter().collect();
-        let struck: Vec<_> = struck.into_iter().map(|it| (it.0, it.1 && of_hold, it.2)).collect();
+        let struck: Vec<_> =
+            struck(&history).into_iter().map(|it| (it.0, it.1 && of_hold, it.2)).collect();
         assert_eq!(struck, expected, "{scenario} {lock}");
-        let findings = checker::judge(&history, true);
-        let told = Pair::scenario(scenario, lock).unwrap();
-        for level in Level::ALL {
-            let of_level = findings.iter().filter(|it| it.level == level);
-            let found = worst(of_level.map(|it| it.verdict.outcome()));
-            let claimed = told.expected(lock, level);
-            let shown = format!("{scenario} {lock} {level:?}: {findings:#?}");
-            if claimed == Outcome::Violated {
-                assert_eq!(found, claimed, "{shown}");
-            } else if level != Level::Progress {
-                assert_ne!(found, Outcome::Violated, "{shown}");
-            }
-        }
+        shows_what_is_claimed(scenario, lock, &history);
     }
 }

@@ -83,12 +83,12 @@ async fn control_is_counted(target: &Target) {
 async fn a_private_server_counts_what_we_sent_and_ends_with_its_target() {
     let binary = find_server(None, None).unwrap();
     let (version, path) = (binary.version.clone(), binary.path.display().to_string());
-    let mut target = Target::open(Choice::Started(binary), keys(), &settings()).await.unwrap();
+    let target = Target::open(Choice::Started(binary), keys(), &settings()).await.unwrap();
     control_is_counted(&target).await;
     assert!(target.is_private());
     assert_eq!((&target.server().version, target.server().software.as_str()), (&version, "redis"));
     assert_eq!(target.server().how, format!("private server {path}, found on PATH"));
-    let dir = target.process().unwrap().dir().to_owned();
+    let dir = target.process().await.unwrap().dir().to_owned();
     assert!(dir.exists());
     target.close().await;
     assert!(!dir.exists(), "the server's directory is left");
@@ -97,17 +97,17 @@ async fn a_private_server_counts_what_we_sent_and_ends_with_its_target() {
 #[tokio::test]
 async fn a_dropped_target_leaves_nothing_either() {
     let binary = find_server(None, None).unwrap();
-    let mut target = Target::open(Choice::Started(binary), keys(), &settings()).await.unwrap();
-    let dir = target.process().unwrap().dir().to_owned();
+    let target = Target::open(Choice::Started(binary), keys(), &settings()).await.unwrap();
+    let dir = target.process().await.unwrap().dir().to_owned();
     drop(target);
     eventually("the server's directory is gone", || !dir.exists()).await;
 }
 
 #[tokio::test]
 async fn the_embedded_model_counts_likewise() {
-    let mut target = Target::open(Choice::Embedded, keys(), &settings()).await.unwrap();
+    let target = Target::open(Choice::Embedded, keys(), &settings()).await.unwrap();
     control_is_counted(&target).await;
-    assert!(target.is_private() && target.process().is_none());
+    assert!(target.is_private() && target.process().await.is_none());
     assert_eq!(target.server().software, "picklock model");
     let addr = target.server().addr;
     target.close().await;

@@ -73,6 +73,8 @@ impl Host {
         let mut cached = self.wire.lock().await;
         if let Some(wire) = &*cached
             && wire.is_usable().await
+            // Connections to one server mostly end together.
+            && (!self.listener_has_ended() || wire.is_open().await)
         {
             return Ok(wire.clone());
         }
@@ -85,6 +87,17 @@ impl Host {
         let cached = self.wire.lock().await;
         let wire = cached.as_ref()?;
         wire.is_usable().await.then(|| wire.clone())
+    }
+
+    /// Whether the connection for channels has ended since somebody asked.
+    fn listener_has_ended(&self) -> bool {
+        // Who is making another one has looked already.
+        let Ok(mut cached) = self.listener.try_lock() else { return false };
+        let ended = cached.as_ref().is_some_and(|listener| !listener.is_usable());
+        if ended {
+            *cached = None;
+        }
+        ended
     }
 
     /// The connection for channels, made again if need be.

@@ -97,7 +97,7 @@ impl Wire {
     /// Whether the task behind the connection still takes commands. After the server has closed an
     /// idle connection it does not, and to find that out with the acquisition itself would make an
     /// unknown outcome of it. The command is withdrawn before it is sent, or does nothing.
-    async fn is_open(&self) -> bool {
+    pub(super) async fn is_open(&self) -> bool {
         let mut inner = self.inner.clone();
         let ping = redis::cmd("PING");
         let mut probe = pin!(inner.send_packed_command(&ping));

@@ -28,8 +28,9 @@ use super::world::{self, Chosen};
 use super::{load, print, signal};
 use crate::live::capability;
 use crate::live::env::LiveEnv;
+use crate::live::fleet::Fleet;
 use crate::live::run::{CutShort, Gauge, Order, Run, RunError, run};
-use crate::live::target::{KeySpace, Settings, Target};
+use crate::live::target::{KeySpace, Settings};
 
 /// Why the live worlds have no searched forms.
 pub(super) const SEARCHED_LIVE: &str =
@@ -45,12 +46,6 @@ pub(super) fn main(args: &RunArgs, terminal: &Terminal) -> Result<Exit, Failure>
     if args.searched {
         return Err(Failure::usage_text(SEARCHED_LIVE, "add --world virtual"));
     }
-    if let Some(what) = scenario.only_virtual() {
-        return Err(Failure::usage_text(
-            format!("{} asks for {what}, and the live worlds cannot do that yet", scenario.name),
-            "add --world virtual",
-        ));
-    }
     if let Some(seeds) = &args.seeds {
         return Err(Failure::usage_text(
             format!("--seeds {seeds} asks for many schedules, and only the virtual world has them"),
@@ -58,6 +53,9 @@ pub(super) fn main(args: &RunArgs, terminal: &Terminal) -> Result<Exit, Failure>
         ));
     }
     let chosen = world::choose(args.world, &args.server)?;
+    if let Some((why, help)) = world::cannot(chosen.world, &scenario) {
+        return Err(Failure::usage_text(why, help));
+    }
     let seed = seed(args)?;
     let world = chosen.world.name();
     // Only to see whether it can be put together: nothing is started in vain.
@@ -116,19 +114,19 @@ async fn live(
     let keys = KeySpace::of_run(&format!("{}-{seed}-{unique:016x}", scenario.name));
     let world = chosen.world.name();
     let settings = Settings { software: scenario.software(), ..Settings::default() };
-    let opening = Target::open(chosen.choice, keys, &settings);
-    let target = tokio::select! {
+    let opening = Fleet::open(chosen.choice, keys, &settings, scenario);
+    let fleet = tokio::select! {
         biased;
         Ok(_) = interrupted.wait_for(|interrupted| *interrupted) => return Ok(None),
-        target = opening => target.map_err(|error| Failure::unavailable(&error))?,
+        fleet = opening => fleet.map_err(|error| Failure::unavailable(&error))?,
     };
-    let made = on(&target, Order { scenario, seed, world }, terminal, interrupted).await;
-    target.close().await;
+    let made = on(&fleet, Order { scenario, seed, world }, terminal, interrupted).await;
+    fleet.close().await;
     made.map(Some)
 }
 
 async fn on(
-    target: &Target,
+    fleet: &Fleet,
     order: Order<'_>,
     terminal: &Terminal,
     interrupted: watch::Receiver<bool>,
@@ -138,14 +136,14 @@ async fn on(
     let shown = gauge.clone();
     let done = move || u64::from(shown.done());
     let progress = Progress::show(terminal, done, clients, "clients");
-    let capabilities = capability::facts(&capability::of(target).await);
-    let run = run(target, order, &gauge, interrupted).await;
+    let capabilities = capability::facts(&capability::of(fleet.first()).await);
+    let run = run(fleet, order, &gauge, interrupted).await;
     drop(progress);
     let run: Run = run.map_err(|error| failed(&error))?;
     if run.cut_short == Some(CutShort::Interrupted) && !terminal.is_quiet() {
         print::note("interrupted: writing what there is");
     }
-    let (server, is_private) = (target.server().clone(), target.is_private());
+    let (server, is_private) = (fleet.server().clone(), fleet.is_private());
     Ok(Made { run, server, capabilities, is_private })
 }
 

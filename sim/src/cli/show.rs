@@ -95,8 +95,7 @@ fn of_scenario(scenario: &Scenario, asked: Option<&str>) -> String {
     };
     text += &searched(scenario);
     let world = match scenario.only_virtual() {
-        Some(_) if scenario.swarm.searched => " --world virtual --seeds 0..1000",
-        Some(_) => " --world virtual",
+        Some(_) => " --world virtual --seeds 0..1000",
         None => "",
     };
     let (name, lock) = (&scenario.name, asked.unwrap_or("RECIPE"));

@@ -4,6 +4,8 @@
 
 use std::path::{Path, PathBuf};
 
+use scenarios::scenario::Scenario;
+
 use super::args::{ServerArgs, World};
 use super::failure::Failure;
 use crate::live::proxy::Trust;
@@ -68,6 +70,19 @@ pub(super) fn choose(asked: World, server: &ServerArgs) -> Result<Chosen, Failur
             Err(error) => Err(Failure::unavailable(&error)),
         },
     }
+}
+
+/// What a scenario asks for that this world cannot do, and what to do about it.
+pub(super) fn cannot(world: World, scenario: &Scenario) -> Option<(String, &'static str)> {
+    let name = &scenario.name;
+    let searched = scenario
+        .only_virtual()
+        .map(|what| (format!("{name} asks for {what}"), "add --world virtual"));
+    let servers = scenario.only_servers().filter(|_| world == World::Embedded).map(|what| {
+        let why = format!("{name} asks for {what}, and the embedded model is one server in memory");
+        (why, "install a redis-server and use --world redis, or add --world virtual")
+    });
+    searched.or(servers)
 }
 
 /// Refuses a server that was named for the virtual world.

@@ -203,6 +203,10 @@ impl Env for LiveEnv {
         Ok(LiveSubscription { inner, heard: None, process: Arc::clone(&self.process) })
     }
 
+    fn counts_listeners(&self, node: Node) -> bool {
+        self.inner().counts_listeners(node)
+    }
+
     fn mark(&self, mark: Mark) {
         if let Some(nemesis) = &self.nemesis {
             nemesis.marked(self.client.0, mark);

@@ -3,6 +3,7 @@
 pub mod capability;
 pub mod embedded;
 pub mod env;
+pub mod fleet;
 pub mod limits;
 mod nemesis;
 mod process;

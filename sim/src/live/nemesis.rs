@@ -2,10 +2,11 @@
 //!
 //! Invariant: a fault strikes at the same place as in the virtual world, and is written into the history
 //! when it does, with whether it met a hold; after the heal nothing strikes any more, and nobody is left
-//! standing. Deliberately absent: faults of servers, and what is drawn and not staged.
+//! standing. Deliberately absent: what is drawn and not staged.
 
 #![expect(clippy::disallowed_methods, reason = "the live worlds run in real time")]
 
+mod errand;
 mod strike;
 
 use std::sync::atomic::Ordering;
@@ -22,6 +23,7 @@ use scenarios::history::Journal;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
+pub(super) use self::errand::{Errand, Task};
 use self::strike::{Ending, State};
 use super::env::LiveEnv;
 use super::proxy::{Cut, Gate, Link, Proxy, Rules};
@@ -50,18 +52,16 @@ struct Inner {
 
 /// Whom a nemesis has to do with, and by what. The clients are not those that it sees, or none of them
 /// would ever end.
+#[derive(Default)]
 pub(super) struct Cast {
     /// The clients, from 0, which is the run itself.
-    pub(super) clients: Vec<LiveEnv>,
-    /// Their ways to the lock's servers.
-    pub(super) ways: Vec<Vec<Link>>,
-}
-
-/// What has to be done to a server, and by which cue, for whom.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Errand {
-    pub(super) place: u32,
-    pub(super) client: u32,
+    clients: Vec<LiveEnv>,
+    /// Their ways to the lock's servers, by node.
+    ways: Vec<Vec<Link>>,
+    /// How each client is cut off.
+    cuts: Vec<Cut>,
+    /// The nodes whose machines are without power.
+    dark: Vec<bool>,
 }
 
 impl Nemesis {
@@ -151,12 +151,8 @@ impl Nemesis {
                 cues::Stage::end(stage, end);
             }
             stage.heal();
+            stage.send_owed();
         });
-    }
-
-    /// What was sent for has been done; `struck` where it had an effect.
-    pub(super) fn done(&self, errand: Errand, struck: bool) {
-        self.direct(|stage| stage.done(errand, struck));
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -187,11 +183,29 @@ struct Director<'a> {
 }
 
 impl Cast {
+    /// These clients, with these ways.
+    pub(super) fn new(clients: Vec<LiveEnv>, ways: Vec<Vec<Link>>) -> Self {
+        let cuts = vec![Cut::None; ways.len()];
+        let dark = vec![false; ways.first().map_or(0, Vec::len)];
+        Self { clients, ways, cuts, dark }
+    }
+
     /// Cuts or heals all ways of a client.
-    fn cut(&self, client: u32, cut: Cut) {
-        for link in self.ways.get(client as usize).into_iter().flatten() {
-            link.cut(cut);
+    fn cut(&mut self, client: u32, cut: Cut) {
+        let client = client as usize;
+        if let Some(mine) = self.cuts.get_mut(client) {
+            *mine = cut;
         }
+        for node in 0..self.ways.get(client).map_or(0, Vec::len) {
+            self.switch(client, node);
+        }
+    }
+
+    /// Has a link be as its client is cut off, and its server's machine is.
+    fn switch(&self, client: usize, node: usize) {
+        let dark = self.dark.get(node).copied().unwrap_or_default();
+        let cut = if dark { Cut::Both } else { self.cuts[client] };
+        self.ways[client][node].cut(cut);
     }
 }
 
@@ -199,7 +213,10 @@ impl State {
     fn new(random: Pcg64) -> Self {
         Self {
             cues: Cues::default(),
-            cast: Cast { clients: Vec::new(), ways: Vec::new() },
+            cast: Cast::default(),
+            errands: 0,
+            owed: Vec::new(),
+            remarks: Vec::new(),
             armed: Vec::new(),
             doomed: Vec::new(),
             gates: Vec::new(),

@@ -5,23 +5,21 @@
 //! absent: which server it is, and what is made of the history.
 
 mod crew;
+mod errands;
 mod refused;
 
 use std::collections::BTreeMap;
-use std::convert::Infallible;
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use picklock::command::Command;
 use picklock::env::CallError;
 use scenarios::fault::{Fault, Staged};
 use scenarios::history::{History, Journal};
 use scenarios::recipe::BuildError;
 use scenarios::scenario::Scenario;
 use scenarios::trial::{Naming, Trial};
-use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::watch;
 use tokio::task::JoinError;
 
@@ -29,10 +27,10 @@ use self::crew::Crew;
 use self::refused::Refused;
 use super::embedded::{self, EmbeddedServer, StartError};
 use super::env::LiveEnv;
+use super::fleet::{Fleet, FollowError};
 use super::limits::{LimitError, ensure_open_files, files_needed};
-use super::nemesis::{Errand, Nemesis};
 use super::proxy::{Detail, Proxy, ProxyError};
-use super::target::{Target, TargetError};
+use super::target::TargetError;
 use crate::redis::options::Options;
 
 /// How much longer than the TTL background tasks may take to end.
@@ -98,6 +96,9 @@ pub enum RunError {
              picklock starts one"
     )]
     NotOurs(&'static str),
+    /// A replica does not follow its primary.
+    #[error(transparent)]
+    Follow(#[from] FollowError),
     /// There is no proxy.
     #[error(transparent)]
     Proxy(#[from] ProxyError),
@@ -142,32 +143,33 @@ impl Gauge {
 /// [`RunError`] where it did not even begin, or could not have gone well. What was written to the
 /// server is removed.
 pub async fn run(
-    target: &Target,
+    fleet: &Fleet,
     order: Order<'_>,
     gauge: &Gauge,
     interrupted: watch::Receiver<bool>,
 ) -> Result<Run, RunError> {
     let Order { scenario, seed, world } = order;
-    let of_server = scenario.faults.iter().find(|it| it.kind == Fault::ScriptFlush);
-    if let Some(fault) = of_server.filter(|_| !target.is_private()) {
+    let of_server = scenario.faults.iter().find(|it| it.whom().is_server());
+    if let Some(fault) = of_server.filter(|_| !fleet.is_private()) {
         return Err(RunError::NotOurs(fault.kind.name()));
     }
-    let naming = Naming { world, seed, prefix: target.keys().prefix(), exact: false };
+    let naming = Naming { world, seed, prefix: fleet.keys().prefix(), exact: false };
     let trial = Arc::new(Trial::<LiveEnv>::new(scenario, naming)?);
-    let nodes = 1 + u64::from(scenario.resource().is_some());
+    let nodes = fleet.nodes().count() as u64 + u64::from(scenario.resource().is_some());
     ensure_open_files(files_needed(u64::from(scenario.clients), nodes))?;
     // The model stands in for whatever the resource would be: it is not what is put to the test.
     let resource = scenario.resource().map(|_| embedded::start(Options::default())).transpose()?;
     let proxy = Proxy::start(Detail::Faults)?;
     let apart = resource.as_ref().map(EmbeddedServer::addr);
-    let (crew, mut errands) = Crew::hire(target, apart, &proxy, &order, trial.journal())?;
+    let (crew, mut errands) = Crew::hire(fleet, apart, &proxy, &order, trial.journal())?;
     let cues: Arc<[Staged]> = scenario.faults.clone().into();
     let remarks = Vec::new();
-    let mut stage = Stage { target, trial: &trial, crew: &crew, cues, interrupted, remarks };
+    let (crew, proxy) = (&crew, &proxy);
+    let mut stage = Stage { fleet, proxy, order, trial: &trial, crew, cues, interrupted, remarks };
     let played = tokio::select! {
         biased;
         played = stage.play(gauge) => played,
-        never = run_errands(target, crew.nemesis(), &mut errands) => match never {},
+        never = errands::run(fleet, crew.nemesis(), &mut errands) => match never {},
     };
     stage.clear_away(played.as_ref().is_ok_and(|(cut_short, _)| cut_short.is_none())).await;
     // It waits for a thread, which a runtime must not.
@@ -176,36 +178,25 @@ pub async fn run(
     let journal: &Journal = trial.journal();
     let history = journal.history();
     // What befalls a server of our own is part of the scenario.
-    let refused = if target.is_private() { None } else { Refused::of(&history) };
+    let refused = if fleet.is_private() { None } else { Refused::of(&history) };
     if let Some(refused) = refused {
-        let error = target.refused(&refused.commands, &refused.said);
+        let error = fleet.refused(&refused.commands, &refused.said);
         if refused.is_denied() {
             return Err(RunError::Refused(Box::new(error)));
         }
         let times = refused.times;
         cut_short.get_or_insert(CutShort::ServerRefused(format!("{times} times: {error}")));
     }
-    Ok(Run { history, cut_short, server_commands, remarks: stage.remarks })
-}
-
-/// Does to the server what a nemesis sends for.
-async fn run_errands(
-    target: &Target,
-    nemesis: &Nemesis,
-    errands: &mut UnboundedReceiver<Errand>,
-) -> Infallible {
-    while let Some(errand) = errands.recv().await {
-        let flush = Command::new("SCRIPT").arg("FLUSH");
-        let struck = target.command(&flush).await.is_ok();
-        nemesis.done(errand, struck);
-    }
-    // Nobody will send for anything any more.
-    std::future::pending().await
+    let mut remarks = stage.crew.nemesis().remarks();
+    remarks.append(&mut stage.remarks);
+    Ok(Run { history, cut_short, server_commands, remarks })
 }
 
 /// A run on its way.
 struct Stage<'a> {
-    target: &'a Target,
+    fleet: &'a Fleet,
+    proxy: &'a Proxy,
+    order: Order<'a>,
     trial: &'a Arc<Trial<LiveEnv>>,
     crew: &'a Crew,
     cues: Arc<[Staged]>,
@@ -227,6 +218,10 @@ impl Stage<'_> {
             return Ok((Some(CutShort::Interrupted), None));
         };
         ready.map_err(RunError::SetUp)?;
+        let Some(under_sail) = self.or_interrupted(self.set_sail()).await else {
+            return Ok((Some(CutShort::Interrupted), None));
+        };
+        under_sail?;
         let patience = self.trial.ttl().saturating_mul(10).saturating_add(PATIENCE);
         let played = self.crew.play(self.trial, &self.cues, patience, &gauge.done);
         let Some(played) = self.or_interrupted(played).await else {
@@ -236,6 +231,8 @@ impl Stage<'_> {
         if self.or_interrupted(self.settle()).await.is_none() {
             return Ok((Some(CutShort::Interrupted), None));
         }
+        // Connections from before a server ended are broken, which the first to use them finds out.
+        let _ = self.or_interrupted(self.crew.reconnect()).await;
         let cut_short = match self.or_interrupted(self.trial.look_back(run)).await {
             Some(Ok(())) => None,
             Some(Err(error)) => Some(CutShort::ServerGone(error.to_string())),
@@ -243,6 +240,19 @@ impl Stage<'_> {
         };
         let after = self.counts().await;
         Ok((cut_short, since(before, after)))
+    }
+
+    /// Lets replicas follow, and what there is so far be on the disks.
+    async fn set_sail(&self) -> Result<(), RunError> {
+        let Order { scenario, seed, .. } = self.order;
+        self.fleet.follow(self.proxy, scenario, seed).await?;
+        let loses_power = scenario.faults.iter().any(|it| it.kind == Fault::PowerLoss);
+        if loses_power && !self.fleet.begin_second().await {
+            let slow = "the disk was slow: what the servers had been told before the run may not have been on it, and \
+                        what they were told in it may have been there early";
+            self.crew.nemesis().remark(slow.to_owned());
+        }
+        Ok(())
     }
 
     /// Waits until no client has anything left to do in the background.
@@ -263,10 +273,10 @@ impl Stage<'_> {
 
     /// What the server has counted, where its counts are ours.
     async fn counts(&self) -> Option<BTreeMap<String, u64>> {
-        if !self.target.is_private() {
+        if !self.fleet.is_private() {
             return None;
         }
-        self.target.command_stats().await.ok().flatten()
+        self.fleet.command_stats().await.ok().flatten()
     }
 
     async fn clear_away(&mut self, complete: bool) {
@@ -278,13 +288,13 @@ impl Stage<'_> {
         // A SET that is still on its way would make a key behind the one that is deleted.
         self.crew.drain(DRAIN_WITHIN).await;
         let keys = self.trial.keys();
-        let mut removed = self.target.remove_keys(&keys).await;
+        let mut removed = self.fleet.remove_keys(&keys).await;
         if matches!(removed, Err(CallError::Indeterminate(_))) {
             // The connection was broken; there is a new one now, and nothing is deleted twice.
-            removed = self.target.remove_keys(&keys).await;
+            removed = self.fleet.remove_keys(&keys).await;
         }
         if let Err(error) = removed {
-            let prefix = self.target.keys().prefix();
+            let prefix = self.fleet.keys().prefix();
             let left =
                 format!("keys under {prefix} may be left on the server ({error}); they expire");
             self.remarks.push(left);

@@ -6,7 +6,9 @@
 
 #![expect(clippy::disallowed_methods, reason = "the live worlds run in real time")]
 
+mod aof;
 mod discover;
+pub(in crate::live) mod page;
 mod probe;
 
 use std::net::{Ipv4Addr, SocketAddr};
@@ -15,9 +17,13 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
+pub(in crate::live) use aof::CutAt;
 pub use discover::{DiscoverError, ServerBinary, find_server};
 
-use super::supervisor::{Port, Request, ServerState, Signal, SuperviseError, Supervisor};
+use self::page::Page;
+use super::supervisor::{
+    PAGE_FILE, Port, Request, ServerState, Signal, Start, SuperviseError, Supervisor,
+};
 
 /// How often to try another port when somebody else was faster.
 const PORT_TRIES: usize = 10;
@@ -35,13 +41,16 @@ pub struct ServerSpec {
     pub config: String,
     /// How long it may take until it answers.
     pub ready_within: Duration,
+    /// Whether its clocks are to be set wrong, or its power is to be lost.
+    pub paged: bool,
 }
 
 impl ServerSpec {
     /// A standalone server without persistence, ready within ten seconds.
     pub fn new(binary: impl Into<PathBuf>) -> Self {
         let ready_within = Duration::from_secs(10);
-        Self { binary: binary.into(), args: Vec::new(), config: String::new(), ready_within }
+        let (args, config, paged) = (Vec::new(), String::new(), false);
+        Self { binary: binary.into(), args, config, ready_within, paged }
     }
 }
 
@@ -92,6 +101,7 @@ pub struct Server {
     pid: i32,
     dir: PathBuf,
     version: String,
+    page: Option<Page>,
 }
 
 impl Server {
@@ -105,7 +115,8 @@ impl Server {
         let supervisor = supervisor.clone();
         let (dir, version) = (PathBuf::new(), String::new());
         // From here on a dropped future stops what it has started.
-        let mut server = Self { supervisor, id, spec, state, addr, pid: 0, dir, version };
+        let mut server =
+            Self { supervisor, id, spec, state, addr, pid: 0, dir, version, page: None };
         for _ in 1..PORT_TRIES {
             match server.launch(Port::Auto).await {
                 Err(ServerError::Died { log, .. }) if port_taken(&log) => {}
@@ -127,13 +138,14 @@ impl Server {
     async fn launch(&mut self, port: Port) -> Result<(), ServerError> {
         let deadline = Instant::now() + self.spec.ready_within;
         self.supervisor.reset(self.id);
-        self.supervisor.request(Request::Start {
+        self.supervisor.request(Request::Start(Start {
             id: self.id,
             binary: self.spec.binary.clone(),
             port,
             args: self.spec.args.clone(),
             config: self.spec.config.clone(),
-        })?;
+            paged: self.spec.paged,
+        }))?;
         let mut why = String::from("it has not been started yet");
         loop {
             let known = self.state.borrow_and_update().clone();
@@ -145,7 +157,7 @@ impl Server {
                     match probe::version(self.addr, &self.dir, POLL * 40).await {
                         Ok(version) => {
                             self.version = version;
-                            return Ok(());
+                            return self.open_page();
                         }
                         Err(problem) => why = problem,
                     }
@@ -164,6 +176,35 @@ impl Server {
             // Whichever comes first: news from the supervisor, or time for another look.
             let _ = tokio::time::timeout(POLL, self.state.changed()).await;
         }
+    }
+
+    fn open_page(&mut self) -> Result<(), ServerError> {
+        if self.spec.paged && self.page.is_none() {
+            let page = Page::open(&self.dir.join(PAGE_FILE));
+            self.page = Some(page.map_err(|error| ServerError::Refused(error.to_string()))?);
+        }
+        Ok(())
+    }
+
+    /// Its page, where it was started with one. Only its answers show whether it takes any notice.
+    pub(in crate::live) fn page(&mut self) -> Option<&mut Page> {
+        self.page.as_mut()
+    }
+
+    /// What it had written and not synced yet is lost, now that it has been killed; where the cut lies, if it
+    /// keeps a file.
+    ///
+    /// # Errors
+    /// [`ServerError::Refused`] where nobody knows what was on its disk.
+    pub(in crate::live) fn lose_power(&mut self) -> Result<Option<CutAt>, ServerError> {
+        let unknown = || ServerError::Refused(String::from("nobody has seen what was on its disk"));
+        let page = self.page.as_ref().ok_or_else(unknown)?;
+        aof::lose_unsynced(&self.dir, page).map_err(|error| ServerError::Refused(error.to_string()))
+    }
+
+    /// Whether all that it has written so far is on its disk; true where nobody can know.
+    pub(in crate::live) fn is_synced(&self) -> bool {
+        self.page.as_ref().is_none_or(|page| aof::is_synced(&self.dir, page).unwrap_or(true))
     }
 
     /// Where it listens.

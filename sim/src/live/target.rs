@@ -2,8 +2,8 @@
 //!
 //! Invariant: a [`Target`] that has been handed out was written to, read from and cleared up with
 //! the very login and database that the run's clients will use; and what we started ends with it,
-//! closed or dropped. Deliberately absent: faults, which are the proxy's, and topologies of several
-//! servers.
+//! closed or dropped. Deliberately absent: faults, which are the proxy's, and several servers, which are a
+//! [`Fleet`](super::fleet::Fleet).
 
 mod control;
 mod error;
@@ -26,6 +26,8 @@ use picklock::reply::{Reply, ServerError};
 use redis::io::tcp::TcpSettings;
 use redis::{ConnectionAddr, IntoConnectionInfo};
 use scenarios::topology::Software;
+use tokio::sync::{Mutex, MutexGuard};
+use tokio::task::JoinSet;
 
 use self::control::{Cause, Control, Failure};
 pub use self::error::TargetError;
@@ -104,7 +106,7 @@ pub struct Target {
 enum Owned {
     Nothing,
     Embedded(EmbeddedServer),
-    Process { server: Server, supervisor: Supervisor },
+    Process { server: Box<Mutex<Server>>, supervisor: Supervisor },
 }
 
 impl Target {
@@ -135,18 +137,33 @@ impl Target {
             Choice::Started(binary) => {
                 let supervisor = Supervisor::spawn(settings.supervisor.as_deref())?;
                 let spec = ServerSpec::new(&binary.path);
-                let server = Server::start(&supervisor, spec).await?;
-                let addr = server.addr();
-                let found = match binary.found_by {
-                    "PATH" => "found on PATH".to_owned(),
-                    named => format!("named by {named}"),
-                };
-                let how = format!("private server {}, {found}", binary.path.display());
-                let owned = Owned::Process { server, supervisor };
-                Self::try_own(owned, addr, how, keys, settings).await
+                Self::start(&binary, spec, &supervisor, keys, settings).await
             }
             Choice::Url(url) => Self::try_url(&url, keys, settings).await,
         }
+    }
+
+    /// Starts a server of this executable, as the spec says, and tries it out as [`open`](Self::open) does.
+    ///
+    /// # Errors
+    /// [`TargetError`], which says what to do. What had been started is ended.
+    pub async fn start(
+        binary: &ServerBinary,
+        spec: ServerSpec,
+        supervisor: &Supervisor,
+        keys: KeySpace,
+        settings: &Settings,
+    ) -> Result<Self, TargetError> {
+        let server = Server::start(supervisor, spec).await?;
+        let addr = server.addr();
+        let found = match binary.found_by {
+            "PATH" => "found on PATH".to_owned(),
+            named => format!("named by {named}"),
+        };
+        let how = format!("private server {}, {found}", binary.path.display());
+        let (server, supervisor) = (Box::new(Mutex::new(server)), supervisor.clone());
+        let owned = Owned::Process { server, supervisor };
+        Self::try_own(owned, addr, how, keys, settings).await
     }
 
     async fn try_own(
@@ -197,9 +214,9 @@ impl Target {
     }
 
     /// The process that was started for the run, to be paused, killed and started again.
-    pub fn process(&mut self) -> Option<&mut Server> {
-        match &mut self.owned {
-            Owned::Process { server, .. } => Some(server),
+    pub async fn process(&self) -> Option<MutexGuard<'_, Server>> {
+        match &self.owned {
+            Owned::Process { server, .. } => Some(server.lock().await),
             Owned::Nothing | Owned::Embedded(_) => None,
         }
     }
@@ -282,23 +299,42 @@ impl Target {
 
     /// Ends what was started, and waits until nothing of it is left.
     pub async fn close(self) {
-        drop(self.control);
-        match self.owned {
-            Owned::Nothing => {}
-            Owned::Embedded(server) => {
-                // It waits for a thread, which a runtime must not.
-                let _ = tokio::task::spawn_blocking(move || drop(server)).await;
-            }
-            Owned::Process { mut server, supervisor } => {
-                let ending = async {
-                    // Where this fails the supervisor ends it, or has ended.
-                    let _ = server.stop().await;
-                    drop(server);
-                    supervisor.shutdown().await;
-                };
-                let _ = tokio::time::timeout(CLOSE_WITHIN, ending).await;
+        Self::close_all([self]).await;
+    }
+
+    /// Ends what was started for all of these, and waits until nothing of it is left. Servers may share a
+    /// supervisor, if nobody else has a handle of it.
+    pub async fn close_all(targets: impl IntoIterator<Item = Self>) {
+        let mut supervisors = Vec::new();
+        let mut ending = JoinSet::new();
+        for target in targets {
+            drop(target.control);
+            match target.owned {
+                Owned::Nothing => {}
+                Owned::Embedded(server) => {
+                    // It waits for a thread, which a runtime must not.
+                    ending.spawn_blocking(move || drop(server));
+                }
+                Owned::Process { server, supervisor } => {
+                    let mut server = server.into_inner();
+                    ending.spawn(async move {
+                        // Where this fails the supervisor ends it, or has ended.
+                        let _ = server.stop().await;
+                    });
+                    supervisors.push(supervisor);
+                }
             }
         }
+        let all = async {
+            ending.join_all().await;
+            // The last of the handles of each waits for its end.
+            while let Some(supervisor) = supervisors.pop() {
+                if !supervisors.iter().any(|other| other.is(&supervisor)) {
+                    supervisor.shutdown().await;
+                }
+            }
+        };
+        let _ = tokio::time::timeout(CLOSE_WITHIN, all).await;
     }
 
     /// What it means that clients were refused these commands, the first of them in these words.

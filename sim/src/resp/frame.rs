@@ -3,8 +3,9 @@
 //! Invariant: a [`Scanner`] looks at each byte of a stream a bounded number of times however the
 //! stream is cut into reads, and no input makes it panic, recurse or allocate in proportion to a
 //! number the peer merely claims. Deliberately absent: values. Who wants to know what a frame says
-//! reads the few bytes that matter through [`Request`] and [`head`].
+//! reads the few bytes that matter through [`Request`] and [`head`], or has a [`tree`] made of a frame.
 
+pub mod tree;
 mod view;
 
 pub use view::{Name, Request, head};

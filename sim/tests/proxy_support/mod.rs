@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "every test file uses a part of it")]
 
+mod pipe;
 mod tls;
 
 use std::path::Path;
@@ -17,6 +18,8 @@ use tokio::net::TcpStream;
 /// Long enough for anything that does happen, on a busy machine.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
 
+#[allow(unused_imports, reason = "every test file uses a part of it")]
+pub(crate) use pipe::{Pipe, accept, dial};
 #[allow(unused_imports, reason = "every test file uses a part of it")]
 pub(crate) use tls::{file, terminator};
 
@@ -64,6 +67,24 @@ impl Raw {
         let read = tokio::time::timeout(DEADLINE, self.0.read_exact(&mut got)).await;
         read.expect("an answer in time").unwrap();
         assert_eq!(got.escape_ascii().to_string(), bytes.as_ref().escape_ascii().to_string());
+    }
+
+    /// What comes up to these bytes, which end it.
+    pub(crate) async fn read_until(&mut self, end: &[u8]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        while !bytes.ends_with(end) {
+            let read = tokio::time::timeout(DEADLINE, self.0.read_buf(&mut bytes));
+            let count = read.await.expect("an answer in time").unwrap();
+            assert_ne!(count, 0, "closed after {}", bytes.escape_ascii());
+        }
+        bytes
+    }
+
+    /// The whole answer to an inline command, as text.
+    pub(crate) async fn ask(&mut self, command: &str) -> String {
+        self.send(format!("{command}\r\nPING the-end\r\n")).await;
+        let answer = self.read_until(b"$7\r\nthe-end\r\n").await;
+        String::from_utf8_lossy(&answer[..answer.len() - 13]).into_owned()
     }
 
     /// Asks with an inline command until the answer is this one.

@@ -112,7 +112,7 @@ fn a_model_is_what_the_file_says_or_what_the_recipe_asks_for() {
         }
     }
     let kept = set("", &[("server.append_only", "always")]).unwrap();
-    assert!(kept.only_virtual().is_some());
+    assert!(kept.only_servers().is_some() && kept.only_virtual().is_none());
 }
 
 /// The refusal of a file with this in the end, its advice, and the text that its span begins at.

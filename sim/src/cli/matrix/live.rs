@@ -22,8 +22,9 @@ use super::super::run::{draw, failed};
 use super::super::terminal::Terminal;
 use super::super::world::{self, Chosen};
 use super::super::{print, signal};
+use crate::live::fleet::Fleet;
 use crate::live::run::{CutShort, Gauge, Order, RunError, run};
-use crate::live::target::{KeySpace, Settings, Target};
+use crate::live::target::{KeySpace, Settings};
 
 /// So many pairs run at a time for every core.
 const AT_ONCE: usize = 4;
@@ -96,18 +97,18 @@ async fn matrix(
     let mut running = JoinSet::new();
     let mut pairs: Vec<Option<Pair>> = Vec::new();
     for (place, scenario) in scenarios.iter().enumerate() {
-        let pair = scenario.only_virtual().map(|what| {
-            let why = format!("it asks for {what}, and the live worlds cannot do that yet");
-            Pair::not_run(scenario, Some(why))
-        });
+        let cannot = world::cannot(first.world, scenario);
+        let pair = cannot.map(|(why, _)| Pair::not_run(scenario, Some(why)));
         if pair.is_some() {
             done.fetch_add(1, Ordering::Relaxed);
         } else {
             let chosen = world::choose(args.world, server)?;
             let (scenario, interrupted) = (scenario.clone(), interrupted.clone());
             let (at_once, done) = (Arc::clone(&at_once), Arc::clone(&done));
-            // A crowd has the machine to itself: its clients are not to wait for each other's turn.
-            let takes = if scenario.clients >= CROWD { places } else { 1 };
+            // A crowd has the machine to itself: its clients are not to wait for each other's turn. Of
+            // several servers each takes the place of a run.
+            let servers = scenario.topology().servers().min(places);
+            let takes = if scenario.clients >= CROWD { places } else { servers };
             running.spawn(async move {
                 let _place = at_once.acquire_many(takes).await;
                 let found = one(&scenario, chosen, interrupted).await;
@@ -145,14 +146,14 @@ async fn one(
     let world = chosen.world.name();
     let keys = KeySpace::of_run(&format!("{}-{:016x}", scenario.name, draw()?));
     let settings = Settings { software: scenario.software(), ..Settings::default() };
-    let target = Target::open(chosen.choice, keys, &settings)
+    let fleet = Fleet::open(chosen.choice, keys, &settings, scenario)
         .await
         .map_err(|error| Failure::unavailable(&error))?;
-    let facts = target.server();
+    let facts = fleet.server();
     let server = Some(format!("{} {}, {}", facts.software, facts.version, facts.how));
     let order = Order { scenario, seed: SEED, world };
-    let run = run(&target, order, &Gauge::default(), interrupted).await;
-    target.close().await;
+    let run = run(&fleet, order, &Gauge::default(), interrupted).await;
+    fleet.close().await;
     let run = match run {
         // What would befall others is not staged, and no reason to leave out all the rest.
         Err(not_ours @ RunError::NotOurs(_)) => {

@@ -14,7 +14,7 @@ use rand_pcg::rand_core::Rng;
 use scenarios::fault::{Chance, Fault, Staged, Ways, Whom};
 use scenarios::history::What;
 
-use super::{Cast, Director, Errand, LAST_BREATH};
+use super::{Cast, Director, LAST_BREATH, Task};
 use crate::cues::{Cues, Stage};
 use crate::live::env::LiveEnv;
 use crate::live::proxy::{Action, ClientId, Cut, Gate, Occurrence, Rule, RuleId, Side};
@@ -31,6 +31,11 @@ pub(super) struct State {
     pub(super) gates: Vec<Gate>,
     /// The rules that are in force.
     pub(super) rules: Vec<RuleId>,
+    /// How many errands are under way, and what is owed once their time has come.
+    pub(super) errands: usize,
+    pub(super) owed: Vec<(u64, Task)>,
+    /// What deserves attention.
+    pub(super) remarks: Vec<String>,
     pub(super) random: Pcg64,
 }
 
@@ -106,20 +111,25 @@ impl Director<'_> {
             }
             Fault::Drift | Fault::ClockStep => self.clocks(place, cue, client),
             Fault::ScriptFlush => {
-                // Whoever came to the place goes on when it is done.
-                self.client(client, |env| env.process().hold());
-                // Nobody may be there to be sent any more: the run is over.
-                let _ = self.nemesis.inner.errands.send(Errand { place, client });
+                self.send_for(place, client, Task::FlushScripts { server: server(cue.whom()) });
             }
-            // The live worlds refuse a scenario that stages one of these.
-            Fault::Failover | Fault::PowerLoss | Fault::ServerCrash => {}
+            Fault::Failover | Fault::PowerLoss | Fault::ServerCrash => {
+                let (server, to) = (server(cue.whom()), cue.to.and_then(server));
+                let for_ns = cue.lasts_ns().unwrap_or(0);
+                self.send_for(place, client, Task::End { fault: cue.kind, server, to, for_ns });
+            }
         }
     }
 
     /// A client's clocks run off, or its wall clock jumps.
     fn clocks(&mut self, place: u32, cue: &Staged, client: u32) {
-        if matches!(cue.whom(), Whom::Primary | Whom::Server(_)) {
-            return;
+        if cue.whom().is_server() {
+            let server = server(cue.whom());
+            let task = match cue.kind {
+                Fault::Drift => Task::Drift { server, ppm: cue.ppm.unwrap_or(0) },
+                _ => Task::Step { server, by_ns: cue.by_ns() },
+            };
+            return self.send_for(place, client, task);
         }
         let (drift, step) = (cue.kind == Fault::Drift, cue.by_ns());
         self.client(client, |env| {
@@ -133,7 +143,15 @@ impl Director<'_> {
         });
         if drift {
             // It lasts as long as the run, so it meets every hold that is still to come.
-            self.write(client, Fault::Drift, 0, true, place);
+            let in_hold = true;
+            let what = What::Fault {
+                fault: Fault::Drift,
+                node: None,
+                for_ns: 0,
+                in_hold,
+                staged: staged(place),
+            };
+            self.write(client, what);
         } else {
             self.note(place, client, step.unsigned_abs());
         }
@@ -227,18 +245,6 @@ impl Director<'_> {
         }
     }
 
-    /// An errand has been done.
-    pub(super) fn done(&mut self, errand: Errand, struck: bool) {
-        if struck {
-            let cues = self.state.cues.all();
-            if let Some(cue) = cues.get(errand.place as usize) {
-                let in_hold = self.meets_hold(0);
-                self.write(0, cue.kind, 0, in_hold, errand.place);
-            }
-        }
-        self.client(errand.client, |env| env.process().release());
-    }
-
     /// Nobody stands still, nobody is cut off, nothing waits.
     pub(super) fn heal(&mut self) {
         self.state.armed.clear();
@@ -266,14 +272,13 @@ impl Director<'_> {
     fn note(&mut self, place: u32, client: u32, for_ns: u64) {
         let in_hold = self.meets_hold(client);
         let kind = self.state.cues.get(place).map(|cue| cue.kind);
-        if let Some(kind) = kind {
-            self.write(client, kind, for_ns, in_hold, place);
+        if let Some(fault) = kind {
+            let what = What::Fault { fault, node: None, for_ns, in_hold, staged: staged(place) };
+            self.write(client, what);
         }
     }
 
-    fn write(&mut self, client: u32, fault: Fault, for_ns: u64, in_hold: bool, place: u32) {
-        let staged = u16::try_from(place).ok();
-        let what = What::Fault { fault, node: None, for_ns, in_hold, staged };
+    pub(super) fn write(&self, client: u32, what: What) {
         let origin = self.nemesis.inner.origin;
         self.client(client, |env| {
             self.nemesis.inner.journal.write(|| run_ns(env, origin), client, 0, 0, |_| what);
@@ -281,7 +286,7 @@ impl Director<'_> {
     }
 
     /// Whether a fault of this client meets a hold; of nobody in particular (0), any hold.
-    fn meets_hold(&self, client: u32) -> bool {
+    pub(super) fn meets_hold(&self, client: u32) -> bool {
         let holds = |env: &LiveEnv| env.process().holds.load(Ordering::Relaxed);
         match client {
             0 => self.state.cast.clients.iter().any(holds) || self.state.cues.holder().is_some(),
@@ -289,7 +294,7 @@ impl Director<'_> {
         }
     }
 
-    fn client(&self, client: u32, act: impl FnOnce(&LiveEnv)) {
+    pub(super) fn client(&self, client: u32, act: impl FnOnce(&LiveEnv)) {
         self.of_client(client, act);
     }
 
@@ -301,4 +306,17 @@ impl Director<'_> {
 /// The time of the run.
 fn run_ns(env: &LiveEnv, origin: Instant) -> u64 {
     env.machine_now().as_ns().saturating_sub(origin.as_ns())
+}
+
+/// The place of a cue as a history has it.
+pub(super) fn staged(place: u32) -> Option<u16> {
+    u16::try_from(place).ok()
+}
+
+/// The server that is meant; none: the primary.
+fn server(whom: Whom) -> Option<u32> {
+    match whom {
+        Whom::Server(server) => Some(server),
+        _ => None,
+    }
 }

@@ -1,23 +1,27 @@
 //! One connection: two sockets, two lanes, one task.
 //!
 //! Invariant: what the client sees is what a real network could show it: a prefix of the true
-//! stream in each direction, later or cut short, never changed, reordered or spliced. Deliberately
-//! absent: retries. Both legs of a connection live and die together.
+//! stream in each direction, later or cut short, never reordered or spliced, and never changed but
+//! for the addresses that the link's plan has rewritten. Deliberately absent: retries. Both legs of a connection live and die together.
 
 #![expect(clippy::disallowed_methods, reason = "the live worlds run in real time")]
 
 use std::future::poll_fn;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use bytes::BytesMut;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
+use super::effect::{Befallen, Doom};
 use super::lane::{Lane, Written};
 use super::latency::{Draws, Latency};
-use super::link::{AfterLostReply, LinkState};
+use super::link::{AfterLostReply, LinkState, Protocol};
 use super::log::{Detail, Event};
+use super::rewrite::{Asked, rewrite};
 use super::rule::{Action, Rules, Side};
 use super::session::{Passage, Session};
 use super::timer::Timer;
@@ -42,6 +46,21 @@ pub(super) struct Around {
     pub(super) number: u64,
     /// The link's epoch when the connection was accepted.
     pub(super) epoch: u64,
+    /// The server's address, where it is known.
+    pub(super) server: Option<IpAddr>,
+}
+
+/// The frame that takes this one's place, if it names servers to which the client has links.
+fn rewritten(around: &Around, kind: Kind, frame: &[u8], asked: &Asked) -> Option<BytesMut> {
+    let addresses = around.link.plan.addresses.as_ref()?;
+    if !asked.concerns(kind, frame) {
+        return None;
+    }
+    let rewritten = rewrite(frame, asked, addresses, around.server);
+    for place in rewritten.left {
+        around.link.log.note(around.link.place(around.number), Event::LeftAddress(place));
+    }
+    rewritten.bytes
 }
 
 struct Connection<U> {
@@ -60,6 +79,7 @@ struct Connection<U> {
     broken: bool,
     /// When the silence after a lost frame is to end.
     grace_ends: Option<Instant>,
+    befallen: Befallen,
 }
 
 /// Carries a connection to its end.
@@ -77,6 +97,7 @@ where
     };
     let requests = lane(Scanner::requests(plan.limits), 0);
     let replies = lane(Scanner::replies(plan.limits), 1);
+    let protocol = plan.protocol;
     let mut connection = Connection {
         around,
         client,
@@ -89,7 +110,11 @@ where
         opaque: false,
         broken: false,
         grace_ends: None,
+        befallen: Befallen::default(),
     };
+    if protocol == Protocol::Opaque {
+        connection.become_opaque("the link carries bytes that are not looked at");
+    }
     let end = poll_fn(|cx| connection.poll(cx)).await;
     connection.around.link.wakers.remove(connection.around.task);
     if end == End::Reset {
@@ -101,8 +126,8 @@ where
 
 impl<U: AsyncRead + AsyncWrite + Unpin> Connection<U> {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<End> {
-        if self.must_reset(cx) {
-            return Poll::Ready(End::Reset);
+        if let Some(end) = self.must_end(cx) {
+            return Poll::Ready(end);
         }
         loop {
             let full = [self.requests.is_full(), self.replies.is_full()];
@@ -112,8 +137,9 @@ impl<U: AsyncRead + AsyncWrite + Unpin> Connection<U> {
                 match read {
                     Ok(true) => self.take_requests(cx),
                     // A client that reset its side is gone, but what it sent before still arrives.
-                    Ok(false) | Err(_) => self.requests.finish(Instant::now()),
+                    Ok(false) | Err(_) => self.finish_requests(),
                 }
+                self.tell_limit(Side::Request);
             }
             let Around { timer, task, .. } = &self.around;
             match self.requests.poll_write(cx, &mut self.upstream, timer, *task, Instant::now) {
@@ -128,6 +154,7 @@ impl<U: AsyncRead + AsyncWrite + Unpin> Connection<U> {
                     Ok(false) => self.finish_replies(false),
                     Err(_) => self.finish_replies(true),
                 }
+                self.tell_limit(Side::Reply);
             }
             let Around { timer, task, .. } = &self.around;
             match self.replies.poll_write(cx, &mut self.client, timer, *task, Instant::now) {
@@ -147,37 +174,65 @@ impl<U: AsyncRead + AsyncWrite + Unpin> Connection<U> {
         }
     }
 
-    /// Takes over the link's switches; true where the connection is to be reset at once.
-    fn must_reset(&mut self, cx: &mut Context<'_>) -> bool {
-        let link = &self.around.link;
+    /// Takes over the link's switches; says where the connection is to be ended at once.
+    fn must_end(&mut self, cx: &mut Context<'_>) -> Option<End> {
+        let Around { link, timer, task, number, epoch, .. } = &self.around;
         if self.version.is_none() {
             // Before the first look, so that no change is missed; a task keeps its waker.
-            link.wakers.register(self.around.task, cx.waker());
+            link.wakers.register(*task, cx.waker());
         }
         let version = link.version();
         if self.version != Some(version) {
             self.version = Some(version);
             let switches = link.switches();
-            self.requests.cut = switches.cut.requests();
-            self.replies.cut = switches.cut.replies();
-            self.requests.latency = switches.requests;
-            self.replies.latency = switches.replies;
-            if switches.epoch != self.around.epoch {
-                return true;
+            let tell = |id, is_befallen| {
+                let event = if is_befallen { Event::Befallen(id) } else { Event::Spared(id) };
+                link.log.note(link.place(*number), event);
+            };
+            let [requests, replies] = self.befallen.take_over(
+                &switches.effects,
+                Instant::now(),
+                |installed| link.befalls(installed, *number),
+                |installed, is_befallen| tell(installed.id, is_befallen),
+            );
+            self.requests.take_over(switches.cut.requests(), switches.requests, requests);
+            self.replies.take_over(switches.cut.replies(), switches.replies, replies);
+            if switches.epoch != *epoch {
+                return Some(End::Reset);
+            }
+            if let Some((at, ..)) = self.befallen.doom {
+                timer.wake_at(at, cx.waker());
             }
         }
         if self.grace_ends.is_some_and(|end| Instant::now() >= end) {
             self.note(Event::GraceOver);
-            return true;
+            return Some(End::Reset);
         }
-        false
+        if let Some((at, id, how)) = self.befallen.doom
+            && Instant::now() >= at
+        {
+            self.note(Event::EndedBy(id));
+            return Some(match how {
+                Doom::Closed => End::Closed,
+                Doom::Reset => End::Reset,
+            });
+        }
+        None
+    }
+
+    /// Tells of an effect by which a direction was closed.
+    fn tell_limit(&mut self, side: Side) {
+        let lane = if side == Side::Request { &mut self.requests } else { &mut self.replies };
+        if let Some(id) = lane.closed_by.take() {
+            self.note(Event::EndedBy(id));
+        }
     }
 
     fn take_requests(&mut self, cx: &mut Context<'_>) {
         let now = Instant::now();
         if let (false, Some(first)) = (self.begun, self.requests.input.first()) {
             self.begun = true;
-            if !first.is_ascii_graphic() && !first.is_ascii_whitespace() {
+            if !self.opaque && !first.is_ascii_graphic() && !first.is_ascii_whitespace() {
                 self.become_opaque("the client does not speak RESP (TLS to a plain listener?)");
             }
         }
@@ -220,7 +275,7 @@ impl<U: AsyncRead + AsyncWrite + Unpin> Connection<U> {
             counters.requests += 1;
             *counters.commands.entry(name).or_default() += 1;
         });
-        let decision = rules.decide(link.client, link.node, name, request);
+        let decision = rules.decide(link.place(*number), link.plan.seed, name, request);
         let write = |event| {
             link.log.write(link.place(*number), frame, Some(name), request.first_key(), event)
         };
@@ -245,7 +300,7 @@ impl<U: AsyncRead + AsyncWrite + Unpin> Connection<U> {
                 return 0;
             }
             Some(Action::Delay(_, span)) => Some((span, None)),
-            Some(Action::Hold(_, gate)) => Some((std::time::Duration::ZERO, Some(gate))),
+            Some(Action::Hold(_, gate)) => Some((Duration::ZERO, Some(gate))),
             None => None,
         };
         let lost = matches!(fate, Some(Action::Drop(_)));
@@ -254,7 +309,7 @@ impl<U: AsyncRead + AsyncWrite + Unpin> Connection<U> {
         let mut run = run;
         if let Some((span, gate)) = held {
             lane.forward(run, now);
-            lane.forward_late(len, now, span, gate);
+            lane.forward_late(len, None, now, span, gate);
             run = 0;
         } else {
             run += len;
@@ -291,8 +346,10 @@ impl<U: AsyncRead + AsyncWrite + Unpin> Connection<U> {
                 }
             };
             self.around.link.count(|counters| counters.replies += 1);
-            let passage = self.session.received(frame.kind, &lane.input[run..run + frame.len]);
-            if matches!(passage, Passage::Deliver) {
+            let bytes = &lane.input[run..run + frame.len];
+            let (passage, asked) = self.session.received(frame.kind, bytes);
+            let instead = rewritten(&self.around, frame.kind, bytes, &asked);
+            if matches!(passage, Passage::Deliver) && instead.is_none() {
                 run += frame.len;
                 if lane.frame_by_frame() {
                     lane.forward(run, now);
@@ -303,16 +360,17 @@ impl<U: AsyncRead + AsyncWrite + Unpin> Connection<U> {
             lane.forward(run, now);
             run = 0;
             match passage {
+                Passage::Deliver => {
+                    lane.forward_late(frame.len, instead, now, Duration::ZERO, None)
+                }
                 Passage::Apply(Action::Delay(_, span)) => {
-                    lane.forward_late(frame.len, now, span, None);
+                    lane.forward_late(frame.len, instead, now, span, None);
                 }
                 Passage::Apply(Action::Hold(_, gate)) => {
-                    lane.forward_late(frame.len, now, std::time::Duration::ZERO, Some(gate));
+                    lane.forward_late(frame.len, instead, now, Duration::ZERO, Some(gate));
                 }
                 Passage::Apply(Action::Reset(_)) => lane.reset(now),
-                Passage::Apply(Action::Drop(_)) | Passage::Silence | Passage::Deliver => {
-                    lane.lose_rest();
-                }
+                Passage::Apply(Action::Drop(_)) | Passage::Silence => lane.lose_rest(),
                 Passage::Lose(request) => {
                     lane.lose_rest();
                     let Around { link, number, .. } = &self.around;
@@ -325,9 +383,19 @@ impl<U: AsyncRead + AsyncWrite + Unpin> Connection<U> {
         self.replies.forward(rest, now);
     }
 
+    /// The client has closed its leg, or it broke.
+    fn finish_requests(&mut self) {
+        if !self.requests.wire.half_open {
+            self.requests.finish(Instant::now());
+        }
+    }
+
     /// The server has closed its leg, or it broke.
     fn finish_replies(&mut self, broken: bool) {
         self.broken = broken;
+        if self.replies.wire.half_open {
+            self.replies.lose_rest();
+        }
         if !self.is_silent() {
             self.replies.finish(Instant::now());
         }

@@ -3,13 +3,13 @@
 //! Invariant: when [`Proxy`] has been dropped, no listener, connection or thread of it is left.
 //! A thread and runtime of its own, so that the clients under test cannot starve the proxy, nor a
 //! test's runtime be blocked by it; one thread, so that rules count without races. Deliberately
-//! absent: listening anywhere but on loopback.
+//! absent: listening beyond loopback unless that address is named.
 
 #![expect(clippy::disallowed_methods, reason = "the live worlds run in real time")]
 
 use std::future::poll_fn;
 use std::io;
-use std::net::{Ipv4Addr, TcpListener as StdListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener as StdListener};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
@@ -18,10 +18,11 @@ use std::time::Duration;
 
 use picklock::env::Node;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 use super::connection::{self, Around};
-use super::link::{Cut, Link, LinkState, Plan};
+use super::effect::Effect;
+use super::link::{Cut, Ended, Link, LinkState, Plan};
 use super::log::{Detail, Event, Log};
 use super::rule::{ClientId, Rule, RuleHandle, RuleId, Rules};
 use super::timer::Timer;
@@ -39,9 +40,11 @@ pub enum ProxyError {
     #[error("cannot start the fault proxy: {0}")]
     Start(io::Error),
     /// There is no port to listen on.
-    #[error("cannot listen on 127.0.0.1 for client {client} and node {node}: {source}",
+    #[error("cannot listen on {addr} for client {client} and node {node}: {source}",
             client = client.0, node = node.0)]
     Listen {
+        /// Where.
+        addr: SocketAddr,
         /// For whom.
         client: ClientId,
         /// For which server.
@@ -68,6 +71,7 @@ pub struct Proxy {
 struct Listener {
     socket: StdListener,
     link: Arc<LinkState>,
+    stop: oneshot::Receiver<Ended>,
 }
 
 impl Proxy {
@@ -76,7 +80,15 @@ impl Proxy {
     /// # Errors
     /// [`ProxyError::Start`] where the system gives no thread.
     pub fn start(detail: Detail) -> Result<Self, ProxyError> {
-        let log = Arc::new(Log::new(detail, LOG_RECORDS));
+        Self::start_with(Log::new(detail, LOG_RECORDS))
+    }
+
+    /// The same, with a log of one's own.
+    ///
+    /// # Errors
+    /// [`ProxyError::Start`] where the system gives no thread.
+    pub fn start_with(log: Log) -> Result<Self, ProxyError> {
+        let log = Arc::new(log);
         let rules = Arc::new(Rules::default());
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -108,12 +120,42 @@ impl Proxy {
         upstream: Upstream,
         plan: Plan,
     ) -> Result<Link, ProxyError> {
-        let failed = |source| ProxyError::Listen { client, node, source };
-        let socket = StdListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(failed)?;
+        let loopback = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        self.listen_on(loopback, client, node, upstream, plan)
+    }
+
+    /// The same on an address of one's own. Whoever can reach it can reach the server.
+    ///
+    /// # Errors
+    /// [`ProxyError::Listen`] where it is taken or not this machine's.
+    pub fn listen_on(
+        &self,
+        addr: SocketAddr,
+        client: ClientId,
+        node: Node,
+        upstream: Upstream,
+        plan: Plan,
+    ) -> Result<Link, ProxyError> {
+        let state = LinkState::new(client, node, upstream, plan, Arc::clone(&self.log));
+        self.open(addr, Arc::new(state))
+    }
+
+    /// Opens a link that was closed, on this address; its effects and counters go on.
+    ///
+    /// # Errors
+    /// [`ProxyError::Listen`] where the address is taken or not this machine's.
+    pub fn reopen(&self, link: &Link, addr: SocketAddr) -> Result<Link, ProxyError> {
+        self.open(addr, Arc::clone(&link.state))
+    }
+
+    fn open(&self, addr: SocketAddr, link: Arc<LinkState>) -> Result<Link, ProxyError> {
+        let (client, node) = (link.client, link.node);
+        let failed = |source| ProxyError::Listen { addr, client, node, source };
+        let socket = StdListener::bind(addr).map_err(failed)?;
         socket.set_nonblocking(true).map_err(failed)?;
         let addr = socket.local_addr().map_err(failed)?;
-        let link = Arc::new(LinkState::new(client, node, upstream, plan, Arc::clone(&self.log)));
-        let listener = Listener { socket, link: Arc::clone(&link) };
+        let stop = link.listened_to();
+        let listener = Listener { socket, link: Arc::clone(&link), stop };
         let sender = self.listeners.as_ref().ok_or(ProxyError::Stopped)?;
         sender.send(listener).map_err(|_| ProxyError::Stopped)?;
         Ok(Link { addr, state: link })
@@ -157,7 +199,7 @@ async fn serve(
     timer: Arc<Timer>,
 ) {
     let tasks = Arc::new(AtomicU64::new(0));
-    while let Some(Listener { socket, link }) = listeners.recv().await {
+    while let Some(Listener { socket, link, stop }) = listeners.recv().await {
         match TcpListener::from_std(socket) {
             Ok(socket) => {
                 let around = Around {
@@ -167,20 +209,32 @@ async fn serve(
                     task: 0,
                     number: 0,
                     epoch: 0,
+                    server: None,
                 };
-                tokio::spawn(accept(socket, around, Arc::clone(&tasks)));
+                tokio::spawn(accept(socket, stop, around, Arc::clone(&tasks)));
             }
             Err(error) => link.log.note(link.place(0), Event::Unreachable(error.to_string())),
         }
     }
 }
 
-async fn accept(listener: TcpListener, mut around: Around, tasks: Arc<AtomicU64>) {
-    loop {
-        match listener.accept().await {
+/// Accepts connections until it is asked to stop. What it is given then it drops behind the listener.
+async fn accept(
+    listener: TcpListener,
+    mut stop: oneshot::Receiver<Ended>,
+    mut around: Around,
+    tasks: Arc<AtomicU64>,
+) {
+    let _ended = loop {
+        let accepted = tokio::select! {
+            biased;
+            ended = &mut stop => break ended,
+            accepted = listener.accept() => accepted,
+        };
+        match accepted {
             Ok((client, _)) => {
                 around.task = tasks.fetch_add(1, Ordering::Relaxed);
-                around.number += 1;
+                around.number = around.link.accepted.fetch_add(1, Ordering::Relaxed) + 1;
                 around.epoch = around.link.switches().epoch;
                 around.link.count(|counters| counters.connections += 1);
                 tokio::spawn(connect(around.clone(), client));
@@ -191,16 +245,21 @@ async fn accept(listener: TcpListener, mut around: Around, tasks: Arc<AtomicU64>
                 tokio::time::sleep(ACCEPT_AGAIN).await;
             }
         }
-    }
+    };
+    drop(listener);
 }
 
 /// Connects a new client to the server, once the link is whole.
-async fn connect(around: Around, client: TcpStream) {
-    let link = &around.link;
+async fn connect(mut around: Around, client: TcpStream) {
+    let link = Arc::clone(&around.link);
     let switches = poll_fn(|cx| {
         link.wakers.register(around.task, cx.waker());
         let switches = link.switches();
-        let goes = switches.cut == Cut::None || switches.epoch != around.epoch;
+        let is_cut = switches.cut != Cut::None
+            || switches.effects.iter().any(|installed| {
+                installed.effect == Effect::Cut && link.befalls(installed, around.number)
+            });
+        let goes = !is_cut || switches.epoch != around.epoch;
         if goes { Poll::Ready(switches) } else { Poll::Pending }
     })
     .await;
@@ -209,6 +268,7 @@ async fn connect(around: Around, client: TcpStream) {
         let _ = client.set_zero_linger();
         return;
     }
+    around.server = switches.upstream.ip();
     let ready = client.set_nodelay(true);
     let stream = match ready {
         Ok(()) => Stream::connect(&switches.upstream).await,

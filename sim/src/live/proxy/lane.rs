@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 
+use super::effect::{EffectId, Wire};
 use super::gate::Gate;
 use super::latency::{Draws, Latency};
 use super::timer::Timer;
@@ -24,6 +25,9 @@ const READ_MOST: usize = 1 << 20;
 const QUEUE_MOST: usize = 4 << 20;
 /// How many pieces one write may gather.
 const SLICES: usize = 32;
+/// On a slow wire bytes go in pieces of so much time, but no smaller ones than this.
+const PIECE_TIME_MS: u64 = 20;
+const PIECE_LEAST: u64 = 256;
 
 /// What is on its way.
 #[derive(Debug)]
@@ -60,6 +64,8 @@ pub(super) struct Lane {
     pub(super) scanner: Scanner,
     pub(super) latency: Latency,
     pub(super) cut: bool,
+    /// What befalls the wire besides.
+    pub(super) wire: Wire,
     /// What comes in is thrown away: a frame was lost, or the receiver is gone.
     pub(super) deaf: bool,
     /// The sender has closed.
@@ -68,6 +74,14 @@ pub(super) struct Lane {
     queue: VecDeque<Item>,
     queued: usize,
     last_due: Option<Instant>,
+    /// When a slow wire has sent off what is queued on it.
+    wire_free: Option<Instant>,
+    /// Bytes sent on their way so far.
+    passed: u64,
+    /// The byte behind which the connection is closed, and by which effect.
+    close_behind: Option<(EffectId, u64)>,
+    /// The effect by which that has happened, until somebody has told it.
+    pub(super) closed_by: Option<EffectId>,
     /// For when the timer has been set.
     armed: Option<Instant>,
     /// Something was written that a TLS stream may still hold back.
@@ -81,12 +95,17 @@ impl Lane {
             scanner,
             latency,
             cut: false,
+            wire: Wire::default(),
             deaf: false,
             ended: false,
             draws,
             queue: VecDeque::new(),
             queued: 0,
             last_due: None,
+            wire_free: None,
+            passed: 0,
+            close_behind: None,
+            closed_by: None,
             armed: None,
             unflushed: false,
         }
@@ -122,38 +141,94 @@ impl Lane {
 
     /// True where every frame needs a due time of its own.
     pub(super) fn frame_by_frame(&self) -> bool {
-        matches!(self.latency, Latency::Drawn(_))
+        let is_drawn = |latency: &Latency| matches!(latency, Latency::Drawn(_));
+        is_drawn(&self.latency) || self.wire.latencies.iter().any(is_drawn)
+    }
+
+    /// Takes over what befalls the wire from now on.
+    pub(super) fn take_over(&mut self, cut: bool, latency: Latency, wire: Wire) {
+        let limit = |(id, bytes)| match self.close_behind {
+            Some((old, end)) if old == id => (id, end),
+            _ => (id, self.passed.saturating_add(bytes)),
+        };
+        self.close_behind = wire.limit.map(limit);
+        self.cut = cut || wire.cut;
+        self.latency = latency;
+        self.wire = wire;
     }
 
     /// Sends the first `len` bytes of the input on their way.
     pub(super) fn forward(&mut self, len: usize, now: Instant) {
-        self.forward_late(len, now, Duration::ZERO, None);
+        self.forward_late(len, None, now, Duration::ZERO, None);
     }
 
-    /// Sends them `extra` later than usual, and not before the gate opens.
+    /// Sends them, or others instead, `extra` later than usual, and not before the gate opens.
     pub(super) fn forward_late(
         &mut self,
         len: usize,
+        instead: Option<BytesMut>,
         now: Instant,
         extra: Duration,
         gate: Option<Gate>,
     ) {
+        // Behind its last byte there is nothing left, whatever has been scanned.
+        let len = len.min(self.input.len());
         if len == 0 {
             return;
         }
-        let bytes = self.input.split_to(len);
-        self.queued += len;
-        self.push(What::Bytes(bytes), now, extra, gate);
+        let own = self.input.split_to(len);
+        let mut bytes = instead.unwrap_or(own);
+        let travel = self.draw().saturating_add(extra);
+        let end = self.close_behind.map(|(_, end)| end.saturating_sub(self.passed));
+        let is_last = end.is_some_and(|left| left <= bytes.len() as u64);
+        if let (true, Some(left)) = (is_last, end) {
+            bytes.truncate(usize::try_from(left).unwrap_or(usize::MAX));
+        }
+        self.passed += bytes.len() as u64;
+        while !bytes.is_empty() {
+            let (piece, sent) = self.on_the_wire(&mut bytes, now);
+            self.queued += piece.len();
+            self.push(What::Bytes(piece), sent, travel, gate.clone());
+        }
+        if is_last {
+            self.closed_by = self.close_behind.take().map(|(id, _)| id);
+            self.push(What::Fin, now, Duration::ZERO, None);
+            self.lose_rest();
+        }
+    }
+
+    /// The next piece that a wire of this speed sends off at once, and when it has.
+    fn on_the_wire(&mut self, bytes: &mut BytesMut, now: Instant) -> (BytesMut, Instant) {
+        let Some(rate) = self.wire.bandwidth else {
+            return (std::mem::take(bytes), now);
+        };
+        let most = (rate.get() / (1000 / PIECE_TIME_MS)).max(PIECE_LEAST);
+        let most = usize::try_from(most).unwrap_or(usize::MAX);
+        let piece = bytes.split_to(bytes.len().min(most));
+        let nanos = (piece.len() as u128 * 1_000_000_000).div_ceil(u128::from(rate.get()));
+        let takes = Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));
+        let begins = self.wire_free.map_or(now, |free| free.max(now));
+        let sent = begins.checked_add(takes).unwrap_or(begins);
+        self.wire_free = Some(sent);
+        (piece, sent)
+    }
+
+    fn draw(&mut self) -> Duration {
+        let own = self.latency.draw(&mut self.draws);
+        let others = self.wire.latencies.iter().map(|latency| latency.draw(&mut self.draws));
+        others.fold(own, Duration::saturating_add)
     }
 
     /// The sender has closed, which travels like a frame.
     pub(super) fn finish(&mut self, now: Instant) {
-        self.push(What::Fin, now, Duration::ZERO, None);
+        let travel = self.draw().saturating_add(self.wire.slow_close);
+        self.push(What::Fin, now, travel, None);
     }
 
     /// The connection is to be reset behind what is on its way; nothing more is read.
     pub(super) fn reset(&mut self, now: Instant) {
-        self.push(What::Reset, now, Duration::ZERO, None);
+        let travel = self.draw();
+        self.push(What::Reset, now, travel, None);
         self.lose_rest();
     }
 
@@ -170,10 +245,11 @@ impl Lane {
         self.queued = 0;
     }
 
-    fn push(&mut self, what: What, now: Instant, extra: Duration, gate: Option<Gate>) {
-        let travel = self.latency.draw(&mut self.draws) + extra;
-        let due = now.checked_add(travel).unwrap_or(now);
-        let at = if travel.is_zero() { self.last_due } else { Some(due) };
+    /// What has been sent off at `sent` and travels so long.
+    fn push(&mut self, what: What, sent: Instant, travel: Duration, gate: Option<Gate>) {
+        let is_slow = !travel.is_zero() || self.wire.bandwidth.is_some();
+        let due = sent.checked_add(travel).unwrap_or(sent);
+        let at = if is_slow { Some(due) } else { self.last_due };
         let at = at.max(self.last_due);
         self.last_due = at;
         self.queue.push_back(Item { at, gate, what });

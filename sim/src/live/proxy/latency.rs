@@ -2,7 +2,7 @@
 //!
 //! Invariant: the nth frame of a direction of the nth connection of a link gets the same draw
 //! whatever happens elsewhere, because every direction of every connection has its own generator.
-//! Deliberately absent: bandwidth and reordering; one direction of a TCP connection is a queue.
+//! Deliberately absent: reordering; one direction of a TCP connection is a queue.
 
 use std::time::Duration;
 
@@ -64,6 +64,12 @@ impl Draws {
         let low = names.into_iter().fold(mix(seed, 0), mix);
         let high = mix(low, 1);
         Self { rng: Pcg64Mcg::new((u128::from(high) << 64) | u128::from(low)) }
+    }
+
+    /// A number below this one.
+    pub(super) fn below(&mut self, end: u32) -> u32 {
+        let scaled = (u64::from(self.rng.next_u32()) * u64::from(end)) >> 32;
+        u32::try_from(scaled).unwrap_or(u32::MAX)
     }
 }
 

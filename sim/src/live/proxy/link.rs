@@ -6,15 +6,18 @@
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
 use picklock::env::Node;
+use tokio::sync::oneshot;
 
+use super::addresses::Addresses;
+use super::effect::{Effect, EffectId, Installed, Toxicity};
 use super::gate::Wakers;
 use super::latency::Latency;
 use super::log::{Counters, Event, Log, Place};
-use super::rule::ClientId;
+use super::rule::{ClientId, Side};
 use super::upstream::Upstream;
 use crate::resp::frame::Limits;
 
@@ -58,9 +61,23 @@ pub enum AfterLostReply {
     RequestsPass,
 }
 
+/// What is made of the bytes of a link.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Protocol {
+    /// Frames of RESP: rules apply, requests and replies are counted.
+    #[default]
+    Resp,
+    /// Bytes that are not looked at, such as the stream between a primary and its replica. What is
+    /// read at once is a piece, and travels as a frame would; where pieces end is not for a seed to
+    /// say. No rule applies and nothing is counted but connections.
+    Opaque,
+}
+
 /// How a link behaves from its start.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
+    /// What is made of its bytes.
+    pub protocol: Protocol,
     /// Names the draws of [`Latency::Drawn`].
     pub seed: u64,
     /// Latency towards the server.
@@ -74,6 +91,10 @@ pub struct Plan {
     pub after_lost_reply: AfterLostReply,
     /// What counts as hostile.
     pub limits: Limits,
+    /// Where the client is sent when a reply names a server: in answers of sentinels and of cluster
+    /// nodes, of ROLE, in redirections, and in what sentinels publish. `None` leaves replies as they
+    /// are.
+    pub addresses: Option<Arc<Addresses>>,
 }
 
 /// What can be switched while connections are open.
@@ -83,6 +104,7 @@ pub(super) struct Switches {
     pub(super) requests: Latency,
     pub(super) replies: Latency,
     pub(super) upstream: Upstream,
+    pub(super) effects: Vec<Installed>,
     /// Connections begun in an earlier epoch are to be reset.
     pub(super) epoch: u64,
 }
@@ -98,7 +120,15 @@ pub(super) struct LinkState {
     version: AtomicU64,
     pub(super) wakers: Wakers,
     counters: Mutex<Counters>,
+    /// Connections accepted, listener after listener.
+    pub(super) accepted: AtomicU64,
+    effects_made: AtomicU64,
+    /// Asks the listener to end; it drops what it is given once it has.
+    stop: Mutex<Option<oneshot::Sender<Ended>>>,
 }
+
+/// Dropped by a listener that has ended.
+pub(super) type Ended = mpsc::Sender<()>;
 
 impl LinkState {
     pub(super) fn new(
@@ -109,7 +139,8 @@ impl LinkState {
         log: Arc<Log>,
     ) -> Self {
         let (requests, replies) = (plan.requests.clone(), plan.replies.clone());
-        let switches = Switches { cut: Cut::None, requests, replies, upstream, epoch: 0 };
+        let switches =
+            Switches { cut: Cut::None, requests, replies, upstream, effects: Vec::new(), epoch: 0 };
         Self {
             client,
             node,
@@ -119,7 +150,24 @@ impl LinkState {
             version: AtomicU64::new(0),
             wakers: Wakers::default(),
             counters: Mutex::default(),
+            accepted: AtomicU64::new(0),
+            effects_made: AtomicU64::new(0),
+            stop: Mutex::default(),
         }
+    }
+
+    /// Whether an effect befalls this connection.
+    pub(super) fn befalls(&self, installed: &Installed, connection: u64) -> bool {
+        let Place { client, node, .. } = self.place(connection);
+        let names = [u64::from(client.0), u64::from(node.0), connection, installed.id.0];
+        installed.toxicity.befalls(self.plan.seed, names)
+    }
+
+    /// What a new listener waits for. A former one ends.
+    pub(super) fn listened_to(&self) -> oneshot::Receiver<Ended> {
+        let (stop, stopped) = oneshot::channel();
+        *self.stop.lock().unwrap_or_else(PoisonError::into_inner) = Some(stop);
+        stopped
     }
 
     pub(super) fn place(&self, connection: u64) -> Place {
@@ -191,6 +239,44 @@ impl Link {
     pub fn reset_connections(&self) {
         self.state.log.note(self.state.place(0), Event::ResetAll);
         self.state.switch(|switches| switches.epoch += 1);
+    }
+
+    /// Puts an effect on one direction, for this part of the connections, open or yet to come.
+    pub fn add_effect(&self, side: Side, effect: Effect, toxicity: Toxicity) -> EffectId {
+        let id = EffectId(self.state.effects_made.fetch_add(1, Ordering::Relaxed) + 1);
+        let event = Event::EffectPut(id, side, effect.clone(), toxicity);
+        self.state.log.note(self.state.place(0), event);
+        let installed = Installed { id, side, effect, toxicity };
+        self.state.switch(|switches| switches.effects.push(installed));
+        id
+    }
+
+    /// Takes an effect away; false where there is none of this name. What it has done stands.
+    pub fn remove_effect(&self, id: EffectId) -> bool {
+        let mut is_gone = false;
+        self.state.switch(|switches| {
+            let before = switches.effects.len();
+            switches.effects.retain(|it| it.id != id);
+            is_gone = switches.effects.len() < before;
+        });
+        if is_gone {
+            self.state.log.note(self.state.place(0), Event::EffectTaken(id));
+        }
+        is_gone
+    }
+
+    /// Closes the listener, and resets every connection. See [`Proxy::reopen`](super::Proxy::reopen).
+    /// Returns when the port is free; not to be called on the proxy's own thread.
+    pub fn close(&self) {
+        let stop = self.state.stop.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(stop) = stop {
+            let (ended, wait) = mpsc::channel();
+            if stop.send(ended).is_ok() {
+                // An error is what it waits for: the other end has been dropped.
+                let _ = wait.recv();
+            }
+        }
+        self.reset_connections();
     }
 
     /// What has gone through so far.

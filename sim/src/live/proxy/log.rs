@@ -6,12 +6,14 @@
 
 #![expect(clippy::disallowed_methods, reason = "the live worlds run in real time")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::mpsc::SyncSender;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use picklock::env::Node;
 
+use super::effect::{Effect, EffectId, Toxicity};
 use super::link::Cut;
 use super::rule::{Action, ClientId, RuleId, Side};
 use crate::resp::frame::{FrameError, Name};
@@ -37,14 +39,27 @@ pub enum Event {
     ReplyLost,
     /// The link was cut or healed.
     Cut(Cut),
+    /// An effect was put on one direction of the link, for this part of its connections.
+    EffectPut(EffectId, Side, Effect, Toxicity),
+    /// An effect was taken away.
+    EffectTaken(EffectId),
+    /// An effect befalls the connection.
+    Befallen(EffectId),
+    /// An effect does not befall the connection.
+    Spared(EffectId),
+    /// An effect has ended the connection, or its direction.
+    EndedBy(EffectId),
     /// The connections of the link were reset by hand.
     ResetAll,
     /// The time after a lost frame was over and the connection was reset.
     GraceOver,
-    /// The stream is not RESP, or no longer (MONITOR, PSYNC): bytes pass, rules do not apply.
+    /// The stream is not RESP, or no longer (MONITOR, PSYNC), or the link's plan says that it is not
+    /// looked at: bytes pass, rules do not apply.
     Opaque(&'static str),
     /// The stream cannot be RESP; the connection was closed.
     Malformed(Side, FrameError),
+    /// A reply names a server to which the client has no link, and was left as it is.
+    LeftAddress(String),
     /// The server could not be reached; the client's connection was reset.
     Unreachable(String),
 }
@@ -91,12 +106,16 @@ pub struct Log {
     start: Instant,
     detail: Detail,
     limit: usize,
+    /// When it is full, the oldest record makes room for the newest.
+    keeps_newest: bool,
+    /// Who gets a copy of each record.
+    copies: Option<SyncSender<Record>>,
     inner: Mutex<Inner>,
 }
 
 #[derive(Debug, Default)]
 struct Inner {
-    records: Vec<Record>,
+    records: VecDeque<Record>,
     seq: u64,
     lost: u64,
 }
@@ -112,7 +131,14 @@ pub(super) struct Place {
 impl Log {
     /// An empty log of at most `limit` records.
     pub(super) fn new(detail: Detail, limit: usize) -> Self {
-        Self { start: Instant::now(), detail, limit, inner: Mutex::default() }
+        let (keeps_newest, copies) = (false, None);
+        Self { start: Instant::now(), detail, limit, keeps_newest, copies, inner: Mutex::default() }
+    }
+
+    /// An empty log that keeps the newest `limit` records, and sends a copy of each. A copy that is
+    /// not taken in time counts as lost.
+    pub fn of_newest(detail: Detail, limit: usize, copies: Option<SyncSender<Record>>) -> Self {
+        Self { keeps_newest: true, copies, ..Self::new(detail, limit) }
     }
 
     /// How much is written down.
@@ -122,13 +148,22 @@ impl Log {
 
     /// The records so far.
     pub fn records(&self) -> Vec<Record> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner).records.clone()
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner).records.iter().cloned().collect()
+    }
+
+    /// The newest of the records that are meant, at most so many, the oldest of them first.
+    pub fn newest(&self, limit: usize, is_meant: impl Fn(&Record) -> bool) -> Vec<Record> {
+        let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let meant = inner.records.iter().rev().filter(|record| is_meant(record));
+        let mut records: Vec<Record> = meant.take(limit).cloned().collect();
+        records.reverse();
+        records
     }
 
     /// The records since the last call; the log is empty afterwards.
     pub fn take(&self) -> Vec<Record> {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        std::mem::take(&mut inner.records)
+        std::mem::take(&mut inner.records).into()
     }
 
     /// How many records did not fit.
@@ -155,13 +190,20 @@ impl Log {
         let key = key.map(<[u8]>::to_vec);
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         inner.seq += 1;
-        if inner.records.len() >= self.limit {
-            inner.lost += 1;
-            return;
-        }
         let seq = inner.seq;
+        if inner.records.len() >= self.limit {
+            if !self.keeps_newest {
+                inner.lost += 1;
+                return;
+            }
+            inner.records.pop_front();
+        }
         let record = Record { seq, at, client, node, connection, frame, command, key, event };
-        inner.records.push(record);
+        if let Some(copies) = &self.copies {
+            // Under the lock, so that copies come in order; a full channel is not waited for.
+            inner.lost += u64::from(copies.try_send(record.clone()).is_err());
+        }
+        inner.records.push_back(record);
     }
 }
 
@@ -180,5 +222,21 @@ mod tests {
         assert_eq!(log.take().len(), 2);
         log.note(place, Event::ResetAll);
         assert_eq!(log.records()[0].seq, 4);
+    }
+
+    #[test]
+    fn a_log_of_the_newest_forgets_the_oldest_and_sends_copies_in_order() {
+        let (sender, receiver) = std::sync::mpsc::sync_channel(3);
+        let log = Log::of_newest(Detail::Faults, 2, Some(sender));
+        let place = |connection| Place { client: ClientId(0), node: Node(0), connection };
+        for connection in 1..=4 {
+            log.note(place(connection), Event::ResetAll);
+        }
+        let numbers =
+            |records: Vec<Record>| -> Vec<u64> { records.iter().map(|it| it.seq).collect() };
+        assert_eq!(numbers(log.records()), [3, 4]);
+        assert_eq!(numbers(log.newest(1, |_| true)), [4]);
+        assert_eq!(numbers(log.newest(9, |record| record.connection == 3)), [3]);
+        assert_eq!((numbers(receiver.try_iter().collect()), log.lost()), (vec![1, 2, 3], 1));
     }
 }

@@ -4,22 +4,27 @@
 //! its key has expired, reset a connection just behind an acquire. [`Rule`] says what happens to
 //! which frame, [`Link`] what happens to the wire, [`Record`] what has happened.
 
+mod addresses;
 mod connection;
+mod effect;
 mod gate;
 mod host;
 mod lane;
 mod latency;
 mod link;
 mod log;
+mod rewrite;
 mod rule;
 mod session;
 mod timer;
 mod upstream;
 
+pub use addresses::Addresses;
+pub use effect::{Effect, EffectId, Toxicity};
 pub use gate::Gate;
 pub use host::{Proxy, ProxyError};
 pub use latency::Latency;
-pub use link::{AfterLostReply, Cut, Link, Plan};
+pub use link::{AfterLostReply, Cut, Link, Plan, Protocol};
 pub use log::{Counters, Detail, Event, Log, Record};
 pub use rule::{Action, ClientId, Occurrence, Rule, RuleHandle, RuleId, Rules, Side, Told};
 pub(in crate::live) use upstream::Stream;

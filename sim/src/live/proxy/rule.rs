@@ -2,7 +2,7 @@
 //!
 //! Invariant: a rule counts every request it matches, whether or not another rule got there first,
 //! so that "the third DEL" means the same with and without its neighbours. Deliberately absent:
-//! faults of the wire (latency, partition), which are a [`Link`](super::Link)'s.
+//! faults of the wire ([`Effect`](super::Effect)), which are a [`Link`](super::Link)'s.
 
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,7 +12,9 @@ use std::time::Duration;
 use picklock::env::Node;
 use tokio::sync::watch;
 
+use super::effect::Toxicity;
 use super::gate::Gate;
+use super::log::Place;
 use crate::resp::frame::{Name, Request};
 
 /// One client of a run, by its place.
@@ -86,6 +88,8 @@ pub struct Rule {
     pub args: Vec<(usize, Vec<u8>)>,
     /// Which of those. Counted over all connections from when the rule was added.
     pub when: Occurrence,
+    /// On which part of the connections.
+    pub toxicity: Toxicity,
     /// What is done.
     pub action: Action,
     /// Who is told each time, before anything is done.
@@ -107,7 +111,8 @@ impl Rule {
     /// A rule for every request; narrow it with the other methods.
     pub fn new(action: Action) -> Self {
         let (client, node, command, key, args) = (None, None, None, None, Vec::new());
-        Self { client, node, command, key, args, when: Occurrence::Every, action, told: None }
+        let (when, toxicity) = (Occurrence::Every, Toxicity::ALL);
+        Self { client, node, command, key, args, when, toxicity, action, told: None }
     }
 
     /// Only requests of this client.
@@ -145,6 +150,12 @@ impl Rule {
     #[must_use]
     pub fn when(self, when: Occurrence) -> Self {
         Self { when, ..self }
+    }
+
+    /// Only on this part of the connections. Requests on the others are not counted.
+    #[must_use]
+    pub fn toxicity(self, toxicity: Toxicity) -> Self {
+        Self { toxicity, ..self }
     }
 
     /// Tells somebody each time.
@@ -252,8 +263,8 @@ impl Rules {
     /// adding, that means it.
     pub(super) fn decide(
         &self,
-        client: ClientId,
-        node: Node,
+        place: Place,
+        seed: u64,
         name: Name,
         request: Request<'_>,
     ) -> Decision {
@@ -261,9 +272,14 @@ impl Rules {
         if self.count.load(Ordering::Acquire) == 0 {
             return decision;
         }
+        let Place { client, node, connection } = place;
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         for installed in &mut inner.installed {
-            if !installed.rule.matches(client, node, name, request) {
+            // Named apart from effects, whose names are counted for each link from 1.
+            let names = [u64::from(client.0), u64::from(node.0), connection, !installed.id.0];
+            if !installed.rule.matches(client, node, name, request)
+                || !installed.rule.toxicity.befalls(seed, names)
+            {
                 continue;
             }
             installed.matched += 1;
@@ -295,7 +311,8 @@ mod tests {
 
     fn decide(rules: &Rules, client: u32, line: &str) -> Option<RuleId> {
         let request = Request::new(line.as_bytes());
-        let decision = rules.decide(ClientId(client), Node(0), request.name(), request);
+        let place = Place { client: ClientId(client), node: Node(0), connection: 1 };
+        let decision = rules.decide(place, 0, request.name(), request);
         decision.applied().next().map(|(id, _)| *id)
     }
 
@@ -328,6 +345,23 @@ mod tests {
     }
 
     #[test]
+    fn on_a_part_of_the_connections_a_rule_counts_those_alone() {
+        let rules = Rules::default();
+        let half = Toxicity::of(0.5).unwrap();
+        let rule = Rule::new(Action::Reset(Side::Request)).toxicity(half);
+        let handle = rules.add(rule.when(Occurrence::From(1)));
+        let request = Request::new(b"PING\r\n");
+        let struck = |connection| {
+            let place = Place { client: ClientId(0), node: Node(0), connection };
+            rules.decide(place, 7, request.name(), request).request.is_some()
+        };
+        let first: Vec<bool> = (0..64).map(struck).collect();
+        assert_eq!(handle.fired(), first.iter().filter(|is_struck| **is_struck).count() as u64);
+        assert!((1..64).contains(&handle.fired()));
+        assert_eq!((0..64).map(struck).collect::<Vec<_>>(), first, "a connection keeps its lot");
+    }
+
+    #[test]
     fn a_request_and_its_reply_have_a_rule_each() {
         let rules = Rules::default();
         let heard = Arc::new(AtomicUsize::new(0));
@@ -339,7 +373,8 @@ mod tests {
                 ear.fetch_add(1, Ordering::Relaxed);
             }));
         let request = Request::new(b"SET k 1\r\n");
-        let decision = rules.decide(ClientId(0), Node(0), request.name(), request);
+        let place = Place { client: ClientId(0), node: Node(0), connection: 1 };
+        let decision = rules.decide(place, 0, request.name(), request);
         let ids: Vec<RuleId> = decision.applied().map(|(id, _)| *id).collect();
         assert_eq!(ids, [third.id(), first.id()]);
         assert_eq!((second.fired(), third.fired(), heard.load(Ordering::Relaxed)), (0, 1, 1));

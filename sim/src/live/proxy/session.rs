@@ -7,6 +7,7 @@
 
 use std::collections::VecDeque;
 
+use super::rewrite::Asked;
 use super::rule::Action;
 use crate::resp::frame::{Kind, Name, Request, head};
 
@@ -15,6 +16,8 @@ use crate::resp::frame::{Kind, Name, Request, head};
 struct Expected {
     frame: u64,
     what: What,
+    /// What the reply may name.
+    asked: Asked,
     /// What is to be done to the reply.
     fate: Option<Action>,
 }
@@ -60,9 +63,14 @@ pub(super) struct Session {
     outstanding: VecDeque<Expected>,
     answers: Answers,
     in_multi: bool,
+    /// What has been asked since MULTI.
+    queued: Vec<Asked>,
     /// RESP2 subscriptions: of channels and patterns, and of shard channels.
     subscribed: [i64; 2],
 }
+
+/// Of a longer transaction the reply is too big to be looked at.
+const QUEUED_MOST: usize = 1 << 18;
 
 /// Requests after which the connection is no longer requests and replies.
 const STREAMS: [&[u8]; 3] = [b"MONITOR", b"SYNC", b"PSYNC"];
@@ -92,10 +100,11 @@ impl Session {
             // everything) their number is the server's to know: the first one counts, and the
             // others are known by their verb.
             let count = request.args().skip(1).count().max(1);
-            let what = What::Confirmations(name, count);
-            self.outstanding.push_back(Expected { frame, what, fate });
+            let (what, asked) = (What::Confirmations(name, count), self.asked(name, request));
+            self.outstanding.push_back(Expected { frame, what, asked, fate });
             return Ok(());
         }
+        let asked = self.asked(name, request);
         match bytes {
             b"MULTI" => self.in_multi = true,
             b"EXEC" | b"DISCARD" => self.in_multi = false,
@@ -124,16 +133,38 @@ impl Session {
             What::Reply
         };
         if answered {
-            self.outstanding.push_back(Expected { frame, what, fate });
+            self.outstanding.push_back(Expected { frame, what, asked, fate });
         } else if matches!(fate, Some(Action::Drop(_))) {
             self.lost(frame);
         }
         Ok(())
     }
 
+    /// What a request asks; EXEC asks what has been queued. Of a transaction that the server refuses
+    /// nothing is queued, so what is asked in one is remembered for its own reply as well.
+    fn asked(&mut self, name: Name, request: Request<'_>) -> Asked {
+        match name.as_bytes() {
+            b"EXEC" => return Asked::Exec(std::mem::take(&mut self.queued)),
+            b"DISCARD" | b"RESET" => self.queued.clear(),
+            b"MULTI" if self.in_multi => {}
+            b"MULTI" => self.queued.clear(),
+            // These are carried out, or refused, at once.
+            b"WATCH" | b"QUIT" => {}
+            _ => {
+                let asked = Asked::of(name, request);
+                if self.in_multi && self.queued.len() < QUEUED_MOST {
+                    self.queued.push(asked.clone());
+                }
+                return asked;
+            }
+        }
+        Asked::Other
+    }
+
     /// Remembers that a request was lost: replies up to here are the last the client gets.
     pub(super) fn lost(&mut self, frame: u64) {
-        self.outstanding.push_back(Expected { frame, what: What::Never, fate: None });
+        let (what, asked) = (What::Never, Asked::Other);
+        self.outstanding.push_back(Expected { frame, what, asked, fate: None });
     }
 
     /// CLIENT REPLY: true where it has no answer itself.
@@ -171,10 +202,11 @@ impl Session {
         self.outstanding.iter().any(lost)
     }
 
-    /// What is to be done to this frame from the server.
-    pub(super) fn received(&mut self, kind: Kind, bytes: &[u8]) -> Passage {
+    /// What is to be done to this frame from the server, and what it is the answer to.
+    pub(super) fn received(&mut self, kind: Kind, bytes: &[u8]) -> (Passage, Asked) {
+        let told = |passage| (passage, Asked::Other);
         if self.silent() {
-            return Passage::Silence;
+            return told(Passage::Silence);
         }
         let resp2_subscriber = self.subscribed.iter().any(|count| *count > 0);
         let confirming = matches!(
@@ -184,19 +216,24 @@ impl Session {
         if kind == Kind::Push || resp2_subscriber || (confirming && kind == Kind::Value) {
             match head(bytes) {
                 Some((word, count)) if is_subscription(&upper(word)) => {
-                    return self.confirmed(kind, Name::new(word), count.unwrap_or(0));
+                    return told(self.confirmed(kind, Name::new(word), count.unwrap_or(0)));
                 }
-                Some((b"message" | b"pmessage" | b"smessage", _)) => return Passage::Deliver,
-                _ if kind == Kind::Push => return Passage::Deliver,
+                Some((b"message" | b"pmessage" | b"smessage", _)) => {
+                    return (Passage::Deliver, Asked::Message);
+                }
+                _ if kind == Kind::Push => return told(Passage::Deliver),
                 _ => {}
             }
         }
         // A frame nobody asked for: the server says goodbye (-ERR max number of clients reached).
-        let Some(expected) = self.outstanding.pop_front() else { return Passage::Deliver };
+        let Some(mut expected) = self.outstanding.pop_front() else {
+            return told(Passage::Deliver);
+        };
         if expected.what == What::Reset && kind != Kind::Error {
             self.subscribed = [0; 2];
         }
-        apply(expected)
+        let asked = std::mem::take(&mut expected.asked);
+        (apply(expected), asked)
     }
 
     fn confirmed(&mut self, kind: Kind, verb: Name, count: i64) -> Passage {

@@ -5,7 +5,7 @@
 //! never leaves loopback. Deliberately absent: client certificates.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -112,6 +112,14 @@ impl Upstream {
                 .with_no_client_auth(),
         };
         Ok(Self::Tls { host: host.to_owned(), port, name, config: Arc::new(config) })
+    }
+
+    /// The server's address, where it is not a name.
+    pub(super) fn ip(&self) -> Option<IpAddr> {
+        match self {
+            Self::Tcp(addr) => Some(addr.ip()),
+            Self::Tls { host, .. } => host.parse().ok(),
+        }
     }
 }
 

@@ -22,18 +22,15 @@ use tokio::time::Instant;
 
 use super::{Order, RunError};
 use crate::live::env::{LiveEnv, StillBusy};
+use crate::live::fleet::Fleet;
 use crate::live::nemesis::{Cast, Errand, Nemesis};
 use crate::live::proxy::{ClientId, Latency, Link, Plan, Proxy, Upstream};
-use crate::live::target::{Target, plain_client};
+use crate::live::target::plain_client;
 
 /// How many clients connect at once: a server's queue of connections is short.
 const CONNECT_AT_ONCE: usize = 32;
 /// How long a client waits for its first answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
-/// The only server of the lock in the topologies there are.
-const NODE: Node = Node(0);
-/// The server of the protected resource, where it has one of its own.
-const RESOURCE: Node = Node(1);
 
 /// The clients of a run, and the run itself as client 0.
 pub(super) struct Crew {
@@ -49,11 +46,11 @@ pub(super) struct Crew {
 }
 
 impl Crew {
-    /// Opens a link for every client to each server: the target and, where there is one, that of the
-    /// protected resource. The run's own have no latency. Whatever is to be done to a server on the way
+    /// Opens a link for every client to each server: those of the lock and, where there is one, that of
+    /// the protected resource. The run's own have no latency. Whatever is to be done to a server on the way
     /// is sent for.
     pub(super) fn hire(
-        target: &Target,
+        fleet: &Fleet,
         resource: Option<SocketAddr>,
         proxy: &Proxy,
         order: &Order<'_>,
@@ -75,13 +72,14 @@ impl Crew {
             proxy.listen(ClientId(client), node, upstream, plan)
         };
         let env = |client: u32| {
-            let way = link(client, NODE, target.upstream())?;
-            let mut ways = vec![target.client(way.addr())];
-            if let Some(addr) = resource {
-                let link = link(client, RESOURCE, Upstream::Tcp(addr))?;
-                ways.push(plain_client(link.addr()));
+            let ways = fleet.nodes().map(|node| link(client, node, fleet.upstream(node)));
+            let ways = ways.collect::<Result<Vec<Link>, _>>()?;
+            let mut clients: Vec<_> = ways.iter().map(|way| fleet.client(way.addr())).collect();
+            if let (Some(node), Some(addr)) = (scenario.resource(), resource) {
+                let link = link(client, node, Upstream::Tcp(addr))?;
+                clients.push(plain_client(link.addr()));
             }
-            Ok::<_, RunError>((LiveEnv::new(ClientId(client), seed, ways), vec![way]))
+            Ok::<_, RunError>((LiveEnv::new(ClientId(client), seed, clients), ways))
         };
         let hired: Result<Vec<_>, _> = (0..=scenario.clients).map(env).collect();
         let (envs, ways): (Vec<LiveEnv>, Vec<_>) = hired?.into_iter().unzip();
@@ -89,7 +87,7 @@ impl Crew {
         let (nemesis, errands) = Nemesis::new(proxy, journal.clone(), seed, origin);
         let mut envs = envs.into_iter().map(|env| env.since(origin).seen_by(nemesis.clone()));
         let run = envs.next().expect("the run itself is the first");
-        let nodes = std::iter::once(NODE).chain(resource.map(|_| RESOURCE)).collect();
+        let nodes = fleet.nodes().chain(scenario.resource()).collect();
         let clients = envs.collect();
         let playing = Mutex::default();
         Ok((Self { run, clients, ways, nemesis, nodes, playing }, errands))
@@ -125,6 +123,13 @@ impl Crew {
         Ok(())
     }
 
+    /// Has the run itself find out which of its connections are broken.
+    pub(super) async fn reconnect(&self) {
+        for node in &self.nodes {
+            let _ = tokio::time::timeout(ANSWER_WITHIN, greet(&self.run, *node)).await;
+        }
+    }
+
     /// Starts all clients at once, stages these faults, and waits for the last client. What is staged
     /// ends where nobody can go on otherwise, or after `patience`. Where the future is dropped, clients go
     /// on until they are [stopped](Self::stop).
@@ -138,7 +143,7 @@ impl Crew {
         let start = Arc::new(Barrier::new(self.clients.len()));
         let mut playing = self.playing.lock().await;
         let clients = std::iter::once(&self.run).chain(&self.clients).map(LiveEnv::unseen);
-        self.nemesis.stage(cues, Cast { clients: clients.collect(), ways: self.ways.clone() });
+        self.nemesis.stage(cues, Cast::new(clients.collect(), self.ways.clone()));
         for env in &self.clients {
             let (env, trial) = (env.clone(), Arc::clone(trial));
             let (start, done) = (Arc::clone(&start), Arc::clone(done));
@@ -170,6 +175,8 @@ impl Crew {
             () = healing => Ok(()),
         };
         self.nemesis.heal();
+        // Who looks at the servers afterwards finds them there.
+        self.nemesis.settled().await;
         ended
     }
 
@@ -189,8 +196,8 @@ impl Crew {
     pub(super) async fn drain(&self, within: Duration) {
         let mut asking = JoinSet::new();
         for env in std::iter::once(&self.run).chain(&self.clients) {
-            let env = env.clone();
-            asking.spawn(async move { greet(&env, NODE).await.is_ok() });
+            let (env, nodes) = (env.clone(), self.nodes.clone());
+            asking.spawn(async move { greet_all(&env, &nodes).await.is_ok() });
         }
         // Where no answer comes, nothing that was sent can be waited for.
         let _ = tokio::time::timeout(within, asking.join_all()).await;

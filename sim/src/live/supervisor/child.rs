@@ -24,7 +24,8 @@ use tokio::signal::unix::{SignalKind, signal as signal_stream};
 use tokio::sync::mpsc;
 
 use super::DIRECTORY_PREFIX;
-use super::protocol::{Event, Port, Request, Signal};
+use super::protocol::{Event, PAGE_FILE, Port, Request, Signal, Start};
+use crate::live::server::page::{LIBRARY, PAGE_BYTES};
 
 /// How long a server may take over SIGTERM.
 const TERM_GRACE: Duration = Duration::from_secs(2);
@@ -125,9 +126,7 @@ impl Book {
     fn line(&mut self, line: &str) -> io::Result<()> {
         let (id, result) = match serde_json::from_str(line) {
             Err(error) => (None, Err(io::Error::other(format!("cannot read request: {error}")))),
-            Ok(Request::Start { id, binary, port, args, config }) => {
-                (Some(id), self.start(id, &binary, port, &args, &config))
-            }
+            Ok(Request::Start(start)) => (Some(start.id), self.start(&start)),
             Ok(Request::Signal { id, signal }) => (Some(id), self.signal(id, signal)),
             Ok(Request::Stop { id }) => (Some(id), self.stop(id)),
         };
@@ -138,26 +137,25 @@ impl Book {
         }
     }
 
-    fn start(
-        &mut self,
-        id: u32,
-        binary: &Path,
-        port: Port,
-        args: &[String],
-        config: &str,
-    ) -> io::Result<Option<Event>> {
+    fn start(&mut self, start: &Start) -> io::Result<Option<Event>> {
+        let Start { id, binary, port, args, config, paged } = start;
+        let id = *id;
         if self.running(id).is_some() {
             return Err(io::Error::other(format!("server {id} is already running")));
         }
         let dir = self.directory(id)?;
         let port = match port {
-            Port::Fixed(port) => port,
+            Port::Fixed(port) => *port,
             Port::Auto => free_port()?,
         };
         let config_file = dir.join("redis.conf");
         fs::write(&config_file, config)?;
         let log = OpenOptions::new().create(true).append(true).open(dir.join(LOG_FILE))?;
-        let child = Command::new(binary)
+        let mut command = Command::new(binary);
+        if *paged {
+            share_page(&dir, &mut command)?;
+        }
+        let child = command
             .arg(&config_file)
             .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--protected-mode", "yes"])
             .args(["--save", "", "--appendonly", "no", "--daemonize", "no"])
@@ -256,6 +254,17 @@ impl Book {
             send(pid, signal::Signal::SIGKILL);
         }
     }
+}
+
+/// Has a server load the library that shares a page with picklock. One that is started again has its page
+/// from before: its clocks are its machine's.
+fn share_page(dir: &Path, command: &mut Command) -> io::Result<()> {
+    let (library, page) = (dir.join("preload.so"), dir.join(PAGE_FILE));
+    fs::write(&library, LIBRARY)?;
+    let file = OpenOptions::new().create(true).write(true).truncate(false).open(&page)?;
+    file.set_len(PAGE_BYTES)?;
+    command.env("LD_PRELOAD", library).env("PICKLOCK_PAGE", page);
+    Ok(())
 }
 
 /// Waits for the end of a server's leader, and then ends what it may have started itself (a

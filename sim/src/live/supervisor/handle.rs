@@ -114,6 +114,11 @@ impl Supervisor {
         let _ = ended.wait_for(|ended| *ended).await;
     }
 
+    /// Whether this is another handle of the same supervisor.
+    pub(in crate::live) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+
     /// A number for a new server, and what will be known of it.
     pub(in crate::live) fn register(&self) -> (u32, watch::Receiver<ServerState>) {
         let id = self.inner.next_id.fetch_add(1, Ordering::Relaxed);

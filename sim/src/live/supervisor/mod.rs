@@ -11,4 +11,4 @@ mod protocol;
 pub use child::main;
 pub(super) use handle::ServerState;
 pub use handle::{SuperviseError, Supervisor};
-pub use protocol::{COMMAND, DIRECTORY_PREFIX, Event, Port, Request, Signal};
+pub use protocol::{COMMAND, DIRECTORY_PREFIX, Event, PAGE_FILE, Port, Request, Signal, Start};

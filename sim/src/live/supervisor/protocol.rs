@@ -11,6 +11,9 @@ use serde::{Deserialize, Serialize};
 /// The hidden command under which the binary becomes the supervisor.
 pub const COMMAND: &str = "__supervise";
 
+/// The file in a server's directory that is its page.
+pub const PAGE_FILE: &str = "page";
+
 /// How the directory of a run begins, so that people recognise it.
 pub const DIRECTORY_PREFIX: &str = "picklock-";
 
@@ -44,21 +47,7 @@ pub enum Signal {
 #[serde(tag = "do", rename_all = "lowercase")]
 pub enum Request {
     /// Start a server. The number of one that has ended starts it again in its old directory.
-    Start {
-        /// The server's number, chosen by who asks.
-        id: u32,
-        /// The executable.
-        binary: PathBuf,
-        /// Where to listen.
-        #[serde(default)]
-        port: Port,
-        /// Arguments behind the standard ones, which they override.
-        #[serde(default)]
-        args: Vec<String>,
-        /// Lines of a configuration file.
-        #[serde(default)]
-        config: String,
-    },
+    Start(Start),
     /// Send a signal to a server.
     Signal {
         /// Which server.
@@ -71,6 +60,27 @@ pub enum Request {
         /// Which server.
         id: u32,
     },
+}
+
+/// Which server to start.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Start {
+    /// The server's number, chosen by who asks.
+    pub id: u32,
+    /// The executable.
+    pub binary: PathBuf,
+    /// Where to listen.
+    #[serde(default)]
+    pub port: Port,
+    /// Arguments behind the standard ones, which they override.
+    #[serde(default)]
+    pub args: Vec<String>,
+    /// Lines of a configuration file.
+    #[serde(default)]
+    pub config: String,
+    /// Whether it is to share a page with picklock; see `server/page.rs`.
+    #[serde(default)]
+    pub paged: bool,
 }
 
 /// What the supervisor tells.

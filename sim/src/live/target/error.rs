@@ -5,6 +5,8 @@
 //! [`UrlError`](super::UrlError). Deliberately absent: what exactly a server refuses, which is
 //! [`Refusal`].
 
+use scenarios::topology::Topology;
+
 use super::refusal::Refusal;
 use crate::live::embedded::StartError;
 use crate::live::proxy::TlsError;
@@ -26,6 +28,17 @@ pub enum TargetError {
          name another one with --server-bin, or use --world embedded, which needs none"
     )]
     Start(#[from] ServerError),
+    /// A scenario has several servers, and one was named.
+    #[error(
+        "{place} is one server, and the scenario's servers are {topology}; leave --redis away, and picklock \
+         starts them"
+    )]
+    OnlyOne {
+        /// Which server, without its password.
+        place: String,
+        /// What the scenario has.
+        topology: Topology,
+    },
     /// The certificates to trust, or the host's name, are no good.
     #[error("{place}: {source}")]
     Tls {

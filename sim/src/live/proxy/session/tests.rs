@@ -22,7 +22,7 @@ fn receive(session: &mut Session, frames: &[&str]) -> String {
             b'-' => Kind::Error,
             _ => Kind::Value,
         };
-        match session.received(kind, bytes.as_bytes()) {
+        match session.received(kind, bytes.as_bytes()).0 {
             Passage::Deliver => 'd',
             Passage::Lose(_) => 'l',
             Passage::Silence => 's',
@@ -123,4 +123,40 @@ fn streams_cannot_be_matched() {
     send(&mut session, &["MULTI"]);
     let request = Request::new(b"CLIENT REPLY OFF\r\n");
     assert!(session.sent(2, request.name(), request, None).is_err());
+}
+
+/// What each of these frames answers.
+fn answered(session: &mut Session, frames: &[&str]) -> Vec<Asked> {
+    frames.iter().map(|bytes| session.received(Kind::Value, bytes.as_bytes()).1).collect()
+}
+
+#[test]
+fn a_reply_is_known_by_what_was_asked() {
+    let mut session = Session::default();
+    send(
+        &mut session,
+        &["cluster slots", "GET a", "sentinel MASTERS", "ROLE", "SENTINEL ckquorum m"],
+    );
+    let [slots, masters] = [Asked::ClusterSlots, Asked::SentinelInstances];
+    let asked = [slots, Asked::Other, masters, Asked::Role, Asked::Other];
+    assert_eq!(answered(&mut session, &["*0\r\n"; 5]), asked);
+    send(&mut session, &["SUBSCRIBE c", "CLUSTER NODES"]);
+    let on = confirm("subscribe", 1);
+    let frames = [MESSAGE, &on, MESSAGE, "$1\r\nx\r\n"];
+    let asked = [Asked::Message, Asked::Other, Asked::Message, Asked::ClusterNodes];
+    assert_eq!(answered(&mut session, &frames), asked);
+}
+
+#[test]
+fn exec_answers_what_was_queued_and_not_what_was_discarded() {
+    let exec = |asked: &[Asked]| Asked::Exec(asked.to_vec());
+    let mut session = Session::default();
+    send(&mut session, &["MULTI", "GET a", "MULTI", "WATCH b", "ROLE", "EXEC"]);
+    let asked = answered(&mut session, &["+x\r\n"; 6]);
+    assert_eq!(asked[5], exec(&[Asked::Other, Asked::Role]));
+    // For a server that refused MULTI the question is one by itself.
+    assert_eq!(asked[4], Asked::Role);
+    send(&mut session, &["MULTI", "ROLE", "DISCARD", "MULTI", "GET a", "EXEC", "EXEC"]);
+    let asked = answered(&mut session, &["+x\r\n"; 7]);
+    assert_eq!(asked[5..], [exec(&[Asked::Other]), exec(&[])]);
 }

@@ -1,0 +1,194 @@
+//! Servers that end, lose their power, come back, take each other's place, and whose clocks go wrong.
+//!
+//! Invariant: what is said to have happened has happened: a server that is killed has ended before anybody is told,
+//! and one whose library was not loaded has neither lost its power nor its time. Deliberately absent: an election;
+//! which replica takes over is named, or the one that has heard most.
+
+#![expect(clippy::disallowed_methods, reason = "the live worlds run in real time")]
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use picklock::reply::Reply;
+use scenarios::topology::Topology;
+use tokio::time::{Instant, sleep};
+
+use super::Fleet;
+use crate::live::server::page::Page;
+use crate::live::server::{CutAt, ServerError};
+
+/// So long servers may take to have on their disks what they were told.
+const SYNCED_WITHIN: Duration = Duration::from_secs(20);
+
+/// How far a clock jumps to show that it does.
+const TRIED_S: u64 = 100;
+const TRIED_NS: i64 = 101_000_000_000;
+/// How often is looked whether something is on a disk.
+const LOOK_EVERY: Duration = Duration::from_millis(1);
+/// How early in a second a run begins whose servers sync once in each.
+const EARLY_MS: u64 = 300;
+
+impl Fleet {
+    /// The server that is meant: this one, or the primary.
+    pub(in crate::live) fn meant(&self, server: Option<u32>) -> usize {
+        server.map_or_else(|| self.state().primary, |server| server as usize)
+    }
+
+    /// The node whose clients lose something with this server.
+    pub(in crate::live) fn node_of(&self, server: usize) -> Option<u16> {
+        match self.topology {
+            Topology::Replicated { .. } => (server == self.state().primary).then_some(0),
+            Topology::Standalone | Topology::Independent { .. } => u16::try_from(server).ok(),
+        }
+    }
+
+    /// Whether a server has not ended.
+    pub(in crate::live) fn is_up(&self, server: usize) -> bool {
+        self.state().down.get(server).is_some_and(|down| !down)
+    }
+
+    /// Kills a server that is up, as a crash of its process does.
+    ///
+    /// # Errors
+    /// [`ServerError`] where it is not ours to be killed, or its supervisor is gone.
+    pub(in crate::live) async fn kill(&self, server: usize) -> Result<(), ServerError> {
+        // What is under way between it and its replicas is lost with it, every time.
+        self.hold_feeds(server);
+        let process = self.targets[server].process().await;
+        let killed = process.ok_or_else(not_ours)?.kill().await;
+        self.sever(server);
+        killed?;
+        let mut state = self.state();
+        (state.down[server], state.recounted) = (true, true);
+        Ok(())
+    }
+
+    /// What a server that has been killed had not on its disk is lost.
+    ///
+    /// # Errors
+    /// [`ServerError`] where nobody knows what that is.
+    pub(in crate::live) async fn lose_power(
+        &self,
+        server: usize,
+    ) -> Result<Option<CutAt>, ServerError> {
+        self.targets[server].process().await.ok_or_else(not_ours)?.lose_power()
+    }
+
+    /// Whether what a server has on its disk, and what it takes for the time, is in our hands.
+    pub(in crate::live) fn is_paged(&self, server: usize) -> bool {
+        self.state().paged[server]
+    }
+
+    /// Has the clock of every server jump, and back: one that does not tell another time (its executable may be a
+    /// static one) takes no notice of its page. There is nothing in it yet that could expire.
+    pub(super) async fn try_pages(&self) {
+        for server in 0..self.targets.len() {
+            let page =
+                self.targets[server].process().await.is_some_and(|mut it| it.page().is_some());
+            if !page {
+                continue;
+            }
+            let before = self.time_s(server).await;
+            let there = self.step_wall(server, TRIED_NS).await;
+            let ahead = self.time_s(server).await;
+            let back = self.step_wall(server, -TRIED_NS).await;
+            let jumps =
+                matches!((before, ahead), (Some(before), Some(ahead)) if ahead >= before + TRIED_S);
+            self.state().paged[server] = there && back && jumps;
+        }
+    }
+
+    /// What a server takes for the time, in whole seconds.
+    async fn time_s(&self, server: usize) -> Option<u64> {
+        let Ok(Reply::Array(time)) = self.command(server, &["TIME"]).await else { return None };
+        let seconds = std::str::from_utf8(time.first()?.as_bytes()?).ok()?;
+        seconds.parse().ok()
+    }
+
+    async fn step_wall(&self, server: usize, by_ns: i64) -> bool {
+        let process = self.targets[server].process().await;
+        process.is_some_and(|mut it| it.page().is_some_and(|page| page.step_wall(by_ns).is_ok()))
+    }
+
+    /// Starts a server that has ended, with what its file has. Who follows whom is for
+    /// [`gather`](Self::gather) to say.
+    ///
+    /// # Errors
+    /// [`ServerError`], with the end of its log where it has one.
+    pub(in crate::live) async fn restart(&self, server: usize) -> Result<(), ServerError> {
+        if self.is_up(server) {
+            return Ok(());
+        }
+        self.targets[server].process().await.ok_or_else(not_ours)?.restart().await?;
+        // The connection from before is broken, which the first to use it finds out.
+        let _ = self.command(server, &["PING"]).await;
+        self.state().down[server] = false;
+        Ok(())
+    }
+
+    /// A server's wall clock jumps; whether it does.
+    pub(in crate::live) async fn step_clock(&self, server: usize, by_ns: i64) -> bool {
+        self.is_paged(server) && self.step_wall(server, by_ns).await
+    }
+
+    /// A server's clocks run that fast from now on; whether they do.
+    pub(in crate::live) async fn set_drift(&self, server: usize, ppm: i32) -> bool {
+        let process = self.targets[server].process().await;
+        let set = |page: &mut Page| page.set_drift(ppm).is_ok();
+        self.is_paged(server) && process.is_some_and(|mut it| it.page().is_some_and(set))
+    }
+
+    /// A server forgets its scripts; whether it does.
+    pub(in crate::live) async fn flush_scripts(&self, server: usize) -> bool {
+        self.is_up(server) && self.command(server, &["SCRIPT", "FLUSH"]).await.is_ok()
+    }
+
+    /// Waits until what has been written so far is on the disks, and a second has just begun: a server that syncs
+    /// once a second does so with the first write of a second, so what is written from now on is not on its disk
+    /// before the next. False where the disks are too slow for it.
+    pub(in crate::live) async fn begin_second(&self) -> bool {
+        let end = Instant::now() + SYNCED_WITHIN;
+        for server in 0..self.targets.len() {
+            if let Some(mut process) = self.targets[server].process().await {
+                // The number of a file may have been another's, which is gone.
+                let _ = process.page().map(|page| page.forget_synced());
+            }
+        }
+        while Instant::now() < end {
+            sleep(Duration::from_millis(1_001 - into_second_ms())).await;
+            if self.write_and_sync().await && into_second_ms() < EARLY_MS {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Has every server write something; whether it is on all disks before long.
+    async fn write_and_sync(&self) -> bool {
+        let probe = String::from_utf8_lossy(&self.keys().key("probe")).into_owned();
+        for server in 0..self.targets.len() {
+            // A replica refuses, and has nothing to write by itself.
+            let _ = self.command(server, &["SET", &probe, "x", "PX", "10"]).await;
+        }
+        while into_second_ms() < EARLY_MS {
+            let mut all = true;
+            for target in &self.targets {
+                all &= target.process().await.is_none_or(|process| process.is_synced());
+            }
+            if all {
+                return true;
+            }
+            sleep(LOOK_EVERY).await;
+        }
+        false
+    }
+}
+
+fn not_ours() -> ServerError {
+    ServerError::NotRunning(String::from("it is not one that picklock has started"))
+}
+
+/// How much of this second has passed.
+fn into_second_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::from(since.subsec_millis())
+}
