@@ -13,57 +13,22 @@
 
 mod model_support;
 
-use std::cell::RefCell;
-
-use model_support::commands::{Draw, sequences};
+use model_support::commands::Draw;
+use model_support::explore::{explore, setting};
 use model_support::pair::Pair;
+use model_support::templates::TEMPLATES;
 use model_support::wire::{agree, show};
-use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
 use sim::redis::reply::Reply;
 
 const SEQUENCES: u64 = 1_000;
-
-fn setting(name: &str, default: u64) -> u64 {
-    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
-}
-
-/// Tries so many sequences.
-///
-/// # Errors
-/// The shortest sequence found that shows a difference, in words.
-fn explore(
-    seed: u64,
-    count: u64,
-    mut compare: impl FnMut(&[Option<Draw>], u8) -> Result<(), String>,
-) -> Result<(), String> {
-    let config = Config {
-        cases: u32::try_from(count).expect("fewer than 2^32 sequences"),
-        failure_persistence: None,
-        max_shrink_iters: 4_000,
-        // Where a reply is missing, each try takes as long as it is waited for.
-        max_shrink_time: 60_000,
-        ..Config::default()
-    };
-    let mut bytes = [0; 32];
-    bytes[..8].copy_from_slice(&seed.to_le_bytes());
-    let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
-    let compare = RefCell::new(&mut compare);
-    let strategy = (sequences(), 2..=3_u8);
-    let outcome = TestRunner::new_with_rng(config, rng).run(&strategy, |(draws, protocol)| {
-        compare.borrow_mut()(&draws, protocol).map_err(TestCaseError::fail)
-    });
-    outcome.map_err(|error| match error {
-        TestError::Fail(why, _) => format!("seed {seed}: {why}"),
-        TestError::Abort(why) => why.to_string(),
-    })
-}
 
 #[test]
 fn random_sequences_are_answered_as_redis_answers_them() {
     let seed = setting("PICKLOCK_DIFF_SEED", 1);
     let count = setting("PICKLOCK_DIFF_SEQUENCES", SEQUENCES);
     let mut pair = Pair::new(None);
-    let outcome = explore(seed, count, |draws, protocol| pair.run(draws, &protocol.to_string()));
+    let outcome =
+        explore(TEMPLATES, seed, count, |draws, protocol| pair.run(draws, &protocol.to_string()));
     outcome.unwrap_or_else(|why| panic!("{why}"));
     let tally = pair.tally.into_inner();
     println!("{:<20}{:>9}{:>9}", "command", "ok", "error");
@@ -90,7 +55,7 @@ fn an_error_planted_in_a_reply_is_found_and_shown_by_a_short_sequence() {
         (_, reply) => reply,
     }));
     let run = |draws: &[Option<Draw>], protocol: u8| tampered.run(draws, &protocol.to_string());
-    let why = explore(1, 10_000, run).expect_err("the error is found");
+    let why = explore(TEMPLATES, 1, 10_000, run).expect_err("the error is found");
     let steps = why.lines().filter(|line| line.starts_with("client ")).count();
     assert!(steps <= 3, "{why}");
     assert!(
@@ -103,7 +68,7 @@ fn an_error_planted_in_a_reply_is_found_and_shown_by_a_short_sequence() {
 fn a_replica_and_a_server_after_its_end_hold_what_the_primary_held() {
     let seed = setting("PICKLOCK_DIFF_SEED", 1);
     let count = setting("PICKLOCK_DIFF_SEQUENCES", SEQUENCES);
-    let outcome = explore(seed, count, |draws, _| model_support::copies::run(draws));
+    let outcome = explore(TEMPLATES, seed, count, |draws, _| model_support::copies::run(draws));
     outcome.unwrap_or_else(|why| panic!("{why}"));
 }
 

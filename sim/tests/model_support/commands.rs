@@ -11,16 +11,22 @@ pub(crate) const CLIENTS: usize = 3;
 #[derive(Clone, Debug)]
 pub(crate) struct Draw {
     pub(crate) who: usize,
-    template: usize,
+    template: &'static str,
+    place: Place,
     choices: [u16; 8],
     form: u8,
 }
 
 /// Sequences of draws. A draw that is none has been left out to make a failing sequence shorter.
-pub(crate) fn sequences() -> impl Strategy<Value = Vec<Option<Draw>>> {
+pub(crate) fn sequences(
+    templates: &'static [(&'static str, Place)],
+) -> impl Strategy<Value = Vec<Option<Draw>>> {
     let choices = prop::array::uniform8(any::<u16>());
-    let draw = (0..CLIENTS, 0..TEMPLATES.len(), choices, 0..24_u8)
-        .prop_map(|(who, template, choices, form)| Draw { who, template, choices, form })
+    let draw = (0..CLIENTS, 0..templates.len(), choices, 0..24_u8)
+        .prop_map(|(who, template, choices, form)| {
+            let (template, place) = templates[template];
+            Draw { who, template, place, choices, form }
+        })
         // What matters of a failing sequence is which commands can be left out, not which they are.
         .no_shrink();
     prop::collection::vec(prop::option::weighted(0.9999, draw), 22..=30)
@@ -29,7 +35,7 @@ pub(crate) fn sequences() -> impl Strategy<Value = Vec<Option<Draw>>> {
 impl Draw {
     /// The words, or nothing where they may not stand here. Most transactions are ended before long.
     pub(crate) fn command(&self, in_multi: bool) -> Option<Vec<Vec<u8>>> {
-        let (template, place) = TEMPLATES[self.template];
+        let (template, place) = (self.template, self.place);
         if in_multi && self.choices[7].is_multiple_of(4) {
             let discards = self.choices[7].is_multiple_of(32);
             return Some(vec![if discards { b"DISCARD".to_vec() } else { b"EXEC".to_vec() }]);
@@ -69,6 +75,8 @@ fn fill(template: &str, choices: &mut impl Iterator<Item = u16>, command: &mut V
             "G" => GLOBS,
             "D" => DATABASES,
             "L" => SCRIPTS,
+            "J" => super::conditional::SCRIPTS,
+            "j" => super::conditional::OPTIONS,
             // Few of them, so that some have been loaded before.
             "A" | "H" => &SCRIPTS[..3],
             "N" => SMALL,
@@ -90,7 +98,7 @@ fn fill(template: &str, choices: &mut impl Iterator<Item = u16>, command: &mut V
         let chosen = list[choice % list.len()];
         match word {
             "H" => command.push(sha1_smol::Sha1::from(chosen).digest().to_string().into()),
-            "O" | "Y" => fill(chosen, choices, command),
+            "O" | "Y" | "j" => fill(chosen, choices, command),
             _ => command.push(chosen.into()),
         }
     }

@@ -1,7 +1,11 @@
-//! What the differential test is made of.
+//! What the differential tests are made of.
+
+#![allow(dead_code, reason = "each of the two uses a part of it")]
 
 pub(crate) mod commands;
+pub(crate) mod conditional;
 pub(crate) mod copies;
+pub(crate) mod explore;
 pub(crate) mod fixed;
 pub(crate) mod pair;
 pub(crate) mod server;

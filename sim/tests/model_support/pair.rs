@@ -2,17 +2,18 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use picklock::time::WallTime;
 use sim::redis::model::{ClientId, Model, Outcome};
-use sim::redis::options::Options;
+use sim::redis::options::{Options, Profile};
 use sim::redis::persistence::Fsync;
 use sim::redis::reply::Reply;
 use sim::resp::encode::encode;
 
 use super::commands::{CLIENTS, Draw};
-use super::server::{Connection, RealServer};
+use super::server::{Connection, RealServer, on_path};
 use super::stream::{same_streams, writes};
 use super::wire::{agree, show};
 
@@ -31,6 +32,7 @@ pub(crate) type Tally = BTreeMap<String, (u64, u64)>;
 
 /// Clients of one server, and the same ones of the model. The last one asks for the test itself.
 pub(crate) struct Pair {
+    binary: PathBuf,
     server: RealServer,
     real: Vec<Connection>,
     model: Model,
@@ -43,9 +45,15 @@ const JUDGE: usize = CLIENTS;
 
 impl Pair {
     pub(crate) fn new(tamper: Option<Tamper>) -> Self {
-        let server = RealServer::start();
-        let options = Options { append_only: Some(Fsync::No), ..Options::default() };
+        Self::of(on_path(), Profile::Redis70, tamper)
+    }
+
+    /// This server, and the model of this one.
+    pub(crate) fn of(binary: PathBuf, profile: Profile, tamper: Option<Tamper>) -> Self {
+        let server = RealServer::start(&binary);
+        let options = Options { append_only: Some(Fsync::No), profile, ..Options::default() };
         let mut pair = Self {
+            binary,
             real: Vec::new(),
             server,
             model: Model::new(options),
@@ -61,7 +69,7 @@ impl Pair {
     /// New connections, to a new server if the old one has ended.
     fn connect(&mut self) {
         if !self.server.runs() {
-            self.server = RealServer::start();
+            self.server = RealServer::start(&self.binary);
         }
         self.real = (0..=JUDGE).map(|_| self.server.connect()).collect();
         // Keys whose time has passed go when a command meets them, in both alike.

@@ -2,11 +2,19 @@
 
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::net::{TcpListener, TcpStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use super::wire::reply_length;
+
+/// The redis-server that the model is held to.
+pub(crate) fn on_path() -> PathBuf {
+    which::which("redis-server").expect(
+        "this test compares the model with a real server: install redis-server 7.0 \
+         (apt-get install redis-server) or put it on PATH",
+    )
+}
 
 /// A redis-server on a port of its own, killed by its process when this is dropped.
 pub(crate) struct RealServer {
@@ -16,20 +24,19 @@ pub(crate) struct RealServer {
 }
 
 impl RealServer {
-    pub(crate) fn start() -> Self {
-        let binary = which::which("redis-server").expect(
-            "this test compares the model with a real server: install redis-server 7.0 \
-             (apt-get install redis-server) or put it on PATH",
-        );
+    pub(crate) fn start(binary: &Path) -> Self {
         for _ in 0..20 {
             let directory = tempfile::tempdir().expect("a temporary directory");
             let probe = TcpListener::bind("127.0.0.1:0").expect("a free port");
             let port = probe.local_addr().expect("its address").port();
             drop(probe);
-            let process = Command::new(&binary)
+            let process = Command::new(binary)
                 .args(["--bind", "127.0.0.1", "--save", "", "--enable-debug-command", "yes"])
                 .args(["--appendonly", "yes", "--appendfsync", "no"])
                 .args(["--auto-aof-rewrite-percentage", "0"])
+                // With what is 7.0's default and no later server's, UNLINK is propagated as DEL.
+                .args(["--lazyfree-lazy-user-del", "no", "--lazyfree-lazy-expire", "no"])
+                .args(["--lazyfree-lazy-server-del", "no"])
                 // Time-outs of waiting clients are looked at so often.
                 .args(["--hz", "500"])
                 .args(["--port", &port.to_string()])
@@ -37,14 +44,14 @@ impl RealServer {
                 .stdout(Stdio::null())
                 .stderr(Stdio::null())
                 .spawn()
-                .expect("redis-server starts");
+                .expect("the server starts");
             let mut server = Self { process, port, directory };
             if server.answers() {
                 return server;
             }
             // Somebody else was quicker to take the port; dropping ends what was started.
         }
-        panic!("redis-server did not come up on any of 20 ports");
+        panic!("{} did not come up on any of 20 ports", binary.display());
     }
 
     pub(crate) fn connect(&self) -> Connection {

@@ -1,7 +1,7 @@
 //! What commands are drawn from: templates, and the words that stand in them.
 
 /// Where a command may stand.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     Anywhere,
     /// Not in a transaction, in whose reply it would be compared to the byte.

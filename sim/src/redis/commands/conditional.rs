@@ -1,7 +1,7 @@
 //! Commands of later servers that compare and delete: DELEX (Redis 8.4) and DELIFEQ (Valkey 9).
 //!
-//! Invariant: a server of another profile does not know them. No such server stands beside this model
-//! in its differential test; their words are taken from the servers' documentation and test suites.
+//! Invariant: a server of another profile does not know them. They are held to those servers by
+//! `sim/tests/model_agrees_with_servers.rs`, where these are there.
 //! Deliberately absent: DIGEST, and conditions on digests.
 
 use super::table::{Spec, flag};
@@ -38,8 +38,19 @@ fn delex(server: &mut Server, request: &Request<'_>) -> Answer {
         [_, _, word, value] => Some((*word, *value)),
         _ => return Err(Fail::arity("delex")),
     };
-    let Some(slot) = server.find(request, request.args[1]) else { return Ok(Reply::Int(0)) };
-    let Some((word, value)) = condition else { return delete(server, request, slot) };
+    let slot = server.find(request, request.args[1]);
+    let Some((word, value)) = condition else {
+        let Some(slot) = slot else { return Ok(Reply::Int(0)) };
+        // It is handed on as it came.
+        server.remove(request, slot);
+        return Ok(Reply::Int(1));
+    };
+    // Comparing is reading.
+    let Some(slot) = slot else {
+        server.stats.misses += 1;
+        return Ok(Reply::Int(0));
+    };
+    server.stats.hits += 1;
     let Value::Str(held) = &server.db(request).at(slot).value else {
         return Err(Fail::new("ERR Key should be of string type if conditions are specified"));
     };

@@ -1,8 +1,10 @@
-//! The options SET and GETEX share: EX, PX, EXAT, PXAT, KEEPTTL, PERSIST, NX, XX, GET.
+//! The options SET and GETEX share: EX, PX, EXAT, PXAT, KEEPTTL, PERSIST, NX, XX, GET; and what later
+//! servers compare: IFEQ, IFNE.
 //!
 //! Invariant: combinations are refused exactly where redis-server 7.0 refuses them: `EX 1 EX 2` is
-//! taken (the last one counts), `EX 1 PX 2` is a syntax error.
+//! taken (the last one counts), `EX 1 PX 2` is a syntax error; and those of a later server where it does.
 
+use crate::redis::options::Profile;
 use crate::redis::reply::Fail;
 use crate::redis::text::decimal;
 
@@ -32,6 +34,7 @@ const fn packed(word: &[u8]) -> u64 {
 const NX: u64 = packed(b"nx");
 const XX: u64 = packed(b"xx");
 const IFEQ: u64 = packed(b"ifeq");
+const IFNE: u64 = packed(b"ifne");
 const GET: u64 = packed(b"get");
 const KEEPTTL: u64 = packed(b"keepttl");
 const PERSIST: u64 = packed(b"persist");
@@ -73,10 +76,17 @@ impl Unit {
 /// Which command the options belong to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum For {
-    Set,
-    /// SET of a server that knows IFEQ.
-    SetIf,
+    /// SET of this server.
+    Set(Profile),
     GetEx,
+}
+
+/// What SET asks of the value that is there.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Compared<'a> {
+    /// Whether it must be the same, and not another.
+    pub(crate) equal: bool,
+    pub(crate) value: &'a [u8],
 }
 
 /// The options of one command.
@@ -84,12 +94,29 @@ pub(crate) enum For {
 pub(crate) struct ExpireOptions<'a> {
     pub(crate) only_if_absent: bool,
     pub(crate) only_if_present: bool,
-    /// Only if the key holds this.
-    pub(crate) only_if_equal: Option<&'a [u8]>,
+    pub(crate) compared: Option<Compared<'a>>,
     pub(crate) get: bool,
     pub(crate) keep_ttl: bool,
     pub(crate) persist: bool,
     pub(crate) expiry: Option<(Unit, &'a [u8])>,
+}
+
+impl For {
+    /// Whether it knows this condition: [`IFEQ`] or [`IFNE`].
+    fn compares(self, word: u64) -> bool {
+        match self {
+            Self::Set(Profile::Redis84) => true,
+            Self::Set(Profile::Valkey9) => word == IFEQ,
+            Self::Set(Profile::Redis70) | Self::GetEx => false,
+        }
+    }
+}
+
+impl Compared<'_> {
+    /// Whether a key that holds this is as it should be.
+    pub(crate) fn holds(&self, held: &[u8]) -> bool {
+        (held == self.value) == self.equal
+    }
 }
 
 impl<'a> ExpireOptions<'a> {
@@ -97,10 +124,9 @@ impl<'a> ExpireOptions<'a> {
     pub(crate) fn parse(args: &[&'a [u8]], command: For) -> Result<Self, Fail> {
         let mut options = Self::default();
         let set = command != For::GetEx;
-        let conditional = command == For::SetIf;
         let mut args = args.iter();
         while let Some(&arg) = args.next() {
-            let alone = options.only_if_equal.is_none();
+            let alone = options.compared.is_none();
             let word = word(arg);
             match word {
                 NX if set && !options.only_if_present && alone => {
@@ -109,10 +135,14 @@ impl<'a> ExpireOptions<'a> {
                 XX if set && !options.only_if_absent && alone => {
                     options.only_if_present = true;
                 }
-                IFEQ if conditional => {
-                    let first = alone && !options.only_if_absent && !options.only_if_present;
+                IFEQ | IFNE if command.compares(word) => {
+                    let equal = word == IFEQ;
+                    // Redis takes the same condition twice, and the last one counts.
+                    let same = options.compared.is_some_and(|it| it.equal == equal);
+                    let first = alone && !options.only_if_absent && !options.only_if_present
+                        || same && command == For::Set(Profile::Redis84);
                     let value = args.next().filter(|_| first).ok_or(Fail::SYNTAX)?;
-                    options.only_if_equal = Some(value);
+                    options.compared = Some(Compared { equal, value });
                 }
                 GET if set => options.get = true,
                 KEEPTTL if set && options.expiry.is_none() => options.keep_ttl = true,
@@ -163,8 +193,37 @@ mod tests {
     use super::*;
 
     fn parse(line: &'static str) -> Result<ExpireOptions<'static>, Fail> {
+        parse_for(Profile::Redis70, line)
+    }
+
+    fn parse_for(profile: Profile, line: &'static str) -> Result<ExpireOptions<'static>, Fail> {
         let args: Vec<&[u8]> = line.split_whitespace().map(str::as_bytes).collect();
-        ExpireOptions::parse(&args, For::Set)
+        ExpireOptions::parse(&args, For::Set(profile))
+    }
+
+    #[test]
+    fn each_server_knows_its_own_conditions() {
+        let [redis_70, redis_84, valkey_9] = [Profile::Redis70, Profile::Redis84, Profile::Valkey9];
+        for (line, taken) in [
+            ("IFEQ a", &[redis_84, valkey_9][..]),
+            ("px 5 ifeq a GET", &[redis_84, valkey_9]),
+            ("IFNE a", &[redis_84]),
+            ("IFEQ a IFEQ b", &[redis_84]),
+            ("IFNE a ifne b", &[redis_84]),
+            ("IFEQ a IFNE a", &[]),
+            ("IFEQ a NX", &[]),
+            ("XX IFNE a", &[]),
+            ("IFEQ", &[]),
+        ] {
+            for profile in [redis_70, redis_84, valkey_9] {
+                let is_taken = parse_for(profile, line).is_ok();
+                assert_eq!(is_taken, taken.contains(&profile), "{line} on {profile:?}");
+            }
+        }
+        let last = parse_for(redis_84, "IFEQ a IFEQ b").unwrap().compared.unwrap();
+        assert!(last.holds(b"b") && !last.holds(b"a"));
+        let other = parse_for(redis_84, "IFNE b").unwrap().compared.unwrap();
+        assert!(other.holds(b"a") && !other.holds(b"b"));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! Invariant: a write takes any expiry away unless KEEPTTL or a new one is given; a refused NX or XX
 //! touches nothing.
 
-use super::expire_option::{ExpireOptions, For, Unit, expires_at_ms};
+use super::expire_option::{Compared, ExpireOptions, For, Unit, expires_at_ms};
 use super::table::{Spec, flag};
 use crate::redis::options::Profile;
 use crate::redis::reply::{Answer, Fail, Reply};
@@ -23,20 +23,24 @@ pub(crate) const SPECS: &[Spec] = &[
 
 fn set(server: &mut Server, request: &Request<'_>) -> Answer {
     let (key, value) = (request.args[1], request.args[2]);
-    let form = if server.options.profile == Profile::Redis70 { For::Set } else { For::SetIf };
-    let options = ExpireOptions::parse(&request.args[3..], form)?;
+    let profile = server.options.profile;
+    let options = ExpireOptions::parse(&request.args[3..], For::Set(profile))?;
     let when = options.when(request.now_ms(), "set")?;
     let before = if options.get { Some(get(server, request, key)?) } else { None };
     let slot = server.find(request, key);
+    if profile == Profile::Redis84 && options.compared.is_some() && slot.is_some() {
+        // There, comparing is reading.
+        server.stats.hits += 1;
+    }
     let refused = match slot {
         Some(slot) => {
-            let holds = |wanted: &[u8]| match &server.db(request).at(slot).value {
-                Value::Str(held) => Ok(held[..] == *wanted),
+            let holds = |wanted: Compared<'_>| match &server.db(request).at(slot).value {
+                Value::Str(held) => Ok(wanted.holds(held)),
                 _ => Err(Fail::WRONG_TYPE),
             };
-            options.only_if_absent || !options.only_if_equal.map_or(Ok(true), holds)?
+            options.only_if_absent || !options.compared.map_or(Ok(true), holds)?
         }
-        None => options.only_if_present || options.only_if_equal.is_some(),
+        None => options.only_if_present || options.compared.is_some_and(|it| it.equal),
     };
     if refused {
         return Ok(before.unwrap_or(Reply::Nil));
@@ -47,8 +51,12 @@ fn set(server: &mut Server, request: &Request<'_>) -> Answer {
         None => Expiry::Never,
     };
     server.put_at(request, slot, key, Value::Str(blob(value)), expiry);
+    // Later servers hand on what is a point in time already as it came.
+    let as_it_came = profile != Profile::Redis70 && matches!(options.expiry, Some((Unit::Pxat, _)));
     if let Some(when) = when {
-        server.propagate_set(request, key, value, when);
+        if !as_it_came {
+            server.propagate_set(request, key, value, when);
+        }
     } else if options.get {
         let rest = request.args[3..].iter().filter(|arg| !is_word(arg, "GET"));
         let args: Vec<&[u8]> = request.args[..3].iter().chain(rest).copied().collect();
