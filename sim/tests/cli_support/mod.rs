@@ -234,6 +234,11 @@ impl Playing {
         fs::read_to_string(&self.stderr).unwrap()
     }
 
+    /// What it has said on stdout so far.
+    pub(crate) fn stdout(&self) -> String {
+        fs::read_to_string(&self.stdout).unwrap()
+    }
+
     pub(crate) fn signal(&self, signal: Signal) {
         kill(self.pid(), signal).unwrap();
     }
