@@ -9,6 +9,8 @@ mod writing;
 pub use args::ProxyArgs;
 
 use std::fmt::Write;
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
 
 use scenarios::nearest::nearest;
 
@@ -19,7 +21,7 @@ use super::{print, signal};
 use crate::live::limits::ensure_open_files;
 use crate::live::proxy::{Detail, FaultError, Log, Trust, Upstream, Written};
 use crate::live::switchboard::{
-    Names, SwitchError, Switchboard, Toxic, Wanted, listen_address, upstream_way,
+    Control, Names, SwitchError, Switchboard, Toxic, Wanted, listen_address, upstream_way,
 };
 use writing::LogFile;
 
@@ -33,6 +35,7 @@ pub(super) fn main(args: &ProxyArgs, terminal: &Terminal) -> Result<Exit, Failur
     let proxies = proxies(args)?;
     let faults =
         args.fault.iter().map(|text| read(text, &proxies)).collect::<Result<Vec<_>, _>>()?;
+    let control = args.control.as_deref().map(control_port).transpose()?;
     let seed = args.seed.map_or_else(drawn, Ok)?;
     // Fewer are enough for most; who runs out of them is told in the log.
     let _ = ensure_open_files(FILES);
@@ -64,7 +67,10 @@ pub(super) fn main(args: &ProxyArgs, terminal: &Terminal) -> Result<Exit, Failur
             let _ = writeln!(said, "{name}: {text}");
         }
     }
-    runtime.block_on(serve(said))?;
+    let board = Arc::new(board);
+    runtime.block_on(serve(said, control, &board))?;
+    // Requests that are still open hold it as well.
+    drop(runtime);
     // Its connections end here, and with them the last records.
     drop(board);
     file.map_or(Ok(()), LogFile::finish)?;
@@ -76,12 +82,40 @@ fn drawn() -> Result<u64, Failure> {
     getrandom::u64().map_err(|error| Failure::unavailable(&error))
 }
 
-async fn serve(said: String) -> Result<(), Failure> {
+async fn serve(
+    mut said: String,
+    control: Option<u16>,
+    board: &Arc<Switchboard>,
+) -> Result<(), Failure> {
     let mut stop = signal::watch().map_err(|error| Failure::unavailable(&error))?;
+    if let Some(port) = control {
+        let cannot = |error| {
+            Failure::unavailable_text(
+                format!("the control API cannot listen on 127.0.0.1:{port}: {error}"),
+                "end what listens there, or name another port; 0 is a free one",
+            )
+        };
+        let control = Control::bind(port).await.map_err(cannot)?;
+        let addr = control.addr().map_err(|error| Failure::unavailable(&error))?;
+        let _ = writeln!(said, "control: http://{addr}");
+        tokio::spawn(control.serve(Arc::clone(board)));
+    }
     print::results(&said)?;
     // An error means that nobody is left to tell, which is as good as a signal.
     let _ = stop.wait_for(|is_over| *is_over).await;
     Ok(())
+}
+
+/// The port of the control API, which listens on this machine alone.
+fn control_port(text: &str) -> Result<u16, Failure> {
+    let addr = listen_address(text).map_err(|error| failure(&error))?;
+    if addr.ip() == IpAddr::V4(Ipv4Addr::LOCALHOST) {
+        return Ok(addr.port());
+    }
+    Err(Failure::usage_text(
+        format!("the control API cannot listen on {addr}: it has no password"),
+        "name a port of this machine, as in --control 127.0.0.1:8475",
+    ))
 }
 
 /// What is to listen where, and to lead where.
@@ -93,7 +127,7 @@ fn proxies(args: &ProxyArgs) -> Result<Vec<Wanted>, Failure> {
             "give one --upstream for each --listen, in the same order",
         ));
     }
-    if listen.is_empty() {
+    if listen.is_empty() && args.control.is_none() {
         return Err(Failure::usage_text(
             "there is nothing to listen on",
             "as in picklock proxy --listen 127.0.0.1:6400 --upstream 127.0.0.1:6379",

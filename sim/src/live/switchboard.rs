@@ -4,6 +4,7 @@
 //! that is named here is in force until it is taken away, and then holds nothing back any more.
 //! Deliberately absent: who may ask for it, and how.
 
+mod http;
 mod toxic;
 
 use std::collections::BTreeMap;
@@ -12,6 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use picklock::env::Node;
 
+pub use http::Control;
 pub use toxic::{Toxic, ToxicError};
 
 use super::proxy::{
@@ -112,6 +114,9 @@ pub enum SwitchError {
     /// An address to listen on that is none.
     #[error("`{0}` is no address to listen on: write it as in 127.0.0.1:6400, or 6400")]
     BadListen(String),
+    /// An address that others can reach, and that the command line has not named.
+    #[error("`{0}` can be reached by others: only a proxy of the command line listens there")]
+    Beyond(String),
     /// An address of a server that is none.
     #[error("`{0}` is no address of a server: write it as in 127.0.0.1:6379, or redis.local:6379")]
     BadUpstream(String),

@@ -27,6 +27,9 @@ pub struct ProxyArgs {
     /// them all
     #[arg(long, value_name = "FAULT", env = "PICKLOCK_FAULT", value_delimiter = ';')]
     pub fault: Vec<String>,
+    /// Let faults be switched over HTTP on this address of this machine, such as 8475, as with Toxiproxy
+    #[arg(long, value_name = "ADDRESS", env = "PICKLOCK_CONTROL")]
+    pub control: Option<String>,
     /// What latency is drawn from, and which connections are struck; drawn itself where it is not given
     #[arg(long, value_name = "N", value_parser = seed, env = "PICKLOCK_SEED", allow_negative_numbers = true)]
     pub seed: Option<u64>,

@@ -38,9 +38,9 @@ pub enum ToxicError {
     /// It is no object, or a field of it is not of its kind.
     #[error("bad request body: {0}")]
     Shape(String),
-    /// It has no type.
-    #[error("missing required field: type")]
-    NoType,
+    /// A field is missing.
+    #[error("missing required field: {0}")]
+    Missing(String),
     /// There is no such type.
     #[error(
         "invalid toxic type: `{0}` is not supported; there are latency, bandwidth, slow_close, timeout, \
@@ -91,7 +91,8 @@ impl Toxic {
     /// [`ToxicError`] where a field is not of its kind.
     pub fn from_json(value: &Value) -> Result<Self, ToxicError> {
         let fields = object(value)?;
-        let kind = text(fields, "type")?.ok_or(ToxicError::NoType)?.to_owned();
+        let kind =
+            text(fields, "type")?.ok_or_else(|| ToxicError::Missing("type".to_owned()))?.to_owned();
         let stream = text(fields, "stream")?.filter(|it| !it.is_empty()).unwrap_or("downstream");
         let name = text(fields, "name")?.filter(|it| !it.is_empty());
         let name = name.map_or_else(|| format!("{kind}_{stream}"), str::to_owned);
@@ -215,7 +216,10 @@ impl Toxic {
             Some("hold") => Action::Hold(side, Gate::shut()),
             Some("reset") => Action::Reset(side),
             _ => {
-                return Err(wrong("action", "it is drop-request, drop-reply, delay, hold or reset"));
+                return Err(wrong(
+                    "action",
+                    "it is drop-request, drop-reply, delay, hold or reset",
+                ));
             }
         });
         if let Some(command) = self.word("command")? {
@@ -302,7 +306,11 @@ fn attributes(fields: &Map<String, Value>) -> Result<Option<&Map<String, Value>>
     }
 }
 
-fn text<'a>(fields: &'a Map<String, Value>, name: &str) -> Result<Option<&'a str>, ToxicError> {
+/// A field that is a string, if it is there.
+pub(super) fn text<'a>(
+    fields: &'a Map<String, Value>,
+    name: &str,
+) -> Result<Option<&'a str>, ToxicError> {
     match fields.get(name) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text)),
