@@ -121,6 +121,25 @@ fn the_same_seed_strikes_the_same_connections() {
 }
 
 #[test]
+fn without_file_descriptors_it_waits_and_then_goes_on() {
+    let (room, server) = (Room::new(), server());
+    let picklock = env!("CARGO_BIN_EXE_picklock");
+    let program = format!(
+        "ulimit -n 40 && exec {picklock} proxy --listen 0 --upstream {server} --log log.jsonl"
+    );
+    let program = room.program("few-files", &program);
+    let mut playing = room.start_program(&program);
+    let [place] = listening(&playing, 1).try_into().unwrap();
+    let many: Vec<TcpStream> = (0..60).map(|_| TcpStream::connect(&place).unwrap()).collect();
+    let log = || std::fs::read_to_string(room.path().join("log.jsonl")).unwrap();
+    eventually("it has none left", || log().contains("Too many open files").then_some(()));
+    drop(many);
+    eventually("it serves again", || ping(&place).ok());
+    playing.signal(Signal::SIGTERM);
+    assert_eq!(playing.end().code(), Some(0));
+}
+
+#[test]
 fn a_port_that_is_taken_is_69_and_what_is_wrong_on_the_command_line_is_2() {
     let room = Room::new();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
