@@ -13,6 +13,8 @@ use clap::builder::BoolishValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use scenarios::span::Span;
 
+pub use super::proxy::ProxyArgs;
+
 /// Can your Redis lock be picked?
 ///
 /// Runs hundreds of contending clients against Redis, checks what every one of them saw, and says at
@@ -70,6 +72,8 @@ pub enum Command {
     Check(CheckArgs),
     /// Run every recipe in every scenario, and set what is found beside what is expected
     Matrix(Box<MatrixArgs>),
+    /// Stand between clients and a Redis server, and make faults happen: on the wire, or at commands
+    Proxy(Box<ProxyArgs>),
     /// Print completions for a shell
     Completions {
         /// Which shell
@@ -317,7 +321,7 @@ fn clients(text: &str) -> Result<u32, String> {
     text.parse().map_err(|_| "write a whole number of clients, as in 100".to_owned())
 }
 
-fn seed(text: &str) -> Result<u64, String> {
+pub(super) fn seed(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| format!("a seed is a whole number from 0 to {}", u64::MAX))
 }
 

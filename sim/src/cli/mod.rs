@@ -11,6 +11,7 @@ mod load;
 mod matrix;
 mod print;
 mod progress;
+mod proxy;
 mod run;
 mod show;
 mod signal;

@@ -11,4 +11,5 @@ pub mod proxy;
 pub mod run;
 pub mod server;
 pub mod supervisor;
+pub mod switchboard;
 pub mod target;

@@ -149,10 +149,20 @@ impl Room {
 
     /// Starts picklock; its streams go to files, which are never full.
     pub(crate) fn start<S: AsRef<str>>(&self, args: &[S]) -> Playing {
+        self.begin(self.command(args))
+    }
+
+    /// Starts a program that becomes picklock.
+    pub(crate) fn start_program(&self, path: &str) -> Playing {
+        let mut command = Command::new(path);
+        command.current_dir(self.path()).stdin(Stdio::null());
+        self.begin(command)
+    }
+
+    fn begin(&self, mut command: Command) -> Playing {
         let streams = tempfile::tempdir().unwrap();
         let [stdout, stderr] = ["stdout", "stderr"].map(|name| streams.path().join(name));
-        let child = self
-            .command(args)
+        let child = command
             .stdout(File::create(&stdout).unwrap())
             .stderr(File::create(&stderr).unwrap())
             .spawn()
@@ -232,6 +242,11 @@ impl Playing {
     /// What it has said on stderr so far.
     pub(crate) fn stderr(&self) -> String {
         fs::read_to_string(&self.stderr).unwrap()
+    }
+
+    /// What it has said on stdout so far.
+    pub(crate) fn stdout(&self) -> String {
+        fs::read_to_string(&self.stdout).unwrap()
     }
 
     pub(crate) fn signal(&self, signal: Signal) {

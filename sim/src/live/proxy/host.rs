@@ -225,6 +225,8 @@ async fn accept(
     mut around: Around,
     tasks: Arc<AtomicU64>,
 ) {
+    // Of a series of failures the first is told.
+    let mut fails = false;
     let _ended = loop {
         let accepted = tokio::select! {
             biased;
@@ -233,6 +235,7 @@ async fn accept(
         };
         match accepted {
             Ok((client, _)) => {
+                fails = false;
                 around.task = tasks.fetch_add(1, Ordering::Relaxed);
                 around.number = around.link.accepted.fetch_add(1, Ordering::Relaxed) + 1;
                 around.epoch = around.link.switches().epoch;
@@ -240,8 +243,10 @@ async fn accept(
                 tokio::spawn(connect(around.clone(), client));
             }
             Err(error) => {
-                let event = Event::Unreachable(format!("cannot accept a connection: {error}"));
-                around.link.log.note(around.link.place(0), event);
+                if !std::mem::replace(&mut fails, true) {
+                    let event = Event::Unreachable(format!("cannot accept a connection: {error}"));
+                    around.link.log.note(around.link.place(0), event);
+                }
                 tokio::time::sleep(ACCEPT_AGAIN).await;
             }
         }

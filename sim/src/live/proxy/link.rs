@@ -243,11 +243,21 @@ impl Link {
 
     /// Puts an effect on one direction, for this part of the connections, open or yet to come.
     pub fn add_effect(&self, side: Side, effect: Effect, toxicity: Toxicity) -> EffectId {
+        self.add_effects(&[side], &effect, toxicity)
+    }
+
+    /// Puts one on these directions: a connection is befallen in all of them or in none.
+    pub fn add_effects(&self, sides: &[Side], effect: &Effect, toxicity: Toxicity) -> EffectId {
         let id = EffectId(self.state.effects_made.fetch_add(1, Ordering::Relaxed) + 1);
-        let event = Event::EffectPut(id, side, effect.clone(), toxicity);
-        self.state.log.note(self.state.place(0), event);
-        let installed = Installed { id, side, effect, toxicity };
-        self.state.switch(|switches| switches.effects.push(installed));
+        for side in sides.iter().copied() {
+            let event = Event::EffectPut(id, side, effect.clone(), toxicity);
+            self.state.log.note(self.state.place(0), event);
+        }
+        self.state.switch(|switches| {
+            let installed =
+                |side: &Side| Installed { id, side: *side, effect: effect.clone(), toxicity };
+            switches.effects.extend(sides.iter().map(installed));
+        });
         id
     }
 

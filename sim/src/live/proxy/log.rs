@@ -6,6 +6,8 @@
 
 #![expect(clippy::disallowed_methods, reason = "the live worlds run in real time")]
 
+mod json;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::mpsc::SyncSender;
 use std::sync::{Mutex, PoisonError};

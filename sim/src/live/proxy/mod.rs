@@ -7,6 +7,7 @@
 mod addresses;
 mod connection;
 mod effect;
+mod fault;
 mod gate;
 mod host;
 mod lane;
@@ -21,6 +22,7 @@ mod upstream;
 
 pub use addresses::Addresses;
 pub use effect::{Effect, EffectId, Toxicity};
+pub use fault::{Fault, FaultError, Written};
 pub use gate::Gate;
 pub use host::{Proxy, ProxyError};
 pub use latency::Latency;

@@ -1,0 +1,164 @@
+//! The control API over HTTP, as clients of Toxiproxy know it.
+//!
+//! Invariant: every answer but an empty one is JSON; what is wrong with a request is told in it, and
+//! no request ends the server. Deliberately absent: passwords. It listens on loopback alone, and web
+//! pages cannot speak to it.
+
+mod route;
+
+use std::convert::Infallible;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use hyper::body::{Body, Bytes, Incoming};
+use hyper::header::{CONTENT_TYPE, HOST, HeaderMap, HeaderValue, USER_AGENT};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+
+use super::{SwitchError, Switchboard};
+
+/// The longest body that is read.
+const BODY_MOST: usize = 1 << 20;
+/// Connections at a time; more wait.
+const CONNECTIONS_MOST: usize = 64;
+/// How long a client may take to send the head of a request.
+const HEAD_WITHIN: Duration = Duration::from_secs(15);
+/// How long to wait when the system has no file descriptor for a connection.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(20);
+
+/// A listening control API.
+#[derive(Debug)]
+pub struct Control {
+    listener: TcpListener,
+}
+
+/// What a request is answered with: a status, and a body where there is one.
+#[derive(Debug, PartialEq)]
+struct Answer(StatusCode, Option<Value>);
+
+impl Answer {
+    fn error(status: StatusCode, says: impl ToString) -> Self {
+        let body = json!({ "error": says.to_string(), "status": status.as_u16() });
+        Self(status, Some(body))
+    }
+}
+
+impl Control {
+    /// Listens on this port of this machine; 0 is a free one.
+    ///
+    /// # Errors
+    /// What the system says, as where the port is taken.
+    pub async fn bind(port: u16) -> io::Result<Self> {
+        Ok(Self { listener: TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await? })
+    }
+
+    /// Where it listens.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn addr(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Answers requests until it is dropped.
+    #[expect(clippy::disallowed_methods, reason = "the live worlds run in real time")]
+    pub async fn serve(self, board: Arc<Switchboard>) -> Infallible {
+        let places = Arc::new(Semaphore::new(CONNECTIONS_MOST));
+        loop {
+            let place = Arc::clone(&places).acquire_owned().await;
+            let Ok((stream, _)) = self.listener.accept().await else {
+                tokio::time::sleep(ACCEPT_AGAIN).await;
+                continue;
+            };
+            let board = Arc::clone(&board);
+            tokio::spawn(async move {
+                let service = service_fn(move |request| {
+                    let board = Arc::clone(&board);
+                    async move { Ok::<_, Infallible>(response(answer(request, &board).await)) }
+                });
+                let mut http = http1::Builder::new();
+                http.timer(TokioTimer::new()).header_read_timeout(HEAD_WITHIN);
+                // Whatever is wrong with a connection is its client's to see.
+                let _ = http.serve_connection(TokioIo::new(stream), service).await;
+                drop(place);
+            });
+        }
+    }
+}
+
+async fn answer(request: Request<Incoming>, board: &Switchboard) -> Answer {
+    if let Some(refused) = refused(request.headers()) {
+        return refused;
+    }
+    let (head, body) = request.into_parts();
+    let path = head.uri.path().to_owned();
+    let query = head.uri.query().unwrap_or_default().to_owned();
+    let too_big = || {
+        let says = format!("bad request body: more than {BODY_MOST} bytes");
+        Answer::error(StatusCode::PAYLOAD_TOO_LARGE, says)
+    };
+    if body.size_hint().lower() > BODY_MOST as u64 {
+        return too_big();
+    }
+    let body = match tokio::time::timeout(HEAD_WITHIN, Limited::new(body, BODY_MOST).collect())
+        .await
+    {
+        Ok(Ok(body)) => body.to_bytes(),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => return too_big(),
+        Ok(Err(error)) => {
+            return Answer::error(StatusCode::BAD_REQUEST, format!("bad request body: {error}"));
+        }
+        Err(_) => return Answer::error(StatusCode::REQUEST_TIMEOUT, "the body takes too long"),
+    };
+    route::answer(&head.method, &path, &query, &body, board)
+}
+
+/// Refuses what a web page can send from somebody's browser: pages have no business here.
+fn refused(headers: &HeaderMap) -> Option<Answer> {
+    let text = |name| headers.get(name).and_then(|it: &HeaderValue| it.to_str().ok()).unwrap_or("");
+    if text(USER_AGENT).starts_with("Mozilla/") {
+        return Some(Answer::error(StatusCode::FORBIDDEN, "user agent not allowed"));
+    }
+    let host = text(HOST);
+    let host =
+        host.rsplit_once(':').filter(|(_, port)| !port.ends_with(']')).map_or(host, |it| it.0);
+    let is_own = matches!(host, "" | "localhost" | "127.0.0.1" | "[::1]");
+    (!is_own).then(|| {
+        let says = "host not allowed: ask for localhost or 127.0.0.1";
+        Answer::error(StatusCode::FORBIDDEN, says)
+    })
+}
+
+fn response(Answer(status, body): Answer) -> Response<Full<Bytes>> {
+    let text = body.map_or_else(String::new, |body| format!("{body}\n"));
+    let is_empty = text.is_empty();
+    let mut response = Response::new(Full::new(Bytes::from(text)));
+    *response.status_mut() = status;
+    if !is_empty {
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    }
+    response
+}
+
+/// What went wrong, as a status.
+fn status(error: &SwitchError) -> StatusCode {
+    match error {
+        SwitchError::NoProxy(_) | SwitchError::NoToxic(_) => StatusCode::NOT_FOUND,
+        SwitchError::ProxyExists(_) | SwitchError::ToxicExists(_) => StatusCode::CONFLICT,
+        SwitchError::Listen { .. } | SwitchError::TooMany => StatusCode::CONFLICT,
+        SwitchError::Proxy(_) => StatusCode::INTERNAL_SERVER_ERROR,
+        SwitchError::BadName(_)
+        | SwitchError::BadListen(_)
+        | SwitchError::BadUpstream(_)
+        | SwitchError::Beyond(_)
+        | SwitchError::Toxic(_) => StatusCode::BAD_REQUEST,
+    }
+}

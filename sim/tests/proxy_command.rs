@@ -1,0 +1,170 @@
+//! `picklock proxy` as its user meets it.
+
+mod cli_support;
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::time::Duration;
+
+use cli_support::{Playing, Room, eventually};
+use nix::sys::signal::Signal;
+use serde_json::Value;
+
+/// A server that answers every PING, one connection after the other.
+fn server() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let addr = listener.local_addr().unwrap().to_string();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            std::thread::spawn(move || {
+                let mut bytes = [0; 1024];
+                while let Ok(1..) = stream.read(&mut bytes) {
+                    if stream.write_all(b"+PONG\r\n").is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    addr
+}
+
+/// Where each proxy listens, once it says so.
+fn listening(playing: &Playing, count: usize) -> Vec<String> {
+    eventually("it listens", || {
+        let said = playing.stdout();
+        let places = said.lines().filter_map(|line| line.split_once(" -> ")?.0.split_once(": "));
+        let places: Vec<String> = places.map(|(_, place)| place.to_owned()).collect();
+        (places.len() == count).then_some(places)
+    })
+}
+
+fn ping(addr: &str) -> std::io::Result<Vec<u8>> {
+    let mut stream = TcpStream::connect(addr)?;
+    stream.set_read_timeout(Some(Duration::from_secs(30)))?;
+    stream.write_all(b"PING\r\n")?;
+    let mut answer = vec![0; 7];
+    stream.read_exact(&mut answer).map(|()| answer)
+}
+
+#[test]
+fn it_says_what_listens_where_strikes_as_told_and_ends_with_0() {
+    let (room, server) = (Room::new(), server());
+    let args = [
+        "proxy",
+        "--listen",
+        "a=0,b=127.0.0.1:0",
+        "--upstream",
+        &server,
+        "--upstream",
+        &server,
+        "--fault",
+        "reset PING nth=2 proxy=b",
+        "--seed",
+        "7",
+        "--log",
+        "log.jsonl",
+    ];
+    let mut playing = room.start(&args);
+    let places = listening(&playing, 2);
+    assert!(places.iter().all(|place| place.starts_with("127.0.0.1:")), "{places:?}");
+    for _ in 0..3 {
+        assert_eq!(ping(&places[0]).unwrap(), b"+PONG\r\n");
+    }
+    assert_eq!(ping(&places[1]).unwrap(), b"+PONG\r\n");
+    assert_eq!(ping(&places[1]).unwrap_err().kind(), std::io::ErrorKind::ConnectionReset);
+    assert_eq!(ping(&places[1]).unwrap(), b"+PONG\r\n");
+    playing.signal(Signal::SIGTERM);
+    assert_eq!(playing.end().code(), Some(0));
+    let said = playing.stdout();
+    assert!(said.starts_with("picklock proxy, seed 7\na: 127.0.0.1:"), "{said}");
+    assert!(said.ends_with("b: reset PING nth=2 proxy=b\n"), "{said}");
+    let log = std::fs::read_to_string(room.path().join("log.jsonl")).unwrap();
+    let lines: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let [line] = &lines[..] else { panic!("{log}") };
+    let told = ["seq", "proxy", "connection", "request", "command", "event", "action"];
+    let told = told.map(|name| line[name].to_string().replace('"', ""));
+    assert_eq!(told, ["1", "b", "2", "1", "PING", "fault", "reset side=request"]);
+}
+
+#[test]
+fn ctrl_c_ends_it_as_well_and_every_request_can_be_logged() {
+    let (room, server) = (Room::new(), server());
+    let args = ["proxy", "--listen", "0", "--upstream", &server, "--log", "l", "--log-requests"];
+    let mut playing = room.start(&args);
+    let [place] = listening(&playing, 1).try_into().unwrap();
+    assert_eq!(ping(&place).unwrap(), b"+PONG\r\n");
+    let log = || std::fs::read_to_string(room.path().join("l")).unwrap();
+    // A line is there soon, and not only at the end.
+    eventually("the line is written", || log().ends_with("}\n").then_some(()));
+    playing.signal(Signal::SIGINT);
+    assert_eq!(playing.end().code(), Some(0));
+    assert!(log().contains("\"event\":\"request\"") && log().contains("\"proxy\":\"redis\""));
+}
+
+#[test]
+fn the_same_seed_strikes_the_same_connections() {
+    let (room, server) = (Room::new(), server());
+    let struck = |seed: &str| -> Vec<bool> {
+        let fault = "reset toxicity=0.5 direction=requests";
+        let args =
+            ["proxy", "--listen", "0", "--upstream", &server, "--fault", fault, "--seed", seed];
+        let playing = room.start(&args);
+        let [place] = listening(&playing, 1).try_into().unwrap();
+        (0..24).map(|_| ping(&place).is_err()).collect()
+    };
+    let first = struck("1");
+    assert!(first.contains(&true) && first.contains(&false));
+    assert_eq!(first, struck("1"));
+    assert_ne!(first, struck("2"));
+}
+
+#[test]
+fn without_file_descriptors_it_waits_and_then_goes_on() {
+    let (room, server) = (Room::new(), server());
+    let picklock = env!("CARGO_BIN_EXE_picklock");
+    let program = format!(
+        "ulimit -n 40 && exec {picklock} proxy --listen 0 --upstream {server} --log log.jsonl"
+    );
+    let program = room.program("few-files", &program);
+    let mut playing = room.start_program(&program);
+    let [place] = listening(&playing, 1).try_into().unwrap();
+    let many: Vec<TcpStream> = (0..60).map(|_| TcpStream::connect(&place).unwrap()).collect();
+    let log = || std::fs::read_to_string(room.path().join("log.jsonl")).unwrap();
+    eventually("it has none left", || log().contains("Too many open files").then_some(()));
+    drop(many);
+    eventually("it serves again", || ping(&place).ok());
+    playing.signal(Signal::SIGTERM);
+    assert_eq!(playing.end().code(), Some(0));
+}
+
+#[test]
+fn a_port_that_is_taken_is_69_and_what_is_wrong_on_the_command_line_is_2() {
+    let room = Room::new();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let _taken = TcpListener::bind(taken).unwrap();
+    let taken = taken.to_string();
+    let run = |args: &[&str]| {
+        let usual = ["proxy", "--listen", "0", "--upstream", "127.0.0.1:1"];
+        room.run(&[&usual[..], args].concat())
+    };
+    let said = room.run(&["proxy", "--listen", &taken, "--upstream", "127.0.0.1:1"]).ended(69);
+    assert!(said.message().contains(&format!("cannot listen on {taken}")), "{}", said.stderr);
+    assert!(said.stdout.is_empty());
+    for (args, says) in [
+        (&["--fault", "drop-reply SET nht=3"][..], "did you mean nth?"),
+        (&["--fault", "latency=5"], "the unit is missing"),
+        (&["--fault", "cut proxy=cache"], "there is no proxy cache"),
+        (&["--upstream", "127.0.0.1:2"], "1 to listen on, and 2 to lead to"),
+        (&["--listen", "nowhere", "--upstream", "127.0.0.1:1"], "no address to listen on"),
+        (&["--listen", "b=0", "--upstream", "x"], "no address of a server"),
+        (&["--listen", "redis-1=0", "--upstream", "127.0.0.1:1"], "already"),
+    ] {
+        let said = run(args).ended(2);
+        assert!(said.message().contains(says), "{args:?}: {}", said.stderr);
+        assert!(said.stdout.is_empty(), "{}", said.stdout);
+    }
+    let said = run(&["--log", "no/such/dir/log"]).ended(69);
+    assert!(said.message().contains("no/such/dir/log"), "{}", said.stderr);
+}
