@@ -12,6 +12,7 @@ pub mod html;
 pub mod latency;
 pub mod manifest;
 pub mod matrix;
+pub mod single;
 pub mod terminal;
 pub mod write;
 

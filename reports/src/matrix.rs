@@ -195,7 +195,7 @@ fn row(group: &[&Pair]) -> String {
 }
 
 /// A text as a cell of a table.
-fn barred(text: &str) -> String {
+pub(crate) fn barred(text: &str) -> String {
     text.replace('|', "\\|")
 }
 

@@ -13,6 +13,7 @@ use crate::chart::{self, Caption};
 use crate::directory::{RunDirectory, WriteError};
 use crate::latency::Latencies;
 use crate::manifest::{FORMAT, Manifest};
+use crate::single::Told;
 use crate::{hlog, html};
 
 /// Writes the files of a run and returns their names.
@@ -50,6 +51,16 @@ pub fn write_all(
     })?;
     done("latency.png");
 
+    let told = Told::run(result);
+    let junit = told.junit();
+    directory.write("junit.xml", |w| match &junit {
+        Ok(junit) => w.write_all(junit.as_bytes()),
+        Err(error) => Err(io::Error::other(error.to_string())),
+    })?;
+    done("junit.xml");
+    directory.write("summary.md", |w| w.write_all(told.markdown().as_bytes()))?;
+    done("summary.md");
+
     for name in ["report.html", "manifest.json"] {
         files.push(name.to_owned());
     }
@@ -71,12 +82,14 @@ mod tests {
     use crate::support;
     use std::fs;
 
-    const FILES: [&str; 7] = [
+    const FILES: [&str; 9] = [
         "result.json",
         "history.jsonl",
         "latency.hlog",
         "latency.svg",
         "latency.png",
+        "junit.xml",
+        "summary.md",
         "report.html",
         "manifest.json",
     ];

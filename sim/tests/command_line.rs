@@ -37,7 +37,10 @@ const WRONG: [(&[&str], &str); 50] = [
     (&["--scenario", "bonus-pool", "--set", "lock.tll=1s"], "did you mean `ttl`?"),
     (&["--scenario", "bonus-pool", "--set", "lock.retries=-1"], "a whole number"),
     (&["--scenario", "bonus-pool", "--set", "nonsense"], "write it as key=value"),
-    (&["--scenario", "bonus-pool", "--set", "topology.kind=replicated"], "add --world virtual"),
+    (
+        &["--scenario", "failover", "--world", "embedded"],
+        "install a redis-server and use --world redis",
+    ),
     (&["--scenario", "bonus-pool", "--set", "server.append_only=always"], "add --world virtual"),
     (&["--scenario", "bonus-pool", "--set", "swarm.failovers=1"], "needs a replica"),
     (&["--scenario", "bonus-pool", "--redis", "localhost"], "redis://"),
@@ -253,4 +256,45 @@ fn a_scenario_of_ones_own_begins_from_one_of_the_catalogue() {
     let file = file.to_str().unwrap();
     let said = room.run(&["--config", file, "--world", "virtual", "--seed", "1"]).ended(1);
     assert!(said.stdout.contains("lock polling"), "{}", said.stdout);
+}
+
+#[test]
+fn a_run_is_written_in_every_form() {
+    let room = Room::new();
+    let file = |name: &str| room.path().join(name);
+    let run = ["--scenario", "gc-pause", "--lock", "del-release", "--world", "virtual"];
+    for (seeds, begins) in [
+        (["--seed", "1"], "# gc-pause, lock del-release, world virtual, seed 1"),
+        (
+            ["--seeds", "0..20"],
+            "# gc-pause: 10 clients, lock del-release, world virtual, seeds 0..20",
+        ),
+    ] {
+        let [junit, page] = ["r.xml", "r.md"].map(|name| file(name).display().to_string());
+        let formats = [
+            "--format",
+            "human",
+            "--format",
+            &format!("junit={junit}"),
+            "--format",
+            &format!("markdown={page}"),
+        ];
+        let said = room.run(&[&run[..], &seeds, &formats].concat()).ended(1);
+        assert!(said.stdout.contains("verdict: violated"), "{}", said.stdout);
+        let [junit, page] = [junit, page].map(|path| std::fs::read_to_string(path).unwrap());
+        assert!(page.starts_with(begins), "{page}");
+        assert!(
+            page.contains("\n## key violated: ownership\n") && page.contains("\n1. "),
+            "{page}"
+        );
+        assert!(
+            junit.contains(
+                "name=\"key ownership\" classname=\"picklock.virtual.gc-pause.del-release\""
+            ),
+            "{junit}"
+        );
+        assert!(junit.contains("<failure "), "{junit}");
+    }
+    let twice = room.run(&[&run[..], &["--format", "json", "--format", "junit"]].concat()).ended(2);
+    assert!(twice.message().contains("stdout takes one format"), "{}", twice.stderr);
 }

@@ -135,9 +135,15 @@ pub struct RunArgs {
     /// Where the report goes
     #[arg(long, value_name = "DIR", default_value = "picklock-out", env = "PICKLOCK_OUT")]
     pub out: PathBuf,
-    /// What is printed on stdout
-    #[arg(long, value_enum, default_value_t, env = "PICKLOCK_FORMAT")]
-    pub format: Format,
+    /// What is written, and where: human, json, junit or markdown, to stdout or =FILE; may be repeated
+    #[arg(
+        long,
+        value_name = "FORMAT[=FILE]",
+        default_value = "human",
+        env = "PICKLOCK_FORMAT",
+        value_delimiter = ';'
+    )]
+    pub format: Vec<Output>,
 }
 
 /// What `check` takes.
@@ -149,9 +155,15 @@ pub struct CheckArgs {
     /// The run was cut short: nothing counts as held, and what did not happen is not missed
     #[arg(long)]
     pub incomplete: bool,
-    /// What is printed on stdout
-    #[arg(long, value_enum, default_value_t, env = "PICKLOCK_FORMAT")]
-    pub format: Format,
+    /// What is written, and where: human, json, junit or markdown, to stdout or =FILE; may be repeated
+    #[arg(
+        long,
+        value_name = "FORMAT[=FILE]",
+        default_value = "human",
+        env = "PICKLOCK_FORMAT",
+        value_delimiter = ';'
+    )]
+    pub format: Vec<Output>,
 }
 
 /// What `matrix` takes.
@@ -195,14 +207,14 @@ pub struct MatrixArgs {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Output {
     /// The format.
-    pub format: TableFormat,
+    pub format: OutputFormat,
     /// The file.
     pub file: Option<PathBuf>,
 }
 
-/// How a table is written.
+/// How something is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum TableFormat {
+pub enum OutputFormat {
     /// For people, in a terminal
     Human,
     /// For programs
@@ -222,8 +234,8 @@ impl FromStr for Output {
             Some((format, file)) => (format, Some(PathBuf::from(file))),
             None => (text, None),
         };
-        let format = TableFormat::from_str(format, false).map_err(|_| {
-            "write human, json, junit or markdown, as in junit=matrix.xml".to_owned()
+        let format = OutputFormat::from_str(format, false).map_err(|_| {
+            "write human, json, junit or markdown, as in junit=report.xml".to_owned()
         })?;
         Ok(Self { format, file })
     }
@@ -261,16 +273,6 @@ pub enum World {
     Embedded,
     /// A real redis-server, started for this run or given with --redis
     Redis,
-}
-
-/// What is printed on stdout.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum Format {
-    /// A summary for people
-    #[default]
-    Human,
-    /// result.json
-    Json,
 }
 
 /// How to talk.

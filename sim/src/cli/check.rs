@@ -16,13 +16,14 @@ use scenarios::result::RunResult;
 use super::args::CheckArgs;
 use super::exit::Exit;
 use super::failure::Failure;
-use super::print;
 use super::run::report;
 use super::terminal::Terminal;
+use super::{output, print};
 use source::Source;
 
 /// Reads, judges, prints, and says how picklock ends.
 pub(super) fn main(args: &CheckArgs, terminal: &Terminal) -> Result<Exit, Failure> {
+    output::check(&args.format)?;
     let mut source = Source::open(&args.history)?;
     let name = source.name().to_owned();
     let word = args.history.display().to_string();
@@ -37,7 +38,7 @@ pub(super) fn main(args: &CheckArgs, terminal: &Terminal) -> Result<Exit, Failur
         print::note("note: the history has a head and no event");
     }
     let footer = format!("history: {name}, {lines} lines\n");
-    report::print_with(args.format, &result, &footer, terminal)?;
+    report::print_with(&args.format, &result, &footer, terminal)?;
     Ok(Exit::of_incomplete(&result))
 }
 

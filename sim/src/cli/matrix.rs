@@ -5,7 +5,6 @@
 
 mod live;
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -15,24 +14,18 @@ use scenarios::matrix::{Matrix, Pair, Several, locks};
 use scenarios::nearest::nearest;
 use scenarios::scenario::Scenario;
 
-use super::args::{MatrixArgs, Output, TableFormat, World};
+use super::args::{MatrixArgs, OutputFormat, World};
 use super::exit::Exit;
 use super::failure::Failure;
 use super::progress::Progress;
 use super::run::{SEARCHED_LIVE, report, unbuildable};
 use super::terminal::Terminal;
-use super::{print, signal, world};
+use super::{output, signal, world};
 use crate::virtual_time::{WORLD, matrix};
 
 /// Runs, writes, and says how picklock ends.
 pub(super) fn main(args: &MatrixArgs, terminal: &Terminal) -> Result<Exit, Failure> {
-    if args.format.iter().filter(|it| it.file.is_none()).count() > 1 {
-        return Err(Failure::usage_text(
-            "stdout takes one format",
-            "send the others to files, as in --format human --format junit=matrix.xml",
-        ));
-    }
-    args.format.iter().filter_map(|it| it.file.as_deref()).try_for_each(has_a_place)?;
+    output::check(&args.format)?;
     let scenarios = asked(args)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -59,22 +52,8 @@ pub(super) fn main(args: &MatrixArgs, terminal: &Terminal) -> Result<Exit, Failu
         }
     };
     runtime.shutdown_background();
-    for output in &args.format {
-        write(&found, output, terminal)?;
-    }
+    output::write(&args.format, |format| text(&found, format, terminal))?;
     failed.map_or(Ok(Exit::of_matrices(&found)), Err)
-}
-
-/// Nobody should wait for a table that cannot be written.
-fn has_a_place(file: &Path) -> Result<(), Failure> {
-    let directory = file.parent().filter(|it| !it.as_os_str().is_empty());
-    match directory.unwrap_or(Path::new(".")) {
-        directory if directory.is_dir() && !file.is_dir() => Ok(()),
-        _ => Err(Failure::usage_text(
-            format!("{} cannot be written", file.display()),
-            "name a file in a directory that is there",
-        )),
-    }
 }
 
 /// The pairs that were asked for, scenario by scenario.
@@ -139,24 +118,21 @@ async fn on_virtual_time(
     Ok(Matrix::new(WORLD, None, pairs.map_err(|error| unbuildable(&error))?, interrupted))
 }
 
-/// Writes the matrix, of each server, in one format: to its file or to stdout.
-fn write(found: &[Matrix], output: &Output, terminal: &Terminal) -> Result<(), Failure> {
+/// The matrix, of each server, in one format.
+fn text(found: &[Matrix], format: OutputFormat, terminal: &Terminal) -> Result<String, Failure> {
     let internal = |error: &dyn std::error::Error| Failure::internal(error.to_string());
-    let text = match output.format {
-        TableFormat::Human => reports::terminal::matrix(found, report::style(terminal)),
-        TableFormat::Json => {
+    Ok(match format {
+        OutputFormat::Human => reports::terminal::matrix(found, report::style(terminal)),
+        OutputFormat::Json => {
             let json = match found {
                 [one] => serde_json::to_string_pretty(one),
                 several => serde_json::to_string_pretty(&Several::new(several.to_vec())),
             };
             json.map_err(|error| internal(&error))? + "\n"
         }
-        TableFormat::Junit => written::junit(found).map_err(|error| internal(&error))?,
-        TableFormat::Markdown => written::markdown(found, &catalog::all().map_err(Failure::usage)?),
-    };
-    match &output.file {
-        None => print::results(&text),
-        Some(file) => reports::directory::write_file(file, &text)
-            .map_err(|error| Failure::unavailable(&error)),
-    }
+        OutputFormat::Junit => written::junit(found).map_err(|error| internal(&error))?,
+        OutputFormat::Markdown => {
+            written::markdown(found, &catalog::all().map_err(Failure::usage)?)
+        }
+    })
 }

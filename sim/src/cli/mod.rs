@@ -9,6 +9,7 @@ mod failure;
 mod list;
 mod load;
 mod matrix;
+mod output;
 mod print;
 mod progress;
 mod proxy;

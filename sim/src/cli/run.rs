@@ -25,7 +25,7 @@ use super::failure::Failure;
 use super::progress::Progress;
 use super::terminal::Terminal;
 use super::world::{self, Chosen};
-use super::{load, print, signal};
+use super::{load, output, print, signal};
 use crate::live::capability;
 use crate::live::env::LiveEnv;
 use crate::live::fleet::Fleet;
@@ -38,6 +38,7 @@ pub(super) const SEARCHED_LIVE: &str =
 
 /// Runs, reports, and says how picklock ends.
 pub(super) fn main(args: &RunArgs, terminal: &Terminal) -> Result<Exit, Failure> {
+    output::check(&args.format)?;
     let scenario = load::scenario(args)?;
     world::refuse_several(&args.server)?;
     if args.world == World::Virtual {

@@ -68,7 +68,7 @@ pub(in crate::cli) fn main(run: &Path, terminal: &Terminal) -> Result<Exit, Fail
             latencies: reports::latency::Latencies::of(&again).summaries(),
         },
     );
-    report::print(super::super::args::Format::Human, &result, Some(run), terminal)?;
+    report::print(&super::super::output::HUMAN, &result, Some(run), terminal)?;
     print::results(&format!("replayed: the same {} events, byte for byte\n", again.events.len()))?;
     Ok(Exit::of(&result))
 }

@@ -9,19 +9,21 @@ use std::path::PathBuf;
 use reports::directory::{Latest, RunDirectory};
 use reports::latency::Latencies;
 use reports::manifest::{self, Manifest, Platform};
+use reports::single::Told;
 use reports::terminal::{Style, Verbosity};
 use reports::write::write_all;
 use scenarios::judge::{Circumstances, judge};
 use scenarios::result::{Capable, RunResult, ServerFacts};
 use scenarios::scenario::Scenario;
+use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::super::args::{Format, RunArgs};
+use super::super::args::{Output, OutputFormat, RunArgs};
 use super::super::exit::Exit;
 use super::super::failure::Failure;
-use super::super::print;
 use super::super::terminal::Terminal;
 use super::super::world;
+use super::super::{output, print};
 use crate::live::run::{CutShort, Order, Run};
 use crate::live::target::ServerInfo;
 
@@ -44,7 +46,7 @@ pub(super) fn write(
 ) -> Result<Exit, Failure> {
     let cut_short = made.run.cut_short.clone();
     let (result, path) = files(args, order, started, made, directory, terminal)?;
-    print(args.format, &result, Some(&path), terminal)?;
+    print(&args.format, &result, Some(&path), terminal)?;
     Ok(exit(&result, cut_short.as_ref()))
 }
 
@@ -108,7 +110,7 @@ pub(super) fn files(
     let path = directory.path().to_owned();
     if let Err(error) = write_all(&directory, &result, &run.history, &manifest) {
         // What was found is not lost with the place it should have gone to.
-        print(args.format, &result, None, terminal)?;
+        print(&args.format, &result, None, terminal)?;
         return Err(Failure::unavailable(&error));
     }
     match directory.finish() {
@@ -133,30 +135,38 @@ fn exit(result: &RunResult, cut_short: Option<&CutShort>) -> Exit {
 }
 
 pub(super) fn print(
-    format: Format,
+    formats: &[Output],
     result: &RunResult,
     path: Option<&std::path::Path>,
     terminal: &Terminal,
 ) -> Result<(), Failure> {
     let footer = path.map(|path| reports::terminal::footer(result, path, style(terminal)));
-    print_with(format, result, &footer.unwrap_or_default(), terminal)
+    print_with(formats, result, &footer.unwrap_or_default(), terminal)
 }
 
-/// Prints the result; for people, with these lines below.
+/// Writes the result where it is asked for; for people, with these lines below.
 pub(in crate::cli) fn print_with(
-    format: Format,
+    formats: &[Output],
     result: &RunResult,
     footer: &str,
     terminal: &Terminal,
 ) -> Result<(), Failure> {
-    let text = match format {
-        Format::Json => {
-            let json = serde_json::to_string_pretty(result);
-            json.map_err(|error| Failure::internal(error.to_string()))? + "\n"
-        }
-        Format::Human => reports::terminal::summary(result, style(terminal)) + footer,
-    };
-    print::results(&text)
+    output::write(formats, |format| match format {
+        OutputFormat::Human => Ok(reports::terminal::summary(result, style(terminal)) + footer),
+        OutputFormat::Json => json_text(result),
+        OutputFormat::Junit => junit(&Told::run(result)),
+        OutputFormat::Markdown => Ok(Told::run(result).markdown()),
+    })
+}
+
+/// As JSON, with an end.
+pub(super) fn json_text(value: &impl Serialize) -> Result<String, Failure> {
+    let json = serde_json::to_string_pretty(value);
+    Ok(json.map_err(|error| Failure::internal(error.to_string()))? + "\n")
+}
+
+pub(super) fn junit(told: &Told) -> Result<String, Failure> {
+    told.junit().map_err(|error| Failure::internal(error.to_string()))
 }
 
 /// How stdout is written to.

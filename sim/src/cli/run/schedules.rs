@@ -16,16 +16,17 @@ use std::time::Instant;
 
 use nix::time::{ClockId, clock_gettime};
 use picklock::time::span_ns;
+use reports::single::Told;
 use reports::terminal::{Swept, sweep as told};
 use scenarios::scenario::Scenario;
 use scenarios::sweep::Sweep;
 
-use super::super::args::{Format, RunArgs, Seeds};
+use super::super::args::{OutputFormat, RunArgs, Seeds};
 use super::super::exit::Exit;
 use super::super::failure::Failure;
 use super::super::progress::Progress;
 use super::super::terminal::Terminal;
-use super::super::{print, signal, world};
+use super::super::{output, signal, world};
 use super::report::{self, Made};
 use super::{directory, seed, unbuildable};
 use crate::live::run::{Order, Run};
@@ -97,20 +98,21 @@ fn many(
         })
         .map_err(|error| Failure::unavailable(&error))?;
     let made = schedule(scenario, reported)?;
-    let (_, path) = report::files(args, order, &started, made, directory, terminal)?;
-    let text = match args.format {
-        Format::Json => {
-            let json = serde_json::to_string_pretty(&found.sweep);
-            json.map_err(|error| Failure::internal(error.to_string()))? + "\n"
-        }
-        Format::Human => {
+    let (first, path) = report::files(args, order, &started, made, directory, terminal)?;
+    let swept = || Told::sweep(&found.sweep, &first, &found.told.headline, &found.told.remarks);
+    output::write(&args.format, |format| match format {
+        OutputFormat::Json => report::json_text(&found.sweep),
+        OutputFormat::Junit => report::junit(&swept()),
+        OutputFormat::Markdown => Ok(swept().markdown()),
+        OutputFormat::Human => {
             let replay = |seed| report::replay(args, scenario, WORLD, seed, true);
             let summary = told(&found.told, &found.sweep, replay, report::style(terminal));
             let path = path.display();
-            format!("{summary}report: {path}/report.html (seed {reported}), {path}/sweep.json\n")
+            Ok(format!(
+                "{summary}report: {path}/report.html (seed {reported}), {path}/sweep.json\n"
+            ))
         }
-    };
-    print::results(&text)?;
+    })?;
     Ok(if found.interrupted { Exit::Interrupted } else { Exit::of_sweep(&found.sweep) })
 }
 

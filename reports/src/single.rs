@@ -1,0 +1,205 @@
+//! A run, or a sweep, as files for others: JUnit for a CI, markdown for a page.
+//!
+//! Invariant: what does not say is never shown as a success, and a violation comes with its story or the seed that
+//! shows it. Deliberately absent: figures of latency, which the report's page and its charts show.
+
+use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
+use scenarios::result::{Invariant, RunResult};
+use scenarios::sweep::{Counts, Sweep};
+use scenarios::verdict::{Outcome, Witness};
+
+use crate::format::{actor, count, moment, needs_fine};
+use crate::matrix::barred;
+
+/// What is to be told.
+#[derive(Clone, Debug)]
+pub struct Told {
+    /// What was run, in a line.
+    headline: String,
+    /// The same as a class of tests: parts with dots between.
+    class: String,
+    verdict: Outcome,
+    invariants: Vec<Row>,
+    remarks: Vec<String>,
+    replay: String,
+}
+
+/// An invariant.
+#[derive(Clone, Debug)]
+struct Row {
+    level: &'static str,
+    name: String,
+    found: Outcome,
+    /// Why, or how often; nothing where there is nothing to say.
+    why: String,
+    /// What shows a violation, line by line.
+    story: Vec<String>,
+}
+
+impl Told {
+    /// A run.
+    pub fn run(result: &RunResult) -> Self {
+        let RunResult { scenario, lock, world, seed, .. } = result;
+        let ran = format!("{scenario}, lock {lock}, world {world}, seed {seed}");
+        Self {
+            headline: ran,
+            class: format!("picklock.{world}.{scenario}.{lock}"),
+            verdict: result.verdict,
+            invariants: result.invariants.iter().map(Row::of_run).collect(),
+            remarks: result.remarks.clone(),
+            replay: result.replay.clone(),
+        }
+    }
+
+    /// A sweep. `first` is the run of the seed that its report shows, and `headline` says what was swept.
+    pub fn sweep(sweep: &Sweep, first: &RunResult, headline: &str, remarks: &[String]) -> Self {
+        let run = Self::run(first);
+        let of_level = |counts: &Counts| {
+            let shown = run.invariants.iter().find(|it| it.name == counts.name);
+            Row::of_sweep(counts, shown)
+        };
+        Self {
+            headline: headline.to_owned(),
+            verdict: sweep.verdict(),
+            invariants: sweep.invariants.iter().map(of_level).collect(),
+            remarks: remarks.to_vec(),
+            ..run
+        }
+    }
+
+    /// As JUnit: a suite whose cases are the invariants.
+    ///
+    /// # Errors
+    /// None that memory does not give.
+    pub fn junit(&self) -> Result<String, quick_junit::SerializeError> {
+        let mut suite = TestSuite::new(self.headline.as_str());
+        for row in &self.invariants {
+            let mut case = TestCase::new(format!("{} {}", row.level, row.name), row.status());
+            case.set_classname(self.class.as_str());
+            suite.add_test_case(case);
+        }
+        let mut report = Report::new(format!("picklock: {}", self.headline));
+        report.add_test_suite(suite);
+        report.to_string()
+    }
+
+    /// As a page.
+    pub fn markdown(&self) -> String {
+        let mut text = format!("# {}\n\nVerdict: **{}**\n", self.headline, self.verdict.name());
+        text += "\n| level | invariant | verdict | |\n|---|---|---|---|\n";
+        for Row { level, name, found, why, .. } in &self.invariants {
+            text += &format!("| {level} | {name} | {} | {} |\n", found.name(), barred(why));
+        }
+        for row in self.invariants.iter().filter(|row| !row.story.is_empty()) {
+            text += &format!("\n## {} violated: {}\n\n{}\n\n", row.level, row.name, row.why);
+            for line in &row.story {
+                text += &format!("1. {line}\n");
+            }
+        }
+        for remark in &self.remarks {
+            text += &format!("\nNote: {remark}\n");
+        }
+        text + &format!("\n```\n{}\n```\n", self.replay)
+    }
+}
+
+impl Row {
+    fn of_run(invariant: &Invariant) -> Self {
+        let Invariant { name, level, verdict, reason, witness, .. } = invariant;
+        let (why, story) = match witness {
+            Some(witness) => (witness.summary.clone(), story(witness)),
+            None => (reason.clone().unwrap_or_default(), Vec::new()),
+        };
+        Self { level: level.name(), name: name.clone(), found: *verdict, why, story }
+    }
+
+    /// `shown` is what the run shows that the sweep reports.
+    fn of_sweep(counts: &Counts, shown: Option<&Self>) -> Self {
+        let Counts { name, level, held, violated, inconclusive, vacuous, .. } = counts;
+        let found = counts.outcome();
+        let mut why = format!(
+            "held in {} schedules, violated in {}, {} do not say, {} vacuous",
+            count(*held),
+            count(*violated),
+            count(*inconclusive),
+            count(*vacuous)
+        );
+        let shown = shown.filter(|it| found == Outcome::Violated && !it.story.is_empty());
+        if let Some(shown) = shown {
+            why += &format!(": {}", shown.why);
+        }
+        let story = shown.map(|it| it.story.clone()).unwrap_or_default();
+        Self { level: level.name(), name: name.clone(), found, why, story }
+    }
+
+    fn status(&self) -> TestCaseStatus {
+        let kind = match self.found {
+            Outcome::Held => return TestCaseStatus::success(),
+            Outcome::NotApplicable => {
+                let mut skipped = TestCaseStatus::skipped();
+                skipped.set_message(self.why.as_str());
+                return skipped;
+            }
+            Outcome::Violated => NonSuccessKind::Failure,
+            // The run does not say: that is no failure of the lock, and no success.
+            Outcome::Inconclusive => NonSuccessKind::Error,
+        };
+        let mut status = TestCaseStatus::non_success(kind);
+        status.set_type(self.found.name());
+        status.set_message(self.why.as_str());
+        if !self.story.is_empty() {
+            status.set_description(self.story.join("\n"));
+        }
+        status
+    }
+}
+
+/// A violation, line by line.
+fn story(witness: &Witness) -> Vec<String> {
+    let told = witness.told();
+    let times: Vec<u64> = told.iter().map(|step| step.at_ns).collect();
+    let fine = needs_fine(&times);
+    let line =
+        |at_ns, client, text: &str| format!("{} {}: {text}", moment(at_ns, fine), actor(client));
+    told.iter().map(|step| line(step.at_ns, step.client, &step.text)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::support;
+
+    fn told() -> Told {
+        let history = support::bonus_pool();
+        Told::run(&support::result(&history, vec![support::overlap()]))
+    }
+
+    #[test]
+    fn a_violation_fails_with_its_story() {
+        let junit = told().junit().unwrap();
+        assert!(junit.contains("<failure message="), "{junit}");
+        assert!(junit.contains("type=\"violated\""), "{junit}");
+        let page = told().markdown();
+        assert!(page.contains("Verdict: **violated**"), "{page}");
+        assert!(page.contains("\n1. "), "{page}");
+    }
+
+    #[test]
+    fn what_does_not_say_is_no_success() {
+        let row = |found| Row {
+            level: "key",
+            name: "ownership".to_owned(),
+            found,
+            why: "a | b".to_owned(),
+            story: Vec::new(),
+        };
+        let found = [Outcome::Held, Outcome::Inconclusive, Outcome::NotApplicable];
+        let told = Told { invariants: found.map(row).to_vec(), ..told() };
+        let junit = told.junit().unwrap();
+        assert!(junit.contains("tests=\"3\""), "{junit}");
+        assert!(junit.contains("errors=\"1\""), "{junit}");
+        assert!(junit.contains("<error message=\"a | b\" type=\"inconclusive\""), "{junit}");
+        assert!(junit.contains("<skipped message=\"a | b\""), "{junit}");
+        assert!(told.markdown().contains("| key | ownership | n/a | a \\| b |"));
+    }
+}
