@@ -41,7 +41,17 @@ const WRONG: [(&[&str], &str); 50] = [
         &["--scenario", "failover", "--world", "embedded"],
         "install a redis-server and use --world redis",
     ),
-    (&["--scenario", "bonus-pool", "--set", "server.append_only=always"], "add --world virtual"),
+    (
+        &[
+            "--scenario",
+            "power-loss-synced",
+            "--world",
+            "embedded",
+            "--set",
+            "topology.kind=cluster",
+        ],
+        "add --world virtual",
+    ),
     (&["--scenario", "bonus-pool", "--set", "swarm.failovers=1"], "needs a replica"),
     (&["--scenario", "bonus-pool", "--redis", "localhost"], "redis://"),
     (&["--scenario", "bonus-pool", "--world", "embedded", "--redis", "redis://h"], "leave one"),
