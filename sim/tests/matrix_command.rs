@@ -2,6 +2,7 @@
 
 mod cli_support;
 mod proxy_support;
+mod servers_support;
 mod target_support;
 
 use cli_support::Room;
@@ -112,6 +113,26 @@ fn several_servers_are_tried_one_after_the_other() {
     let url = ["--redis", "redis://127.0.0.1:1"];
     let said = room.run(&[&matrix[..], &two, &url].concat()).ended(2);
     assert!(said.message().contains("leave one of the two away"), "{}", said.message());
+    room.is_left_clean();
+}
+
+#[test]
+fn further_servers_forget_and_jump_when_they_are_to() {
+    let servers = servers_support::all();
+    if servers.is_empty() {
+        println!("not tried: there are no further servers; ci/servers brings them");
+        return;
+    }
+    let room = Room::new();
+    let pairs = ["--scenario", "clock-step-allowed,power-loss-synced", "--lock", "native-cas"];
+    let mut args = [&["matrix", "--world", "redis", "--format", "json"], &pairs[..]].concat();
+    let paths: Vec<_> = servers.iter().map(|(_, path)| path.to_str().unwrap()).collect();
+    for path in paths {
+        args.extend(["--server-bin", path]);
+    }
+    let said = room.run(&args).ended(0);
+    let found: Several = serde_json::from_str(&said.stdout).unwrap();
+    assert_eq!((found.matrices.len(), found.totals.not_run), (servers.len(), 0));
     room.is_left_clean();
 }
 
