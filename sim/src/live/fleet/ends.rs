@@ -20,8 +20,9 @@ use crate::live::server::{CutAt, ServerError};
 const SYNCED_WITHIN: Duration = Duration::from_secs(20);
 
 /// How far a clock jumps to show that it does.
-const TRIED_S: u64 = 100;
-const TRIED_NS: i64 = 101_000_000_000;
+const TRIED_NS: i64 = 100_000_000_000;
+/// How long a server may take to tell of it.
+const SHOWN_WITHIN: Duration = Duration::from_secs(2);
 /// How often is looked whether something is on a disk.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 /// How early in a second a run begins whose servers sync once in each.
@@ -98,21 +99,41 @@ impl Fleet {
             if !page {
                 continue;
             }
-            let before = self.time_s(server).await;
-            let there = self.step_wall(server, TRIED_NS).await;
-            let ahead = self.time_s(server).await;
-            let back = self.step_wall(server, -TRIED_NS).await;
-            let jumps =
-                matches!((before, ahead), (Some(before), Some(ahead)) if ahead >= before + TRIED_S);
-            self.state().paged[server] = there && back && jumps;
+            let there = self.jump(server, TRIED_NS).await == Some(true);
+            let back = self.jump(server, -TRIED_NS).await == Some(true);
+            self.state().paged[server] = there && back;
         }
     }
 
-    /// What a server takes for the time, in whole seconds.
-    async fn time_s(&self, server: usize) -> Option<u64> {
+    /// Has the wall clock of a server jump, and waits until the server tells of it: whether it has, before long;
+    /// none where nobody can make it jump. Some look at the machine's clock ten times a second, and count on from
+    /// there by themselves: Valkey 9.1 does.
+    async fn jump(&self, server: usize, by_ns: i64) -> Option<bool> {
+        let before_us = self.time_us(server).await;
+        let begun = Instant::now();
+        if !self.step_wall(server, by_ns).await {
+            return None;
+        }
+        let Some(before_us) = before_us else { return Some(false) };
+        let by_us = by_ns / 1_000;
+        while begun.elapsed() < SHOWN_WITHIN {
+            let Some(now_us) = self.time_us(server).await else { return Some(false) };
+            let passed_us = i64::try_from(begun.elapsed().as_micros()).unwrap_or(i64::MAX);
+            // Nearer to where the jump leads than to where it begins.
+            if (now_us - before_us - passed_us - by_us).abs() < by_us.abs() / 2 {
+                return Some(true);
+            }
+            sleep(LOOK_EVERY).await;
+        }
+        Some(false)
+    }
+
+    /// What a server takes for the time, in microseconds.
+    async fn time_us(&self, server: usize) -> Option<i64> {
         let Ok(Reply::Array(time)) = self.command(server, &["TIME"]).await else { return None };
-        let seconds = std::str::from_utf8(time.first()?.as_bytes()?).ok()?;
-        seconds.parse().ok()
+        let number = |part: &Reply| std::str::from_utf8(part.as_bytes()?).ok()?.parse::<i64>().ok();
+        let [seconds, rest_us] = &time[..] else { return None };
+        Some(number(seconds)? * 1_000_000 + number(rest_us)?)
     }
 
     async fn step_wall(&self, server: usize, by_ns: i64) -> bool {
@@ -138,7 +159,8 @@ impl Fleet {
 
     /// A server's wall clock jumps; whether it does.
     pub(in crate::live) async fn step_clock(&self, server: usize, by_ns: i64) -> bool {
-        self.is_paged(server) && self.step_wall(server, by_ns).await
+        // One that takes notice of its page does so of this jump, too, whoever hears it say so.
+        self.is_paged(server) && self.jump(server, by_ns).await.is_some()
     }
 
     /// A server's clocks run that fast from now on; whether they do.
