@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::live::proxy::Toxicity;
+use crate::live::proxy::{Rule, Toxicity};
 
 fn fault(value: Value) -> Result<String, String> {
     let toxic = Toxic::from_json(&value).map_err(|error| error.to_string())?;
@@ -21,6 +21,7 @@ fn fault(value: Value) -> Result<String, String> {
 fn types_of_toxiproxy_do_what_they_say() {
     for (kind, attributes, does) in [
         ("latency", json!({"latency": 100}), "[Reply] Latency(Fixed(100ms))"),
+        ("latency", json!({"latency": 100.0}), "[Reply] Latency(Fixed(100ms))"),
         ("latency", json!({}), "[Reply] Latency(None)"),
         ("bandwidth", json!({"rate": 10}), "[Reply] Bandwidth(10000)"),
         ("bandwidth", json!({"rate": 0}), "[Reply] Latency(None)"),
@@ -64,6 +65,8 @@ fn what_cannot_be_is_refused_with_the_reason() {
         (json!({"type": "latency", "attributes": {"latncy": 7}}), "no attribute `latncy`"),
         (json!({"type": "latency", "attributes": {"latency": -7}}), "not negative"),
         (json!({"type": "latency", "attributes": {"latency": "7"}}), "whole number"),
+        (json!({"type": "latency", "attributes": {"latency": 0.5}}), "whole number"),
+        (json!({"type": "latency", "attributes": {"latency": 1e300}}), "whole number"),
         (json!({"type": "half_open", "attributes": {"x": 7}}), "it can have none"),
         (json!({"type": "redis", "attributes": {}}), "drop-request, drop-reply"),
         (json!({"type": "redis", "attributes": {"action": "reset", "nth": 0}}), "from 1"),

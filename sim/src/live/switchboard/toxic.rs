@@ -273,7 +273,19 @@ impl Toxic {
         let says = "it is a whole number that is not negative";
         match self.attributes.get(name) {
             None => Ok(0),
-            Some(value) => value.as_u64().ok_or(ToxicError::Attribute { name, says }),
+            // Some clients have no whole numbers.
+            Some(value) => match (value.as_u64(), value.as_f64()) {
+                (Some(count), _) => Ok(count),
+                #[expect(
+                    clippy::cast_possible_truncation,
+                    clippy::cast_sign_loss,
+                    reason = "whole"
+                )]
+                (None, Some(count)) if (0.0..1e15).contains(&count) && count.fract() == 0.0 => {
+                    Ok(count as u64)
+                }
+                _ => Err(ToxicError::Attribute { name, says }),
+            },
         }
     }
 
