@@ -33,6 +33,11 @@ fn types_of_toxiproxy_do_what_they_say() {
         ("half_open", json!({}), "[Reply] HalfOpen"),
         ("fault", json!({"text": "cut=requests"}), "[Request] Cut"),
         (
+            "fault",
+            json!({"text": "reset key=file:7"}),
+            "Reset(Request) None Some(\"file:7\") Every",
+        ),
+        (
             "redis",
             json!({"action": "drop-reply", "command": "set", "key": "k", "nth": 2}),
             "Drop(Reply) Some(SET) Some(\"k\") Nth(2)",
@@ -77,6 +82,10 @@ fn what_cannot_be_is_refused_with_the_reason() {
         (json!({"type": "redis", "attributes": {"action": "reset", "side": 1}}), "it is a text"),
         (json!({"type": "fault", "attributes": {"text": "latncy=5ms"}}), "no such fault"),
         (json!({"type": "fault", "attributes": {"text": "cut proxy=a"}}), "in the path"),
+        (
+            json!({"type": "fault", "attributes": {"text": "latency=file:Cargo.toml"}}),
+            "for the command line",
+        ),
     ] {
         let why = fault(toxic.clone()).expect_err(&toxic.to_string());
         assert!(why.contains(says), "{toxic}: {why}");
@@ -94,6 +103,9 @@ fn a_toxic_has_a_name_and_its_text_a_toxicity() {
         toxic(text).updated(&json!({"toxicity": 1, "attributes": {"text": "reset"}})).unwrap();
     assert_eq!((updated.toxicity, &updated.attributes["text"]), (1.0, &json!("reset")));
     assert_eq!(updated.fault().unwrap().toxicity(), Toxicity::ALL);
+    for text in ["latency=file:Cargo.toml", "cut proxy=a", "nonsense"] {
+        assert!(updated.updated(&json!({"attributes": {"text": text}})).is_err(), "{text}");
+    }
 }
 
 fn board() -> Switchboard {
