@@ -82,10 +82,12 @@ fn it_says_what_listens_where_strikes_as_told_and_ends_with_0() {
     assert!(said.ends_with("b: reset PING nth=2 proxy=b\n"), "{said}");
     let log = std::fs::read_to_string(room.path().join("log.jsonl")).unwrap();
     let lines: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let [line] = &lines[..] else { panic!("{log}") };
+    let [put, line] = &lines[..] else { panic!("{log}") };
+    let named = [&put["event"], &put["toxic"], &put["rule"]].map(ToString::to_string);
+    assert_eq!(named, ["\"toxic-put\"", "\"fault-1\"", &line["rule"].to_string()]);
     let told = ["seq", "proxy", "connection", "request", "command", "event", "action"];
     let told = told.map(|name| line[name].to_string().replace('"', ""));
-    assert_eq!(told, ["1", "b", "2", "1", "PING", "fault", "reset side=request"]);
+    assert_eq!(told, ["2", "b", "2", "1", "PING", "fault", "reset side=request"]);
 }
 
 #[test]

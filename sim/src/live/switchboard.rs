@@ -17,8 +17,7 @@ pub use http::Control;
 pub use toxic::{Toxic, ToxicError};
 
 use super::proxy::{
-    ClientId, EffectId, Fault, Gate, Link, Log, Plan, Proxy, ProxyError, Record, Rule, RuleId,
-    Upstream,
+    ClientId, Fault, FaultId, Gate, Link, Log, Plan, Proxy, ProxyError, Record, Upstream,
 };
 
 /// The names of proxies, by what stands for them in the log.
@@ -53,14 +52,8 @@ struct Line {
 #[derive(Debug)]
 struct Put {
     toxic: Toxic,
-    handle: Handle,
+    id: FaultId,
     gate: Option<Gate>,
-}
-
-#[derive(Debug)]
-enum Handle {
-    Effect(EffectId),
-    Rule(RuleId),
 }
 
 /// How a proxy stands at present.
@@ -323,22 +316,21 @@ impl Switchboard {
 
     fn install(&self, line: &Line, toxic: Toxic, fault: Fault) -> Put {
         let gate = fault.gate();
-        let handle = match fault {
+        let id = match fault {
             Fault::Wire { sides, effect, toxicity } => {
-                Handle::Effect(line.link.add_effects(&sides, &effect, toxicity))
+                FaultId::Effect(line.link.add_effects(&sides, &effect, toxicity))
             }
-            Fault::Command(rule) => {
-                let rule: Rule = rule.node(line.node);
-                Handle::Rule(self.proxy.add_rule(rule).id())
-            }
+            Fault::Command(rule) => FaultId::Rule(self.proxy.add_rule(rule.node(line.node)).id()),
         };
-        Put { toxic, handle, gate }
+        line.link.note_put(&toxic.name, id);
+        Put { toxic, id, gate }
     }
 
     fn take_away(&self, line: &Line, put: Put) {
-        match put.handle {
-            Handle::Effect(id) => drop(line.link.remove_effect(id)),
-            Handle::Rule(id) => drop(self.proxy.remove_rule(id)),
+        line.link.note_taken(&put.toxic.name, put.id);
+        match put.id {
+            FaultId::Effect(id) => drop(line.link.remove_effect(id)),
+            FaultId::Rule(id) => drop(self.proxy.remove_rule(id)),
         }
         if let Some(gate) = put.gate {
             gate.open();

@@ -12,13 +12,7 @@ use crate::cli::args::seed;
 pub struct ProxyArgs {
     /// Where to listen, such as 127.0.0.1:6400 or cache=6400; without a host on this machine alone. May
     /// be repeated, with an --upstream for each
-    #[arg(
-        long,
-        value_name = "[NAME=]ADDRESS",
-        env = "PICKLOCK_LISTEN",
-        value_delimiter = ',',
-        hide_env_values = true
-    )]
+    #[arg(long, value_name = "[NAME=]ADDRESS", env = "PICKLOCK_LISTEN", value_delimiter = ',')]
     pub listen: Vec<String>,
     /// Where to lead, such as 127.0.0.1:6379, or rediss://redis.local:6380 for TLS
     #[arg(long, value_name = "ADDRESS", env = "PICKLOCK_UPSTREAM", value_delimiter = ',')]

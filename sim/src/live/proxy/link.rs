@@ -16,7 +16,7 @@ use super::addresses::Addresses;
 use super::effect::{Effect, EffectId, Installed, Toxicity};
 use super::gate::Wakers;
 use super::latency::Latency;
-use super::log::{Counters, Event, Log, Place};
+use super::log::{Counters, Event, FaultId, Log, Place};
 use super::rule::{ClientId, Side};
 use super::upstream::Upstream;
 use crate::resp::frame::Limits;
@@ -273,6 +273,16 @@ impl Link {
             self.state.log.note(self.state.place(0), Event::EffectTaken(id));
         }
         is_gone
+    }
+
+    /// Has the log say what a fault on this link is called.
+    pub fn note_put(&self, name: &str, id: FaultId) {
+        self.state.log.note(self.state.place(0), Event::ToxicPut(name.to_owned(), id));
+    }
+
+    /// Has the log say that it is taken away.
+    pub fn note_taken(&self, name: &str, id: FaultId) {
+        self.state.log.note(self.state.place(0), Event::ToxicTaken(name.to_owned(), id));
     }
 
     /// Closes the listener, and resets every connection. See [`Proxy::reopen`](super::Proxy::reopen).

@@ -41,6 +41,10 @@ pub enum Event {
     ReplyLost,
     /// The link was cut or healed.
     Cut(Cut),
+    /// A fault was put on the link under this name; the log knows it by its rule or its effect.
+    ToxicPut(String, FaultId),
+    /// A fault was taken away.
+    ToxicTaken(String, FaultId),
     /// An effect was put on one direction of the link, for this part of its connections.
     EffectPut(EffectId, Side, Effect, Toxicity),
     /// An effect was taken away.
@@ -64,6 +68,15 @@ pub enum Event {
     LeftAddress(String),
     /// The server could not be reached; the client's connection was reset.
     Unreachable(String),
+}
+
+/// What a fault is called in the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FaultId {
+    /// One at commands.
+    Rule(RuleId),
+    /// One on the wire.
+    Effect(EffectId),
 }
 
 /// A line of the log.

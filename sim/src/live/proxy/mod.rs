@@ -27,7 +27,7 @@ pub use gate::Gate;
 pub use host::{Proxy, ProxyError};
 pub use latency::Latency;
 pub use link::{AfterLostReply, Cut, Link, Plan, Protocol};
-pub use log::{Counters, Detail, Event, Log, Record};
+pub use log::{Counters, Detail, Event, FaultId, Log, Record};
 pub use rule::{Action, ClientId, Occurrence, Rule, RuleHandle, RuleId, Rules, Side, Told};
 pub(in crate::live) use upstream::Stream;
 pub use upstream::{TlsError, Trust, Upstream};

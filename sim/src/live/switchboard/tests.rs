@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::live::proxy::Toxicity;
+use crate::live::proxy::{Rule, Toxicity};
 
 fn fault(value: Value) -> Result<String, String> {
     let toxic = Toxic::from_json(&value).map_err(|error| error.to_string())?;
@@ -21,6 +21,7 @@ fn fault(value: Value) -> Result<String, String> {
 fn types_of_toxiproxy_do_what_they_say() {
     for (kind, attributes, does) in [
         ("latency", json!({"latency": 100}), "[Reply] Latency(Fixed(100ms))"),
+        ("latency", json!({"latency": 100.0}), "[Reply] Latency(Fixed(100ms))"),
         ("latency", json!({}), "[Reply] Latency(None)"),
         ("bandwidth", json!({"rate": 10}), "[Reply] Bandwidth(10000)"),
         ("bandwidth", json!({"rate": 0}), "[Reply] Latency(None)"),
@@ -31,6 +32,11 @@ fn types_of_toxiproxy_do_what_they_say() {
         ("limit_data", json!({"bytes": 7}), "[Reply] Limit(7)"),
         ("half_open", json!({}), "[Reply] HalfOpen"),
         ("fault", json!({"text": "cut=requests"}), "[Request] Cut"),
+        (
+            "fault",
+            json!({"text": "reset key=file:7"}),
+            "Reset(Request) None Some(\"file:7\") Every",
+        ),
         (
             "redis",
             json!({"action": "drop-reply", "command": "set", "key": "k", "nth": 2}),
@@ -64,6 +70,8 @@ fn what_cannot_be_is_refused_with_the_reason() {
         (json!({"type": "latency", "attributes": {"latncy": 7}}), "no attribute `latncy`"),
         (json!({"type": "latency", "attributes": {"latency": -7}}), "not negative"),
         (json!({"type": "latency", "attributes": {"latency": "7"}}), "whole number"),
+        (json!({"type": "latency", "attributes": {"latency": 0.5}}), "whole number"),
+        (json!({"type": "latency", "attributes": {"latency": 1e300}}), "whole number"),
         (json!({"type": "half_open", "attributes": {"x": 7}}), "it can have none"),
         (json!({"type": "redis", "attributes": {}}), "drop-request, drop-reply"),
         (json!({"type": "redis", "attributes": {"action": "reset", "nth": 0}}), "from 1"),
@@ -74,6 +82,10 @@ fn what_cannot_be_is_refused_with_the_reason() {
         (json!({"type": "redis", "attributes": {"action": "reset", "side": 1}}), "it is a text"),
         (json!({"type": "fault", "attributes": {"text": "latncy=5ms"}}), "no such fault"),
         (json!({"type": "fault", "attributes": {"text": "cut proxy=a"}}), "in the path"),
+        (
+            json!({"type": "fault", "attributes": {"text": "latency=file:Cargo.toml"}}),
+            "for the command line",
+        ),
     ] {
         let why = fault(toxic.clone()).expect_err(&toxic.to_string());
         assert!(why.contains(says), "{toxic}: {why}");
@@ -91,6 +103,9 @@ fn a_toxic_has_a_name_and_its_text_a_toxicity() {
         toxic(text).updated(&json!({"toxicity": 1, "attributes": {"text": "reset"}})).unwrap();
     assert_eq!((updated.toxicity, &updated.attributes["text"]), (1.0, &json!("reset")));
     assert_eq!(updated.fault().unwrap().toxicity(), Toxicity::ALL);
+    for text in ["latency=file:Cargo.toml", "cut proxy=a", "nonsense"] {
+        assert!(updated.updated(&json!({"attributes": {"text": text}})).is_err(), "{text}");
+    }
 }
 
 fn board() -> Switchboard {

@@ -103,7 +103,7 @@ impl Toxic {
             attributes: attributes(fields)?.cloned().unwrap_or_default(),
             kind,
         };
-        let toxic = toxic.names_no_proxy()?;
+        let toxic = toxic.without_privileges()?;
         match number(fields, "toxicity")? {
             Some(toxicity) => Ok(Self { toxicity, ..toxic }),
             // What the text says stands where nothing else is said.
@@ -128,7 +128,7 @@ impl Toxic {
         if let Some(toxicity) = number(fields, "toxicity")? {
             anew.toxicity = toxicity;
         }
-        anew.names_no_proxy()
+        anew.without_privileges()
     }
 
     /// What it does.
@@ -247,15 +247,22 @@ impl Toxic {
         Ok(self.word("text")?.unwrap_or_default().parse()?)
     }
 
-    /// Refuses a text that names a proxy, where the toxic is already put on one.
-    fn names_no_proxy(self) -> Result<Self, ToxicError> {
-        if self.kind == "fault" && self.written()?.proxy.is_some() {
-            return Err(ToxicError::Attribute {
-                name: "text",
-                says: "the proxy stands in the path",
-            });
+    /// Refuses a text that only the command line may have: one that names a proxy, where the toxic is
+    /// already put on one, or a file of this machine.
+    fn without_privileges(self) -> Result<Self, ToxicError> {
+        let refused = |says| Err(ToxicError::Attribute { name: "text", says });
+        if self.kind != "fault" {
+            return Ok(self);
         }
-        Ok(self)
+        // Before it is read, which would open the file.
+        let text = self.word("text")?.unwrap_or_default().trim_start();
+        if text.starts_with("latency") && text.contains("file:") {
+            return refused("a distribution from a file is for the command line");
+        }
+        match self.written()?.proxy {
+            Some(_) => refused("the proxy stands in the path"),
+            None => Ok(self),
+        }
     }
 
     fn knows(&self, known: &[&str]) -> Result<(), ToxicError> {
@@ -273,7 +280,19 @@ impl Toxic {
         let says = "it is a whole number that is not negative";
         match self.attributes.get(name) {
             None => Ok(0),
-            Some(value) => value.as_u64().ok_or(ToxicError::Attribute { name, says }),
+            // Some clients have no whole numbers.
+            Some(value) => match (value.as_u64(), value.as_f64()) {
+                (Some(count), _) => Ok(count),
+                #[expect(
+                    clippy::cast_possible_truncation,
+                    clippy::cast_sign_loss,
+                    reason = "whole"
+                )]
+                (None, Some(count)) if (0.0..1e15).contains(&count) && count.fract() == 0.0 => {
+                    Ok(count as u64)
+                }
+                _ => Err(ToxicError::Attribute { name, says }),
+            },
         }
     }
 

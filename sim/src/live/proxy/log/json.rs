@@ -9,7 +9,7 @@ use super::super::effect::Effect;
 use super::super::latency::Latency;
 use super::super::link::Cut;
 use super::super::rule::{Action, Side};
-use super::{Event, Record};
+use super::{Event, FaultId, Record};
 
 impl Record {
     /// The record as an object; the link has this name.
@@ -49,6 +49,8 @@ fn told(event: &Event) -> (&'static str, Value) {
         }
         Event::ReplyLost => ("reply-lost", json!({})),
         Event::Cut(cut) => ("cut", json!({"direction": told_cut(*cut)})),
+        Event::ToxicPut(name, id) => ("toxic-put", told_name(name, *id)),
+        Event::ToxicTaken(name, id) => ("toxic-taken", told_name(name, *id)),
         Event::EffectPut(id, side, effect, toxicity) => (
             "effect-put",
             json!({
@@ -70,6 +72,13 @@ fn told(event: &Event) -> (&'static str, Value) {
             ("malformed", json!({"direction": told_side(*side), "why": error.to_string()}))
         }
         Event::Unreachable(why) => ("unreachable", json!({"why": why})),
+    }
+}
+
+fn told_name(name: &str, id: FaultId) -> Value {
+    match id {
+        FaultId::Rule(id) => json!({"toxic": name, "rule": id.0}),
+        FaultId::Effect(id) => json!({"toxic": name, "effect": id.0}),
     }
 }
 
@@ -178,6 +187,8 @@ mod tests {
             (put(Effect::Limit(7)), "\"does\":\"limit=7B\""),
             (put(Effect::HalfOpen), "\"toxicity\":1.0"),
             (Event::EffectTaken(EffectId(1)), "effect-taken"),
+            (Event::ToxicPut("t".into(), FaultId::Rule(RuleId(4))), "\"rule\":4,"),
+            (Event::ToxicTaken("t".into(), FaultId::Effect(EffectId(4))), "\"toxic\":\"t\""),
             (Event::Befallen(EffectId(1)), "\"befallen\""),
             (Event::Spared(EffectId(1)), "\"spared\""),
             (Event::EndedBy(EffectId(1)), "\"ended\""),
