@@ -222,7 +222,12 @@ fn servers_that_cannot_be_had_are_shown_in_their_place() {
     wrong(&power, "nodes = 5", "nodes = 0", "nodes is 0", "", "0\n");
     wrong(&power, "nodes = 5", "nodes = 64", "nodes is 64", "", "64\n");
     wrong(&power, "nodes = 5", "replicas = 5", "belongs to the kind \"replicated\"", "", "5\n");
+    wrong(&power, "nodes = 5", "sentinels = 3", "belongs to the kind \"replicated\"", "", "3\n");
     wrong(&power, "nodes = 5", "nodes = -1", "whole number", "", "-1");
+    wrong(REPLICATED, "kind =", "sentinels = 0\nkind =", "sentinels is 0", "", "0\n");
+    let cluster = "[topology]\nkind = \"cluster\"\nnodes = 4\n";
+    assert_eq!(parse(cluster).unwrap().topology(), Topology::Cluster { nodes: 4 });
+    wrong(cluster, "nodes = 4", "replicas = 4", "belongs to the kind \"replicated\"", "", "4\n");
     wrong(&power, "\"independent\"", "\"dependent\"", "dependent", "independent", "\"dependent\"");
     wrong(REPLICATED, "\"1ms\"", "\"6ms\"", "longer than the longest", "", "{ min");
     let swarm = |more: &str| set("", &[("swarm.failovers", more)]);
