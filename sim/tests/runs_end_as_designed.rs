@@ -49,7 +49,9 @@ fn a_sound_lock_holds_and_everything_is_written_down() {
         names.sort();
         let (html, json) = (["report.html"], ["manifest.json", "result.json"]);
         let latency = ["latency.hlog", "latency.png", "latency.svg"];
-        let mut expected = [&html[..], &json, &latency, &["history.jsonl"]].concat();
+        let told = ["history.jsonl", "junit.xml", "summary.md"];
+        let log: &[&str] = if world == "redis" { &["server-0.log"] } else { &[] };
+        let mut expected = [&html[..], &json, &latency, &told, log].concat();
         expected.sort_unstable();
         assert_eq!(names, expected);
         let latest = run.parent().unwrap().join("latest");

@@ -148,7 +148,8 @@ async fn on(
         print::note("interrupted: writing what there is");
     }
     let (server, is_private) = (fleet.server().clone(), fleet.is_private());
-    Ok(Some(Made { run, server, capabilities, is_private }))
+    let logs = fleet.logs().await;
+    Ok(Some(Made { run, server, capabilities, logs, is_private }))
 }
 
 /// Why there was no run, as picklock ends then.

@@ -28,7 +28,7 @@ pub(in crate::live) use self::sentinels::SERVICE;
 pub use self::sentinels::WatchError;
 use super::proxy::Upstream;
 use super::server::{ServerBinary, ServerSpec};
-use super::supervisor::Supervisor;
+use super::supervisor::{LOG_FILE, Supervisor};
 use super::target::{Choice, KeySpace, ServerInfo, Settings, Target, TargetError};
 
 /// The servers of a run. Dropping it ends what was started for it, in the background.
@@ -189,6 +189,23 @@ impl Fleet {
     /// What it means that clients were refused these commands, the first of them in these words.
     pub fn refused(&self, commands: &[String], said: &ServerError) -> TargetError {
         self.targets[0].refused(commands, said)
+    }
+
+    /// What the servers that were started have written into their logs, each with a name for it.
+    pub async fn logs(&self) -> Vec<(String, Vec<u8>)> {
+        let servers =
+            self.targets.iter().enumerate().map(|(nth, it)| (format!("server-{nth}"), it));
+        let sentinels = self.sentinels.get().into_iter().flatten().enumerate();
+        let sentinels = sentinels.map(|(nth, it)| (format!("sentinel-{nth}"), it));
+        let mut logs = Vec::new();
+        for (name, target) in servers.chain(sentinels) {
+            let Some(process) = target.process().await else { continue };
+            // One that cannot be read is not worth a run's end.
+            if let Ok(log) = std::fs::read(process.dir().join(LOG_FILE)) {
+                logs.push((format!("{name}.log"), log));
+            }
+        }
+        logs
     }
 
     /// Ends what was started, and waits until nothing of it is left.

@@ -32,6 +32,8 @@ pub(in crate::cli) struct Made {
     pub(in crate::cli) run: Run,
     pub(in crate::cli) server: ServerInfo,
     pub(in crate::cli) capabilities: BTreeMap<String, Capable>,
+    /// What servers have written into their logs, each with the name of its file.
+    pub(in crate::cli) logs: Vec<(String, Vec<u8>)>,
     pub(in crate::cli) is_private: bool,
 }
 
@@ -60,7 +62,7 @@ pub(super) fn files(
     terminal: &Terminal,
 ) -> Result<(RunResult, PathBuf), Failure> {
     let Order { scenario, seed, world } = order;
-    let Made { run, server, capabilities, is_private } = made;
+    let Made { run, server, capabilities, logs, is_private } = made;
     let ServerInfo { software, version, how: origin, .. } = server;
     let server = ServerFacts { software, version, origin, capabilities };
     let mut remarks = scenario.remarks();
@@ -105,10 +107,16 @@ pub(super) fn files(
             arch: std::env::consts::ARCH.to_owned(),
         },
         started_utc: started.to_owned(),
-        files: Vec::new(),
+        files: logs.iter().map(|(name, _)| name.clone()).collect(),
     };
     let path = directory.path().to_owned();
-    if let Err(error) = write_all(&directory, &result, &run.history, &manifest) {
+    let write = || {
+        for (name, log) in &logs {
+            directory.write(name, |w| w.write_all(log))?;
+        }
+        write_all(&directory, &result, &run.history, &manifest)
+    };
+    if let Err(error) = write() {
         // What was found is not lost with the place it should have gone to.
         print(&args.format, &result, None, terminal)?;
         return Err(Failure::unavailable(&error));

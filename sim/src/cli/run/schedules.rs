@@ -76,7 +76,8 @@ fn schedule(scenario: &Scenario, seed: u64) -> Result<Made, Failure> {
         addr: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
     };
     // Nobody asks the model of this world on a connection.
-    Ok(Made { run, server, capabilities: BTreeMap::new(), is_private: true })
+    let (capabilities, logs) = (BTreeMap::new(), Vec::new());
+    Ok(Made { run, server, capabilities, logs, is_private: true })
 }
 
 fn many(

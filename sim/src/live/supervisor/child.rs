@@ -24,14 +24,13 @@ use tokio::signal::unix::{SignalKind, signal as signal_stream};
 use tokio::sync::mpsc;
 
 use super::DIRECTORY_PREFIX;
-use super::protocol::{Event, PAGE_FILE, Port, Request, Signal, Start};
+use super::protocol::{Event, LOG_FILE, PAGE_FILE, Port, Request, Signal, Start};
 use crate::live::server::page::{LIBRARY, PAGE_BYTES};
 
 /// How long a server may take over SIGTERM.
 const TERM_GRACE: Duration = Duration::from_secs(2);
 /// How much of a server's log is quoted.
 const LOG_TAIL: usize = 4096;
-const LOG_FILE: &str = "server.log";
 
 /// Supervises until standard input ends. The caller is the whole program.
 pub fn main() -> ExitCode {

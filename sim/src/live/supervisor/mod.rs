@@ -11,4 +11,6 @@ mod protocol;
 pub use child::main;
 pub(super) use handle::ServerState;
 pub use handle::{SuperviseError, Supervisor};
-pub use protocol::{COMMAND, DIRECTORY_PREFIX, Event, PAGE_FILE, Port, Request, Signal, Start};
+pub use protocol::{
+    COMMAND, DIRECTORY_PREFIX, Event, LOG_FILE, PAGE_FILE, Port, Request, Signal, Start,
+};

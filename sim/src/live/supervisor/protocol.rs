@@ -11,6 +11,9 @@ use serde::{Deserialize, Serialize};
 /// The hidden command under which the binary becomes the supervisor.
 pub const COMMAND: &str = "__supervise";
 
+/// The file in a server's directory that is its log.
+pub const LOG_FILE: &str = "server.log";
+
 /// The file in a server's directory that is its page.
 pub const PAGE_FILE: &str = "page";
 
