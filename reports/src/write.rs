@@ -18,7 +18,8 @@ use crate::{hlog, html};
 
 /// Writes the files of a run and returns their names.
 ///
-/// The manifest's format is filled in, and its list of files added to; the rest of it is the caller's.
+/// `logs` are what servers have written, each with the name of its file. The manifest's format is filled in, and its
+/// list of files added to; the rest of it is the caller's.
 ///
 /// # Errors
 /// At the first file that cannot be written; those before it are whole.
@@ -27,6 +28,7 @@ pub fn write_all(
     result: &RunResult,
     history: &History,
     manifest: &Manifest,
+    logs: &[(String, Vec<u8>)],
 ) -> Result<Vec<String>, WriteError> {
     let latencies = Latencies::of(history);
     let caption = Caption::of(history);
@@ -60,6 +62,11 @@ pub fn write_all(
     done("junit.xml");
     directory.write("summary.md", |w| w.write_all(told.markdown().as_bytes()))?;
     done("summary.md");
+
+    for (name, log) in logs {
+        directory.write(name, |w| w.write_all(log))?;
+        done(name);
+    }
 
     for name in ["report.html", "manifest.json"] {
         files.push(name.to_owned());
@@ -101,7 +108,7 @@ mod tests {
         let history = support::bonus_pool();
         let result = support::result(&history, vec![support::overlap()]);
         let manifest = Manifest { seed: u64::MAX, ..Manifest::default() };
-        let files = write_all(&directory, &result, &history, &manifest).unwrap();
+        let files = write_all(&directory, &result, &history, &manifest, &[]).unwrap();
         assert_eq!(files, FILES);
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), FILES.len());
         let read = |name: &str| fs::read(directory.path().join(name)).unwrap();
@@ -126,7 +133,8 @@ mod tests {
         fs::remove_dir(directory.path()).unwrap();
         let history = support::bonus_pool();
         let result = support::result(&history, Vec::new());
-        let error = write_all(&directory, &result, &history, &Manifest::default()).unwrap_err();
+        let error =
+            write_all(&directory, &result, &history, &Manifest::default(), &[]).unwrap_err();
         assert!(error.to_string().contains("result.json"), "{error}");
     }
 }

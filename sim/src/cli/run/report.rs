@@ -107,16 +107,10 @@ pub(super) fn files(
             arch: std::env::consts::ARCH.to_owned(),
         },
         started_utc: started.to_owned(),
-        files: logs.iter().map(|(name, _)| name.clone()).collect(),
+        files: Vec::new(),
     };
     let path = directory.path().to_owned();
-    let write = || {
-        for (name, log) in &logs {
-            directory.write(name, |w| w.write_all(log))?;
-        }
-        write_all(&directory, &result, &run.history, &manifest)
-    };
-    if let Err(error) = write() {
+    if let Err(error) = write_all(&directory, &result, &run.history, &manifest, &logs) {
         // What was found is not lost with the place it should have gone to.
         print(&args.format, &result, None, terminal)?;
         return Err(Failure::unavailable(&error));
