@@ -7,6 +7,7 @@ pub mod contend;
 pub mod copy;
 pub mod counted;
 pub mod figures;
+pub mod haproxy;
 pub mod load;
 pub mod locks;
 pub mod seeds;

@@ -1,6 +1,7 @@
-//! What the fault proxy costs, beside a direct connection and a plain TCP copy in the same run.
+//! What the fault proxy costs, beside a direct connection, a plain TCP copy and haproxy in the same
+//! run, and how exact its delays are.
 //!
-//! Starts a redis-server of its own on the loopback interface, measures the three ways in turn,
+//! Starts a redis-server of its own on the loopback interface, measures the ways in turn,
 //! prints ratios with the raw figures, and ends by itself. No figure decides the exit code.
 
 use std::error::Error;
@@ -10,9 +11,10 @@ use std::time::Duration;
 
 use benches::copy::PlainCopy;
 use benches::figures::median;
+use benches::haproxy::Haproxy;
 use benches::load::{latencies, throughput};
 use picklock::env::Node;
-use sim::live::proxy::{ClientId, Detail, Plan, Proxy, Upstream};
+use sim::live::proxy::{ClientId, Detail, Latency, Plan, Proxy, Upstream};
 use sim::live::server::{Server, ServerSpec, find_server};
 use sim::live::supervisor::{self, Supervisor};
 
@@ -24,7 +26,12 @@ const REQUESTS: u32 = 50_000;
 const REQUESTS_PIPELINED: u32 = 400_000;
 const REQUESTS_ALONE: u32 = 5_000;
 
-const WAYS: [&str; 3] = ["direct", "plain copy", "fault proxy"];
+const REQUESTS_LATE: u32 = 500;
+/// The delay whose error is measured.
+const INJECTED: Duration = Duration::from_millis(5);
+
+/// A name, and where it listens.
+type Way = (&'static str, SocketAddr);
 
 fn main() -> ExitCode {
     // The supervisor of the server is this program once more.
@@ -47,18 +54,28 @@ async fn measure() -> Result<(), Box<dyn Error>> {
     let supervisor = Supervisor::spawn(None)?;
     let mut server = Server::start(&supervisor, ServerSpec::new(&binary.path)).await?;
     let copy = PlainCopy::start(server.addr())?;
+    let haproxy = Haproxy::start(server.addr())?;
     let proxy = Proxy::start(Detail::Faults)?;
-    let upstream = Upstream::Tcp(server.addr());
-    let link = proxy.listen(ClientId(1), Node(0), upstream, Plan::default())?;
-    let ways = [server.addr(), copy.addr(), link.addr()];
-    println!("redis-server {}; medians of {ROUNDS} rounds, each way in turn\n", server.version());
-    row("", WAYS.map(str::to_owned));
+    let listen =
+        |client, plan| proxy.listen(ClientId(client), Node(0), Upstream::Tcp(server.addr()), plan);
+    let link = listen(1, Plan::default())?;
+    let mut ways = vec![("direct", server.addr()), ("plain copy", copy.addr())];
+    ways.extend(haproxy.as_ref().map(|haproxy| ("haproxy", haproxy.addr())));
+    ways.push(("fault proxy", link.addr()));
+    println!("redis-server {}; medians of {ROUNDS} rounds, each way in turn", server.version());
+    if haproxy.is_none() {
+        println!("there is no haproxy on PATH, and so none is measured");
+    }
+    println!();
+    row("", ways.iter().map(|(name, _)| (*name).to_owned()));
 
     let title = format!("{CONNECTIONS} connections");
-    print_rates(&title, &rates(ways, 1, REQUESTS).await?);
+    print_rates(&title, &rates(&ways, 1, REQUESTS).await?);
     let title = format!("{CONNECTIONS} connections, pipeline {PIPELINE}");
-    print_rates(&title, &rates(ways, PIPELINE, REQUESTS_PIPELINED).await?);
-    print_latencies(&medians_alone(ways).await?);
+    print_rates(&title, &rates(&ways, PIPELINE, REQUESTS_PIPELINED).await?);
+    print_latencies(&medians_alone(&ways).await?);
+    let late = listen(2, Plan { replies: Latency::Fixed(INJECTED), ..Plan::default() })?;
+    print_errors(&errors(link.addr(), late.addr()).await?);
 
     server.stop().await?;
     drop(server);
@@ -66,26 +83,25 @@ async fn measure() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Requests a second on each way, round by round.
-async fn rates(
-    ways: [SocketAddr; 3],
-    pipeline: usize,
-    requests: u32,
-) -> Result<[Vec<f64>; 3], Box<dyn Error>> {
-    let mut measured = [const { Vec::new() }; 3];
+/// What was measured on each way, round by round.
+type Measured = Vec<Vec<f64>>;
+
+/// Requests a second.
+async fn rates(ways: &[Way], pipeline: usize, requests: u32) -> Result<Measured, Box<dyn Error>> {
+    let mut measured = vec![Vec::new(); ways.len()];
     for _ in 0..ROUNDS {
-        for (way, of_way) in ways.iter().zip(&mut measured) {
+        for ((_, way), of_way) in ways.iter().zip(&mut measured) {
             of_way.push(throughput(*way, CONNECTIONS, pipeline, requests).await?);
         }
     }
     Ok(measured)
 }
 
-/// The median latency of one connection on each way, in microseconds, round by round.
-async fn medians_alone(ways: [SocketAddr; 3]) -> Result<[Vec<f64>; 3], Box<dyn Error>> {
-    let mut measured = [const { Vec::new() }; 3];
+/// The median latency of one connection, in microseconds.
+async fn medians_alone(ways: &[Way]) -> Result<Measured, Box<dyn Error>> {
+    let mut measured = vec![Vec::new(); ways.len()];
     for _ in 0..ROUNDS {
-        for (way, of_way) in ways.iter().zip(&mut measured) {
+        for ((_, way), of_way) in ways.iter().zip(&mut measured) {
             let latency: Duration = median(&latencies(*way, REQUESTS_ALONE).await?);
             of_way.push(latency.as_secs_f64() * 1e6);
         }
@@ -93,23 +109,54 @@ async fn medians_alone(ways: [SocketAddr; 3]) -> Result<[Vec<f64>; 3], Box<dyn E
     Ok(measured)
 }
 
-fn print_rates(title: &str, rates: &[Vec<f64>; 3]) {
-    let rate = |way: usize| format!("{:.0}/s", median(&rates[way]));
-    row(title, [rate(0), rate(1), rate(2)]);
-    // Compared within a round, for a shared machine is never as fast as it was.
-    let ratios = |way: usize| -> Vec<f64> {
-        rates[way].iter().zip(&rates[0]).map(|(rate, direct)| rate / direct).collect()
-    };
-    row("  over direct, in a round", [String::new(), spread(&ratios(1), 2), spread(&ratios(2), 2)]);
+/// How far an injected delay was off, in microseconds: the 99th percentile of each round. What the
+/// way takes without it is the median of the same round.
+async fn errors(link: SocketAddr, late: SocketAddr) -> Result<Vec<f64>, Box<dyn Error>> {
+    let mut measured = Vec::new();
+    for _ in 0..ROUNDS {
+        let alone: Duration = median(&latencies(link, REQUESTS_LATE).await?);
+        let mut off: Vec<Duration> = latencies(late, REQUESTS_LATE)
+            .await?
+            .into_iter()
+            .map(|latency| latency.abs_diff(alone + INJECTED))
+            .collect();
+        off.sort_unstable();
+        measured.push(off[off.len() * 99 / 100].as_secs_f64() * 1e6);
+    }
+    Ok(measured)
 }
 
-fn print_latencies(medians: &[Vec<f64>; 3]) {
-    let latency = |way: usize| format!("{:.1} µs", median(&medians[way]));
-    row("1 connection, median latency", [latency(0), latency(1), latency(2)]);
-    let added = |way: usize| -> Vec<f64> {
-        medians[way].iter().zip(&medians[0]).map(|(us, direct)| us - direct).collect()
-    };
-    row("  added in a round, µs", [String::new(), spread(&added(1), 1), spread(&added(2), 1)]);
+fn print_rates(title: &str, rates: &Measured) {
+    row(title, rates.iter().map(|of_way| format!("{:.0}/s", median(of_way))));
+    // Compared within a round, for a shared machine is never as fast as it was.
+    row(
+        "  over direct, in a round",
+        rates.iter().enumerate().map(|(place, of_way)| {
+            let ratios: Vec<f64> =
+                of_way.iter().zip(&rates[0]).map(|(rate, direct)| rate / direct).collect();
+            if place == 0 { String::new() } else { spread(&ratios, 2) }
+        }),
+    );
+}
+
+fn print_latencies(medians: &Measured) {
+    row(
+        "1 connection, median latency",
+        medians.iter().map(|of_way| format!("{:.1} µs", median(of_way))),
+    );
+    row(
+        "  added in a round, µs",
+        medians.iter().enumerate().map(|(place, of_way)| {
+            let added: Vec<f64> =
+                of_way.iter().zip(&medians[0]).map(|(us, direct)| us - direct).collect();
+            if place == 0 { String::new() } else { spread(&added, 1) }
+        }),
+    );
+}
+
+fn print_errors(errors: &[f64]) {
+    println!("\na delay of {INJECTED:?} through the fault proxy is off by, p99 of a round, µs:");
+    println!("  {}", spread(errors, 0));
 }
 
 /// The median, and the least and the greatest.
@@ -119,6 +166,10 @@ fn spread(values: &[f64], digits: usize) -> String {
     format!("{:.digits$} ({least:.digits$} to {greatest:.digits$})", median(values))
 }
 
-fn row(title: &str, [direct, copy, proxy]: [String; 3]) {
-    println!("{title:<30}{direct:>14}{copy:>24}{proxy:>24}");
+fn row(title: &str, cells: impl Iterator<Item = String>) {
+    let cells: String = cells
+        .enumerate()
+        .map(|(place, cell)| if place == 0 { format!("{cell:>12}") } else { format!("{cell:>22}") })
+        .collect();
+    println!("{title:<29}{cells}");
 }
