@@ -13,6 +13,7 @@ pub mod latency;
 pub mod manifest;
 pub mod matrix;
 pub mod terminal;
+pub mod tuning;
 pub mod write;
 
 pub use directory::{Latest, RunDirectory, WriteError};

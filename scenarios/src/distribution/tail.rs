@@ -229,7 +229,10 @@ mod tests {
         let capped = tail("lognormal:5ms,p99=80ms,floor=1ms,cap=1s");
         assert_eq!((capped.at_least(1_000_000), capped.at_least(1_000_000_001)), (1.0, 0.0));
         assert!(capped.at_least(1_000_000_000) > 0.0);
-        assert_eq!((capped.longest_ns(), constant.longest_ns()), (Some(1_000_000_000), Some(5_000_000)));
+        assert_eq!(
+            (capped.longest_ns(), constant.longest_ns()),
+            (Some(1_000_000_000), Some(5_000_000))
+        );
     }
 
     #[test]
@@ -266,8 +269,7 @@ mod tests {
         use crate::distribution::{Bucket, Histogram};
         use crate::span::Span;
         use std::time::Duration;
-        let bucket =
-            |ms, count| Bucket { value: Span(Duration::from_millis(ms)), count };
+        let bucket = |ms, count| Bucket { value: Span(Duration::from_millis(ms)), count };
         let counts = [bucket(1, 900), bucket(10, 90), bucket(50, 10)];
         let tail = Distribution::Histogram(Histogram::new(counts).expect("it counts")).tail();
         assert_eq!(tail.at_least(1_000_000), 1.0);

@@ -13,6 +13,8 @@ use clap::builder::BoolishValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use scenarios::span::Span;
 
+use super::tune::args::TuneArgs;
+
 /// Can your Redis lock be picked?
 ///
 /// Runs hundreds of contending clients against Redis, checks what every one of them saw, and says at
@@ -70,6 +72,8 @@ pub enum Command {
     Check(CheckArgs),
     /// Run every recipe in every scenario, and set what is found beside what is expected
     Matrix(Box<MatrixArgs>),
+    /// Say what TTL and renewal interval to set, and what each would cost
+    Tune(Box<TuneArgs>),
     /// Print completions for a shell
     Completions {
         /// Which shell

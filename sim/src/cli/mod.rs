@@ -15,6 +15,7 @@ mod run;
 mod show;
 mod signal;
 mod terminal;
+mod tune;
 mod variables;
 mod world;
 
