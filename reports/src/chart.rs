@@ -4,17 +4,17 @@
 //! painting serves SVG and PNG. Deliberately absent: the course of the run over time, which is another
 //! picture.
 
-mod axis;
+pub(crate) mod axis;
 mod caption;
 mod curve;
-mod font;
+pub(crate) mod font;
 mod growth;
-mod labels;
-mod layout;
+pub(crate) mod labels;
+pub(crate) mod layout;
 mod paint;
-mod palette;
-mod pen;
-mod picture;
+pub(crate) mod palette;
+pub(crate) mod pen;
+pub(crate) mod picture;
 
 pub use caption::Caption;
 pub use growth::{Growth, Series};

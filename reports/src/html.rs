@@ -9,3 +9,4 @@ mod style;
 mod verdicts;
 
 pub use page::page;
+pub(crate) use style::SHEET;

@@ -14,6 +14,7 @@ pub mod manifest;
 pub mod matrix;
 pub mod single;
 pub mod terminal;
+pub mod tuning;
 pub mod write;
 
 pub use directory::{Latest, RunDirectory, WriteError};

@@ -16,6 +16,7 @@ mod portable;
 mod sampler;
 mod steps;
 mod table;
+mod tail;
 mod text;
 
 use std::path::Path;
@@ -28,6 +29,7 @@ pub use error::{DistributionError, FileError, LineError};
 pub use histogram::{Bucket, Histogram, Measured, Unit};
 pub use log_normal::LogNormal;
 pub use sampler::Sampler;
+pub use tail::Tail;
 
 /// How durations are distributed.
 ///

@@ -17,5 +17,6 @@ pub mod span;
 pub mod sweep;
 pub mod topology;
 pub mod trial;
+pub mod tuning;
 pub mod verdict;
 pub mod workload;

@@ -6,4 +6,5 @@ mod cues;
 pub mod live;
 pub mod redis;
 pub mod resp;
+pub mod tune;
 pub mod virtual_time;

@@ -15,25 +15,25 @@ const NAMED_BETWEEN: f64 = 3.2;
 
 /// A place on a scale, from 0 to 1, and what stands there.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Tick {
-    pub(super) at: f64,
-    pub(super) label: String,
+pub(crate) struct Tick {
+    pub(crate) at: f64,
+    pub(crate) label: String,
 }
 
 /// Percentiles: equal steps from 90 to 99 to 99.9, up to where the samples reach.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Percentiles {
+pub(crate) struct Percentiles {
     decades: f64,
 }
 
 impl Percentiles {
     /// The scale for at most so many samples of one kind.
-    pub(super) fn up_to(samples: u64) -> Self {
+    pub(crate) fn up_to(samples: u64) -> Self {
         Self { decades: (samples as f64).log10().max(1.0) }
     }
 
     /// Where the operation stands that is slower than `below` others of so many.
-    pub(super) fn at(self, below: u64, samples: u64) -> f64 {
+    pub(crate) fn at(self, below: u64, samples: u64) -> f64 {
         let samples = samples as f64;
         self.of(samples / (samples - below as f64).max(1.0))
     }
@@ -43,7 +43,7 @@ impl Percentiles {
     }
 
     /// The named percentiles, for a scale of this length.
-    pub(super) fn ticks(self, length: f64) -> Vec<Tick> {
+    pub(crate) fn ticks(self, length: f64) -> Vec<Tick> {
         let roomy = length / self.decades > 190.0;
         let mut ticks = vec![Tick { at: 0.0, label: "0%".to_owned() }];
         let mut rest = 1.0;
@@ -77,7 +77,7 @@ fn percent(left: f64) -> String {
 
 /// Times.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Times {
+pub(crate) enum Times {
     /// From 0 to this, in steps.
     Linear { top_ns: f64, step_ns: f64 },
     /// From one power of ten, or its double or fivefold, to another.
@@ -86,7 +86,7 @@ pub(super) enum Times {
 
 impl Times {
     /// The scale that suits times from `min_ns` to `max_ns`.
-    pub(super) fn covering(min_ns: u64, max_ns: u64) -> Self {
+    pub(crate) fn covering(min_ns: u64, max_ns: u64) -> Self {
         let (min_ns, max_ns) = ((min_ns as f64).max(1.0), (max_ns as f64).max(1.0));
         if max_ns / min_ns > MOST_LINEAR {
             let (low_ns, top_ns) = (round_down(min_ns), round_up(max_ns));
@@ -97,7 +97,7 @@ impl Times {
     }
 
     /// Where this time stands.
-    pub(super) fn at(self, ns: u64) -> f64 {
+    pub(crate) fn at(self, ns: u64) -> f64 {
         self.of((ns as f64).max(if self.is_logarithmic() { 1.0 } else { 0.0 }))
     }
 
@@ -112,12 +112,12 @@ impl Times {
     }
 
     /// Whether equal steps are equal factors.
-    pub(super) fn is_logarithmic(self) -> bool {
+    pub(crate) fn is_logarithmic(self) -> bool {
         matches!(self, Self::Logarithmic { .. })
     }
 
     /// The named times.
-    pub(super) fn ticks(self) -> Vec<Tick> {
+    pub(crate) fn ticks(self) -> Vec<Tick> {
         match self {
             Self::Linear { top_ns, step_ns } => {
                 let mut ticks = Vec::new();

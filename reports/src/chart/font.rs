@@ -8,10 +8,10 @@ use plotters::style::{FontDesc, FontFamily, FontStyle, register_font};
 use super::picture::ChartError;
 
 /// The name under which the font is registered, which is also the list a browser chooses from.
-pub(super) const FAMILY: &str = "DejaVu Sans, Verdana, Segoe UI, Helvetica, Arial, sans-serif";
+pub(crate) const FAMILY: &str = "DejaVu Sans, Verdana, Segoe UI, Helvetica, Arial, sans-serif";
 /// The em of the font as a part of its height from ascent to descent, which is what plotters calls
 /// the size of an embedded font.
-pub(super) const SIZE_PER_EM: f64 = 2384.0 / 2048.0;
+pub(crate) const SIZE_PER_EM: f64 = 2384.0 / 2048.0;
 
 static REGULAR: &[u8] = include_bytes!("../../assets/DejaVuSans.ttf");
 static BOLD: &[u8] = include_bytes!("../../assets/DejaVuSans-Bold.ttf");
@@ -21,37 +21,37 @@ const MEASURED_EM: f64 = 256.0;
 
 /// How large and heavy a text is.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Type {
-    pub(super) em: f64,
-    pub(super) bold: bool,
+pub(crate) struct Type {
+    pub(crate) em: f64,
+    pub(crate) bold: bool,
 }
 
 impl Type {
     /// The upright face of this size.
-    pub(super) const fn regular(em: f64) -> Self {
+    pub(crate) const fn regular(em: f64) -> Self {
         Self { em, bold: false }
     }
 
     /// The bold face of this size.
-    pub(super) const fn bold(em: f64) -> Self {
+    pub(crate) const fn bold(em: f64) -> Self {
         Self { em, bold: true }
     }
 
     /// The face, at a size in the backend's measure.
-    pub(super) fn at_size(self, size: f64) -> FontDesc<'static> {
+    pub(crate) fn at_size(self, size: f64) -> FontDesc<'static> {
         let style = if self.bold { FontStyle::Bold } else { FontStyle::Normal };
         FontDesc::new(FontFamily::Name(FAMILY), size, style)
     }
 
     /// How wide the text is, in the unit of `em`.
-    pub(super) fn width(self, text: &str) -> Result<f64, ChartError> {
+    pub(crate) fn width(self, text: &str) -> Result<f64, ChartError> {
         let measured = self.at_size(MEASURED_EM * SIZE_PER_EM).box_size(text);
         let (width, _) = measured.map_err(ChartError::from_display)?;
         Ok(f64::from(width) / MEASURED_EM * self.em)
     }
 
     /// The text, cut short with an ellipsis where it is wider than this.
-    pub(super) fn fit(self, text: &str, width: f64) -> Result<String, ChartError> {
+    pub(crate) fn fit(self, text: &str, width: f64) -> Result<String, ChartError> {
         let mut fitting = text.to_owned();
         let mut kept = text.chars().count();
         while self.width(&fitting)? > width && kept > 0 {
@@ -64,7 +64,7 @@ impl Type {
 }
 
 /// Makes the font known to plotters; again does no harm.
-pub(super) fn register() -> Result<(), ChartError> {
+pub(crate) fn register() -> Result<(), ChartError> {
     for (style, bytes) in [(FontStyle::Normal, REGULAR), (FontStyle::Bold, BOLD)] {
         register_font(FAMILY, style, bytes)
             .map_err(|_| ChartError::from_display("the embedded font is not a font"))?;

@@ -4,7 +4,7 @@
 //! there is room for them.
 
 /// Where labels stand that want to stand at these places, in the same order: as near as can be.
-pub(super) fn spread(wanted: &[f64], apart: f64, (low, high): (f64, f64)) -> Vec<f64> {
+pub(crate) fn spread(wanted: &[f64], apart: f64, (low, high): (f64, f64)) -> Vec<f64> {
     let mut order: Vec<usize> = (0..wanted.len()).collect();
     order.sort_by(|&a, &b| wanted[a].total_cmp(&wanted[b]).then(a.cmp(&b)));
     // Each label less those before it: where these fall, labels are too close, and such a group

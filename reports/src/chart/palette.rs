@@ -9,16 +9,16 @@ use std::f64::consts::TAU;
 use plotters::style::RGBColor;
 
 /// Titles and names.
-pub(super) const INK: RGBColor = RGBColor(0x1c, 0x1f, 0x24);
+pub(crate) const INK: RGBColor = RGBColor(0x1c, 0x1f, 0x24);
 /// Everything that explains.
-pub(super) const FAINT_INK: RGBColor = RGBColor(0x5a, 0x62, 0x6e);
+pub(crate) const FAINT_INK: RGBColor = RGBColor(0x5a, 0x62, 0x6e);
 /// The axes.
-pub(super) const AXIS: RGBColor = RGBColor(0x8a, 0x92, 0x9e);
+pub(crate) const AXIS: RGBColor = RGBColor(0x8a, 0x92, 0x9e);
 /// The grid.
-pub(super) const GRID: RGBColor = RGBColor(0xe3, 0xe6, 0xea);
+pub(crate) const GRID: RGBColor = RGBColor(0xe3, 0xe6, 0xea);
 
 /// How many lines can be told apart.
-pub(super) const MOST_LINES: usize = LINES.len();
+pub(crate) const MOST_LINES: usize = LINES.len();
 
 const LINES: [(RGBColor, Mark); 7] = [
     (RGBColor(0x00, 0x72, 0xb2), Mark { corners: 24, turn: 0.0, size: 1.0 }),
@@ -32,7 +32,7 @@ const LINES: [(RGBColor, Mark); 7] = [
 
 /// The shape at the end of a line: a regular polygon.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Mark {
+pub(crate) struct Mark {
     corners: u32,
     /// Where the first corner stands, in parts of a full turn; 0 is to the right, 0.25 below.
     turn: f64,
@@ -42,7 +42,7 @@ pub(super) struct Mark {
 
 impl Mark {
     /// The corners, around this point.
-    pub(super) fn corners(self, (x, y): (f64, f64), radius: f64) -> Vec<(f64, f64)> {
+    pub(crate) fn corners(self, (x, y): (f64, f64), radius: f64) -> Vec<(f64, f64)> {
         let Self { corners, turn, size } = self;
         let angle = |corner: u32| (turn + f64::from(corner) / f64::from(corners)) * TAU;
         let at = |angle: f64| (x + radius * size * angle.cos(), y + radius * size * angle.sin());
@@ -51,6 +51,6 @@ impl Mark {
 }
 
 /// The colour and mark of the line of this number.
-pub(super) fn line(number: usize) -> (RGBColor, Mark) {
+pub(crate) fn line(number: usize) -> (RGBColor, Mark) {
     LINES[number % LINES.len()]
 }

@@ -13,7 +13,7 @@ use super::picture::ChartError;
 
 /// How a backend draws texts.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Measures {
+pub(crate) struct Measures {
     /// What it calls the size, for an em of 1.
     size_per_em: f64,
     /// From the place of a text anchored at its top to its baseline, for a size of 1.
@@ -21,26 +21,26 @@ pub(super) struct Measures {
 }
 
 /// The SVG backend divides sizes by 1.24 and shifts a text anchored at its top by 0.76 em.
-pub(super) const SVG: Measures = Measures { size_per_em: 1.24, baseline: 0.76 / 1.24 };
+pub(crate) const SVG: Measures = Measures { size_per_em: 1.24, baseline: 0.76 / 1.24 };
 /// The bitmap backend sets the baseline half a size below the top.
-pub(super) const BITMAP: Measures = Measures { size_per_em: SIZE_PER_EM, baseline: 0.5 };
+pub(crate) const BITMAP: Measures = Measures { size_per_em: SIZE_PER_EM, baseline: 0.5 };
 
 /// Draws on an area in units of the chart.
-pub(super) struct Pen<'a, DB: DrawingBackend> {
-    pub(super) area: &'a DrawingArea<DB, Shift>,
+pub(crate) struct Pen<'a, DB: DrawingBackend> {
+    pub(crate) area: &'a DrawingArea<DB, Shift>,
     /// Pixels of the area for a unit of the chart.
-    pub(super) scale: f64,
-    pub(super) measures: Measures,
+    pub(crate) scale: f64,
+    pub(crate) measures: Measures,
 }
 
 impl<DB: DrawingBackend> Pen<'_, DB> {
     /// Fills the whole area.
-    pub(super) fn fill(&self, colour: RGBColor) -> Result<(), ChartError> {
+    pub(crate) fn fill(&self, colour: RGBColor) -> Result<(), ChartError> {
         self.area.fill(&colour).map_err(ChartError::from_display)
     }
 
     /// A line through these points.
-    pub(super) fn line(
+    pub(crate) fn line(
         &self,
         points: &[(f64, f64)],
         colour: RGBColor,
@@ -52,7 +52,7 @@ impl<DB: DrawingBackend> Pen<'_, DB> {
     }
 
     /// A line of dashes, to show that something belongs together.
-    pub(super) fn dashes(
+    pub(crate) fn dashes(
         &self,
         (from, to): ((f64, f64), (f64, f64)),
         colour: RGBColor,
@@ -73,13 +73,13 @@ impl<DB: DrawingBackend> Pen<'_, DB> {
     }
 
     /// A filled shape with these corners.
-    pub(super) fn shape(&self, corners: &[(f64, f64)], colour: RGBColor) -> Result<(), ChartError> {
+    pub(crate) fn shape(&self, corners: &[(f64, f64)], colour: RGBColor) -> Result<(), ChartError> {
         let corners: Vec<(i32, i32)> = corners.iter().map(|&corner| self.pixel(corner)).collect();
         self.area.draw(&Polygon::new(corners, colour.filled())).map_err(ChartError::from_display)
     }
 
     /// A text whose baseline begins, is centred or ends at this point.
-    pub(super) fn text(
+    pub(crate) fn text(
         &self,
         (x, baseline): (f64, f64),
         text: &str,

@@ -31,13 +31,13 @@ const PNG_END: &[u8] = b"IEND\xae\x42\x60\x82";
 pub struct ChartError(String);
 
 impl ChartError {
-    pub(super) fn from_display(error: impl fmt::Display) -> Self {
+    pub(crate) fn from_display(error: impl fmt::Display) -> Self {
         Self(error.to_string())
     }
 }
 
 /// What can be painted.
-pub(super) trait Painting {
+pub(crate) trait Painting {
     /// Its title, for those who cannot see it.
     fn title(&self) -> String;
 
@@ -67,7 +67,7 @@ pub fn svg(latencies: &Latencies, caption: &Caption) -> Result<String, ChartErro
 }
 
 /// A painting as an SVG document.
-pub(super) fn svg_of(painting: &impl Painting) -> Result<String, ChartError> {
+pub(crate) fn svg_of(painting: &impl Painting) -> Result<String, ChartError> {
     let mut drawing = String::new();
     let size = (SIZE.0 * SVG_SCALE, SIZE.1 * SVG_SCALE);
     let backend = SVGBackend::with_string(&mut drawing, size);
@@ -91,7 +91,7 @@ pub fn png(latencies: &Latencies, caption: &Caption, path: &Path) -> Result<(), 
 }
 
 /// Writes a painting as a PNG.
-pub(super) fn png_of(painting: &impl Painting, path: &Path) -> Result<(), ChartError> {
+pub(crate) fn png_of(painting: &impl Painting, path: &Path) -> Result<(), ChartError> {
     let scale = PNG_SCALE * SMOOTHING;
     let large = (SIZE.0 * scale, SIZE.1 * scale);
     let mut pixels = vec![0; large.0 as usize * large.1 as usize * CHANNELS];

@@ -4,7 +4,7 @@
 //! contrast of at least 4.5 to 1. The chart keeps its white card in both.
 
 /// The style sheet.
-pub(super) const SHEET: &str = r"
+pub(crate) const SHEET: &str = r"
 :root {
   color-scheme: light dark;
   --page: #f6f7f9; --card: #fff; --ink: #1c1f24; --faint: #59616d; --rule: #dfe3e8; --code: #eef0f3;

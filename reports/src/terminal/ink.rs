@@ -61,7 +61,7 @@ impl Style {
     }
 
     /// The text in lines that fit beside this indent, the second and later ones indented.
-    pub(super) fn wrap(self, text: &str, indent: usize) -> String {
+    pub(crate) fn wrap(self, text: &str, indent: usize) -> String {
         // Narrower than this, words no longer form lines worth reading.
         let room = self.room(indent).max(20);
         let mut lines = Vec::new();

@@ -14,6 +14,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use scenarios::span::Span;
 
 pub use super::proxy::ProxyArgs;
+use super::tune::args::TuneArgs;
 
 /// Can your Redis lock be picked?
 ///
@@ -74,6 +75,8 @@ pub enum Command {
     Matrix(Box<MatrixArgs>),
     /// Stand between clients and a Redis server, and make faults happen: on the wire, or at commands
     Proxy(Box<ProxyArgs>),
+    /// Say what TTL and renewal interval to set, and what each would cost
+    Tune(Box<TuneArgs>),
     /// Print completions for a shell
     Completions {
         /// Which shell

@@ -14,7 +14,7 @@ use super::args::{Cli, Command, RunArgs};
 use super::exit::Exit;
 use super::failure::Failure;
 use super::terminal::Terminal;
-use super::{check, doctor, list, matrix, print, proxy, run, show, variables};
+use super::{check, doctor, list, matrix, print, proxy, run, show, tune, variables};
 
 /// Reads the command line, does what it says, and says how picklock ends.
 pub fn main() -> Exit {
@@ -107,6 +107,7 @@ fn act(cli: &Cli, terminal: &Terminal) -> Result<Exit, Failure> {
         Some(Command::Check(args)) => return check::main(args, terminal),
         Some(Command::Matrix(args)) => return matrix::main(args, terminal),
         Some(Command::Proxy(args)) => return proxy::main(args, terminal),
+        Some(Command::Tune(args)) => return tune::main(args, terminal),
         Some(Command::List) => list::text(terminal)?,
         Some(Command::Show { name, lock, toml }) => show::text(name, lock.as_deref(), *toml)?,
         Some(Command::Doctor { server }) => doctor::text(server)?,

@@ -17,6 +17,7 @@ mod run;
 mod show;
 mod signal;
 mod terminal;
+mod tune;
 mod variables;
 mod world;
 

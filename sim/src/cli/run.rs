@@ -186,7 +186,7 @@ pub(super) fn draw() -> Result<u64, Failure> {
 }
 
 /// The time, such as `2026-11-21T06:15:00Z`.
-fn now() -> String {
+pub(in crate::cli) fn now() -> String {
     #[expect(clippy::disallowed_methods, reason = "a report says when it was made")]
     humantime::format_rfc3339_seconds(SystemTime::now()).to_string()
 }

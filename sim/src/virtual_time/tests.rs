@@ -1,5 +1,7 @@
 //! What the virtual world does to those who live in it, to the nanosecond.
 
+mod leases;
+
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::task::Poll;

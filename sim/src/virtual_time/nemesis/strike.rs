@@ -94,7 +94,7 @@ impl World {
     }
 
     /// Stops a client that runs; whether it ran.
-    pub(super) fn stop(&mut self, process: u32, for_ns: Option<u64>) -> bool {
+    pub(in super::super) fn stop(&mut self, process: u32, for_ns: Option<u64>) -> bool {
         if self.processes[process as usize].state != State::Running {
             return false;
         }

@@ -1,0 +1,205 @@
+//! What a tuning says: for each setting of a lock what goes wrong how often, and which setting to take.
+//!
+//! Invariant: a share that was estimated says what it is at most; none is a bare zero. Deliberately absent:
+//! how it was found, which is the simulator's, and how it looks.
+
+use serde::{Deserialize, Serialize};
+
+use crate::span::Span;
+
+/// The form of `tune.json`.
+pub const SCHEMA: &str = "picklock-tune/1";
+
+/// A tuning.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Tuning {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// What it counts with.
+    pub inputs: Vec<Input>,
+    /// What is wanted.
+    pub targets: Targets,
+    /// For which lock a setting is sought.
+    pub keeping: Keeping,
+    /// What every drawn number follows from.
+    pub seed: u64,
+    /// How many holds there are in a day, of all clients.
+    pub holds_per_day: f64,
+    /// How many crashes leave a lock behind in a day, of all clients.
+    pub orphans_per_day: f64,
+    /// How many holds were simulated.
+    pub simulated: u64,
+    /// Every setting.
+    pub points: Vec<Point>,
+    /// Which to take.
+    pub advice: Advice,
+    /// The line that says it again.
+    pub replay: String,
+}
+
+/// A number that a tuning counts with.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Input {
+    /// What it is.
+    pub name: String,
+    /// How much.
+    pub value: String,
+    /// Where it comes from: given, measured, a preset with its source, or assumed.
+    pub source: String,
+}
+
+/// What is wanted.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Targets {
+    /// So many overlaps at most, as it was written.
+    pub overlaps: String,
+    /// The same in a day.
+    pub overlaps_per_day: f64,
+    /// So many holds at most that lose their lock before their work is done, as it was written.
+    pub lost: String,
+    /// The same in a day.
+    pub lost_per_day: f64,
+    /// After a crash another has the lock within this time, in 99 of 100 cases.
+    pub takeover: Span,
+}
+
+/// What a lock does beside keeping a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Keeping {
+    /// Nothing: its holder works on when the lease has ended.
+    None,
+    /// It keeps its validity: its holder looks before it writes, and stops when it is over.
+    Tracked,
+    /// The same, and the resource refuses tokens older than it has seen.
+    #[serde(rename = "fence")]
+    Fenced,
+}
+
+impl Keeping {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::None, Self::Tracked, Self::Fenced];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Tracked => "tracked",
+            Self::Fenced => "fence",
+        }
+    }
+
+    /// Whether its holder stops when its validity has ended.
+    pub fn is_tracked(self) -> bool {
+        self != Self::None
+    }
+}
+
+/// One setting, and what comes of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Point {
+    /// The TTL.
+    pub ttl: Span,
+    /// From one renewal to the next; none: it is not renewed.
+    pub renew: Option<Span>,
+    /// What the lock keeps.
+    pub keeping: Keeping,
+    /// Holds that outlive their lease; where validity is kept, those that lose it before their work is done.
+    pub wrong: Share,
+    /// Holds that somebody else relies on at the same time.
+    pub belief: Share,
+    /// Holds that write though somebody else has the lock.
+    pub effect: Share,
+    /// The first of these as a formula gives it, where one does.
+    pub closed_form: Option<f64>,
+    /// From a crash until another has the lock.
+    pub takeover: Delay,
+    /// How long who wants the lock waits for it.
+    pub wait: Delay,
+    /// Renewals in a second, of all clients.
+    pub renewals_per_second: f64,
+    /// Which targets it misses, in words; none: it meets them all.
+    pub misses: Vec<String>,
+}
+
+impl Point {
+    /// Whether it meets every target.
+    pub fn meets(&self) -> bool {
+        self.misses.is_empty()
+    }
+}
+
+/// A share of all holds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Share {
+    /// Of each hold, the best guess.
+    pub per_hold: f64,
+    /// At least, with a confidence of 95 %.
+    pub low: f64,
+    /// At most.
+    pub high: f64,
+    /// In a day, the best guess.
+    pub per_day: f64,
+    /// In a day, at most.
+    pub per_day_high: f64,
+    /// How it was found.
+    pub how: How,
+}
+
+/// How a share was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum How {
+    /// So many of so many holds.
+    Counted {
+        /// Those that were hit.
+        hits: u64,
+        /// All of them.
+        of: u64,
+    },
+    /// By asking each of so many holds how likely it was to be hit.
+    Asked {
+        /// How many were asked.
+        holds: u64,
+    },
+    /// What it is at most, by a formula.
+    Bound,
+    /// It cannot be, by the lock's construction.
+    Construction,
+}
+
+/// A time with its tail.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Delay {
+    /// The mean.
+    pub mean: Span,
+    /// Ninety-nine in a hundred are shorter.
+    pub p99: Span,
+}
+
+/// Whether the targets can be met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Answer {
+    /// By the setting that is advised.
+    Met,
+    /// Perhaps: what is known does not say.
+    Unknown,
+    /// Overlaps can be as rare as wanted, but then something else is missed.
+    TooSlow,
+    /// No setting has overlaps as rare as wanted.
+    TooManyOverlaps,
+}
+
+/// Which setting to take.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Advice {
+    /// Whether the targets can be met.
+    pub answer: Answer,
+    /// The place of the advised point; where none meets the targets, that of the nearest.
+    pub point: Option<usize>,
+    /// In a sentence.
+    pub says: String,
+    /// Why, a sentence each.
+    pub because: Vec<String>,
+}

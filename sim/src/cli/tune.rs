@@ -1,0 +1,272 @@
+//! `picklock tune`: what TTL to set.
+//!
+//! Invariant: nothing is simulated before everything that was said has been looked at, and every number that
+//! is counted with is printed with where it comes from. Deliberately absent: the simulation.
+
+pub(super) mod args;
+mod inputs;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use picklock::time::span_ns;
+use reports::RunDirectory;
+use reports::latency::Latencies;
+use reports::tuning::{Frontier, page, text};
+use scenarios::tuning::{Answer, Keeping, SCHEMA, Targets, Tuning};
+
+use self::args::{Format, Renew, TuneArgs};
+use self::inputs::{Inputs, gather};
+use super::exit::Exit;
+use super::failure::Failure;
+use super::progress::Progress;
+use super::run::{now, report};
+use super::terminal::Terminal;
+use super::{print, signal};
+use crate::tune::{Study, Watched, advice};
+
+/// The TTLs that are looked at where nothing is said, in seconds.
+const TTLS_S: [u64; 12] = [1, 2, 5, 10, 15, 20, 30, 60, 120, 300, 600, 1_800];
+/// Beyond this share of the time a lock is asked for, nobody comes to it in time any more.
+const BUSY: f64 = 0.95;
+
+/// Simulates, advises, writes, and says how picklock ends.
+pub(super) fn main(args: &TuneArgs, terminal: &Terminal) -> Result<Exit, Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::unavailable(&error))?;
+    let mut inputs = gather(args, &runtime, terminal)?;
+    let grid = grid(args, &inputs)?;
+    fits(args, &inputs)?;
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let study = Study {
+        conditions: inputs.conditions.clone(),
+        traffic: inputs.traffic,
+        grid,
+        keepings: Keeping::ALL.to_vec(),
+        holds: args.holds,
+        seed: args.seed,
+        threads: args.threads.map_or(cores, usize::from),
+    };
+    let log = inputs.log.take();
+    let Some((tuning, wall)) = runtime.block_on(look(args, study, inputs, terminal))? else {
+        print::note("interrupted: there is nothing to report");
+        return Ok(Exit::Interrupted);
+    };
+    runtime.shutdown_background();
+    if !terminal.is_quiet() {
+        #[expect(clippy::cast_precision_loss, reason = "a pace needs no more digits")]
+        let pace = tuning.simulated as f64 / wall.as_secs_f64().max(1e-9) / 1e6;
+        print::note(&format!("{pace:.2} million holds a second, {:.1} s", wall.as_secs_f64()));
+    }
+    let path = write(args, &tuning, log.as_ref())?;
+    let said = match args.format {
+        Format::Human => {
+            format!(
+                "{}report: {}/report.html\n",
+                text(&tuning, report::style(terminal)),
+                path.display()
+            )
+        }
+        Format::Json => {
+            let json = serde_json::to_string_pretty(&tuning);
+            json.map_err(|error| Failure::internal(error.to_string()))? + "\n"
+        }
+    };
+    print::results(&said)?;
+    Ok(exit(tuning.advice.answer))
+}
+
+/// How picklock ends: as a run would whose lock holds, does not, or is only too slow.
+fn exit(answer: Answer) -> Exit {
+    match answer {
+        Answer::Met => Exit::Held,
+        Answer::Unknown => Exit::Inconclusive,
+        Answer::TooSlow => Exit::ProgressOnly,
+        Answer::TooManyOverlaps => Exit::Violated,
+    }
+}
+
+/// The points to look at; each is one that the lock takes.
+fn grid(args: &TuneArgs, inputs: &Inputs) -> Result<Vec<(Duration, Option<Duration>)>, Failure> {
+    let said = !args.ttl.is_empty();
+    let ttls: Vec<Duration> = match said {
+        true => args.ttl.iter().map(|it| it.0).collect(),
+        false => TTLS_S.iter().map(|it| Duration::from_secs(*it)).collect(),
+    };
+    let trip_ns = inputs.conditions.round_trip.median_ns();
+    let mut grid = Vec::new();
+    for ttl in ttls {
+        let options = picklock::Options::builder(ttl).build().map_err(|error| {
+            Failure::usage_text(format!("--ttl: {error}"), "give a longer TTL, as in --ttl 5s,10s")
+        })?;
+        let room = options.validity().min(options.call_timeout());
+        if span_ns(room) <= trip_ns {
+            let trip = Duration::from_nanos(trip_ns);
+            if said {
+                return Err(Failure::usage_text(
+                    format!(
+                        "a TTL of {ttl:?} is too short: half of all round trips take {trip:?} or longer, and the \
+                             lock waits for an answer for {room:?}"
+                    ),
+                    "give a TTL of many round trips",
+                ));
+            }
+            continue;
+        }
+        for renew in &args.renew {
+            let renew = match renew {
+                Renew::Never => None,
+                Renew::Every(span) => Some(span.0),
+                Renew::Part(over, under) => Some(ttl * *over / *under),
+            };
+            match renew {
+                // One interval does not fit all TTLs.
+                Some(every) if every.is_zero() || every >= options.validity() => {}
+                renew if grid.contains(&(ttl, renew)) => {}
+                renew => grid.push((ttl, renew)),
+            }
+        }
+    }
+    if grid.is_empty() {
+        return Err(Failure::usage_text(
+            "the grid has no point: every renewal interval is as long as its TTL, or every TTL too short",
+            "leave --renew away, or give longer TTLs with --ttl 10s,30s",
+        ));
+    }
+    Ok(grid)
+}
+
+/// Refuses what cannot go on: more work than there is time, and clocks beyond the lock's allowance.
+fn fits(args: &TuneArgs, inputs: &Inputs) -> Result<(), Failure> {
+    if args.every.0.is_zero() {
+        return Err(Failure::usage_text(
+            "--every is zero",
+            "say how often a client takes a lock, as in --every 1s",
+        ));
+    }
+    let allowed = picklock::validity::Drift::default().ppm;
+    if args.drift > allowed {
+        return Err(Failure::usage_text(
+            format!(
+                "clocks that run apart by {} ppm are beyond the lock's allowance of {allowed} ppm",
+                args.drift
+            ),
+            "no TTL helps against clocks that run wrong: mend them, or use a fence",
+        ));
+    }
+    let conditions = &inputs.conditions;
+    let kept_ns = conditions.hold.mean_ns() + conditions.round_trip.mean_ns();
+    let busy = inputs.traffic.holds_per_ns() / f64::from(args.locks) * kept_ns;
+    if busy >= BUSY {
+        return Err(Failure::usage_text(
+            format!(
+                "each lock is asked for during {:.0} % of the time: there are too few locks for so much work",
+                busy * 100.0
+            ),
+            "give fewer --clients, a longer --every, more --locks, or a shorter --hold",
+        ));
+    }
+    Ok(())
+}
+
+/// Simulates; none where it was interrupted.
+async fn look(
+    args: &TuneArgs,
+    study: Study,
+    inputs: Inputs,
+    terminal: &Terminal,
+) -> Result<Option<(Tuning, Duration)>, Failure> {
+    let mut signals = signal::watch().map_err(|error| Failure::unavailable(&error))?;
+    let watched = Arc::new(Watched::default());
+    let shown = Arc::clone(&watched);
+    let done = move || shown.done.load(Ordering::Relaxed);
+    let progress = Progress::show(terminal, done, study.parts(), "parts");
+    #[expect(clippy::disallowed_methods, reason = "how long it took is told to the user")]
+    let began = Instant::now();
+    let (watch, traffic) = (Arc::clone(&watched), study.traffic);
+    let mut work = tokio::task::spawn_blocking(move || study.run(&watch));
+    let points = tokio::select! {
+        biased;
+        points = &mut work => points,
+        Ok(_) = signals.wait_for(|interrupted| *interrupted) => {
+            watched.stop.store(true, Ordering::Relaxed);
+            // The threads look up after each part.
+            let _ = work.await;
+            return Ok(None);
+        }
+    };
+    let wall = began.elapsed();
+    drop(progress);
+    let points = points.map_err(|error| Failure::internal(error.to_string()))?;
+    let mut points = points.map_err(|error| Failure::internal(error.to_string()))?;
+    let targets = Targets {
+        overlaps: args.overlaps.to_string(),
+        overlaps_per_day: args.overlaps.per_day(),
+        lost: args.lost.to_string(),
+        lost_per_day: args.lost.per_day(),
+        takeover: args.takeover,
+    };
+    let keeping = args.lock.into();
+    advice::judge(&mut points, &targets);
+    let advice = advice::advise(&points, &targets, keeping);
+    // A crash leaves a lock behind where its process holds one.
+    let held = inputs.conditions.hold.mean_ns() * traffic.holds_per_ns();
+    let tuning = Tuning {
+        schema: SCHEMA.to_owned(),
+        inputs: inputs.told,
+        targets,
+        keeping,
+        seed: args.seed,
+        holds_per_day: traffic.holds_per_ns() * 86_400e9,
+        orphans_per_day: held * args.crashes.per_day(),
+        simulated: watched.holds.load(Ordering::Relaxed),
+        points,
+        advice,
+        replay: replay(),
+    };
+    Ok(Some((tuning, wall)))
+}
+
+/// The line that says it again.
+fn replay() -> String {
+    let words: Vec<String> = std::env::args().skip(1).map(|word| report::quoted(&word)).collect();
+    format!("picklock {}", words.join(" "))
+}
+
+/// Writes the report; where it lies.
+fn write(
+    args: &TuneArgs,
+    tuning: &Tuning,
+    log: Option<&(Latencies, u64)>,
+) -> Result<PathBuf, Failure> {
+    let failed = |error: reports::WriteError| Failure::unavailable(&error);
+    let stamp: String = now().chars().filter(|c| !matches!(c, '-' | ':')).collect();
+    let directory = RunDirectory::create(&args.out, "tune", &stamp, args.seed).map_err(failed)?;
+    let drawing = Frontier(tuning).svg().map_err(|error| Failure::internal(error.to_string()))?;
+    directory
+        .write("tune.json", |out| {
+            serde_json::to_writer_pretty(&mut *out, tuning)?;
+            out.write_all(b"\n")
+        })
+        .map_err(failed)?;
+    directory.write("frontier.svg", |out| out.write_all(drawing.as_bytes())).map_err(failed)?;
+    directory
+        .write_by_path("frontier.png", |path| {
+            Frontier(tuning).png(path).map_err(std::io::Error::other)
+        })
+        .map_err(failed)?;
+    if let Some((latencies, length_ns)) = log {
+        directory
+            .write("measured.hlog", |mut out| reports::hlog::write(latencies, *length_ns, &mut out))
+            .map_err(failed)?;
+    }
+    let page = page(tuning, Some(&drawing));
+    directory.write("report.html", |out| out.write_all(page.as_bytes())).map_err(failed)?;
+    let path = directory.path().to_owned();
+    directory.finish().map_err(failed)?;
+    Ok(path)
+}

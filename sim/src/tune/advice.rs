@@ -1,0 +1,195 @@
+//! Which setting to take, and why; or that there is none.
+//!
+//! Invariant: a setting is advised only where what it may be at most meets every target, not merely its best
+//! guess. Deliberately absent: a trade between targets; who wants less of one says so.
+
+use std::cmp::Reverse;
+
+use reports::tuning::{often, time};
+use scenarios::tuning::{Advice, Answer, Keeping, Point, Targets};
+
+/// Says of every point what it misses.
+pub fn judge(points: &mut [Point], targets: &Targets) {
+    for point in points {
+        let mut misses = Vec::new();
+        if point.effect.per_day_high > targets.overlaps_per_day {
+            misses.push(format!("overlaps: up to {}", often(point.effect.per_day_high)));
+        }
+        if point.keeping.is_tracked() && point.wrong.per_day_high > targets.lost_per_day {
+            misses.push(format!("lost holds: up to {}", often(point.wrong.per_day_high)));
+        }
+        if point.takeover.p99 > targets.takeover {
+            misses.push(format!("takeover: {}", time(point.takeover.p99)));
+        }
+        point.misses = misses;
+    }
+}
+
+/// The cheapest point that meets the targets, for this kind of lock: one without renewal, where there is one, then
+/// the fewest renewals, then the quickest takeover.
+pub fn advise(points: &[Point], targets: &Targets, keeping: Keeping) -> Advice {
+    let of_kind = |it: &(usize, &Point)| it.1.keeping == keeping;
+    let all: Vec<(usize, &Point)> = points.iter().enumerate().filter(of_kind).collect();
+    let cheapest = |a: &&(usize, &Point), b: &&(usize, &Point)| {
+        // Who need not renew has no watchdog to go wrong, however seldom it would have anything to do.
+        let cost = a.1.renew.is_some().cmp(&b.1.renew.is_some());
+        let cost = cost.then(a.1.renewals_per_second.total_cmp(&b.1.renewals_per_second));
+        cost.then(a.1.takeover.p99.cmp(&b.1.takeover.p99)).then(a.0.cmp(&b.0))
+    };
+    match all.iter().filter(|it| it.1.meets()).min_by(cheapest) {
+        Some(&(place, point)) => met(&all, place, point, targets),
+        None => unmet(points, &all, targets, keeping),
+    }
+}
+
+/// How a setting reads.
+fn setting(point: &Point) -> String {
+    match point.renew {
+        Some(every) => format!("a TTL of {}, renewed every {}", time(point.ttl), time(every)),
+        None => format!("a TTL of {}, without renewal", time(point.ttl)),
+    }
+}
+
+fn figures(point: &Point, targets: &Targets) -> Vec<String> {
+    let mut said = vec![match point.keeping {
+        Keeping::Fenced => "overlaps: none, as far as the resource refuses old tokens".to_owned(),
+        _ => format!(
+            "overlaps: at most {} ({} wanted)",
+            often(point.effect.per_day_high),
+            targets.overlaps
+        ),
+    }];
+    if point.keeping.is_tracked() {
+        said.push(format!(
+            "holds that lose the lock before their work is done: at most {} ({} wanted)",
+            often(point.wrong.per_day_high),
+            targets.lost
+        ));
+    }
+    said.push(format!(
+        "after a crash another has the lock within {} in 99 of 100 cases, {} on the average ({} wanted)",
+        time(point.takeover.p99),
+        time(point.takeover.mean),
+        time(targets.takeover)
+    ));
+    said
+}
+
+fn met(all: &[(usize, &Point)], place: usize, point: &Point, targets: &Targets) -> Advice {
+    let mut because = figures(point, targets);
+    let cost = point.renewals_per_second;
+    because.push(match point.renew {
+        None => "it costs no renewals".to_owned(),
+        Some(_) if cost < 0.001 => {
+            "it costs less than a renewal in 1,000 seconds, of all clients".to_owned()
+        }
+        Some(_) => format!("it costs {cost:.3} renewals a second, of all clients"),
+    });
+    // The next shorter one with the same renewal says why not less.
+    let same = |it: &&(usize, &Point)| {
+        it.1.ttl < point.ttl && it.1.renew.is_some() == point.renew.is_some() && !it.1.meets()
+    };
+    if let Some((_, shorter)) = all.iter().filter(same).max_by_key(|it| it.1.ttl) {
+        because.push(format!(
+            "shorter is too short: {} misses {}",
+            setting(shorter),
+            shorter.misses.join("; ")
+        ));
+    }
+    if point.renew.is_some() {
+        let unrenewed = all.iter().filter(|it| it.1.renew.is_none());
+        let near = unrenewed.min_by_key(|it| {
+            (it.1.takeover.p99 > targets.takeover, it.1.misses.len(), Reverse(it.1.ttl))
+        });
+        if let Some((_, near)) = near {
+            because.push(format!(
+                "renewal is needed: {} misses {}",
+                setting(near),
+                near.misses.join("; ")
+            ));
+        }
+    }
+    Advice {
+        answer: Answer::Met,
+        point: Some(place),
+        says: format!("take {}", setting(point)),
+        because,
+    }
+}
+
+fn unmet(points: &[Point], all: &[(usize, &Point)], targets: &Targets, keeping: Keeping) -> Advice {
+    let overlaps = |it: &Point| it.effect.per_day_high <= targets.overlaps_per_day;
+    let guessed = |it: &Point| {
+        it.effect.per_day <= targets.overlaps_per_day
+            && (!it.keeping.is_tracked() || it.wrong.per_day <= targets.lost_per_day)
+            && it.takeover.p99 <= targets.takeover
+    };
+    let answer = match () {
+        () if all.iter().any(|it| guessed(it.1)) => Answer::Unknown,
+        () if all.iter().any(|it| overlaps(it.1)) => Answer::TooSlow,
+        () => Answer::TooManyOverlaps,
+    };
+    let nearest = all.iter().min_by(|a, b| {
+        let (a, b) = (a.1, b.1);
+        let fewer = a.misses.len().cmp(&b.misses.len());
+        let rarer = a.effect.per_day_high.total_cmp(&b.effect.per_day_high);
+        let sooner = a.takeover.p99.cmp(&b.takeover.p99);
+        fewer.then(if answer == Answer::TooManyOverlaps { rarer } else { sooner })
+    });
+    let mut because = Vec::new();
+    if let Some((_, point)) = nearest {
+        because.push(format!(
+            "the nearest is {}: it misses {}",
+            setting(point),
+            point.misses.join("; ")
+        ));
+    }
+    let says = match answer {
+        Answer::Unknown => {
+            because.push(
+                "its best guess meets the targets, and what it may be at most does not: measure for longer, for of \
+                 what is longer than anything measured nothing is known but how rare it is"
+                    .to_owned(),
+            );
+            "cannot say: what is known is too little for such targets"
+        }
+        Answer::TooSlow => {
+            because.push(
+                "what makes overlaps and lost holds rarer is a longer TTL, and with it a crashed holder blocks the \
+                 others for longer"
+                    .to_owned(),
+            );
+            "cannot: no setting meets all targets at once"
+        }
+        _ => "cannot: no TTL makes overlaps so rare",
+    };
+    if answer != Answer::Unknown {
+        because.extend(fence(points, keeping));
+    }
+    Advice { answer, point: nearest.map(|it| it.0), says: says.to_owned(), because }
+}
+
+/// What a fence would do.
+fn fence(points: &[Point], keeping: Keeping) -> Vec<String> {
+    if keeping == Keeping::Fenced {
+        return vec![
+            "the fence keeps the resource whole at any TTL: what is missed here is work that is cut off, or time; \
+             divide the work into shorter holds, or allow more"
+                .to_owned(),
+        ];
+    }
+    let fenced = points.iter().filter(|it| it.keeping == Keeping::Fenced && it.meets());
+    let cheapest = fenced.min_by(|a, b| {
+        a.renewals_per_second
+            .total_cmp(&b.renewals_per_second)
+            .then(a.takeover.p99.cmp(&b.takeover.p99))
+    });
+    let with = cheapest
+        .map_or(String::new(), |it| format!(", and all targets are met with {}", setting(it)));
+    vec![format!(
+        "use a fence: a resource that refuses tokens lower than it has seen is safe whatever the lock does{with}"
+    )]
+}
+
+#[cfg(test)]
+mod tests;

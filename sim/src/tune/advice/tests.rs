@@ -1,0 +1,110 @@
+//! What is advised, on both sides of each target.
+
+use std::time::Duration;
+
+use scenarios::span::Span;
+use scenarios::tuning::{Delay, How, Share};
+
+use super::*;
+
+fn seconds(seconds: u64) -> Span {
+    Span(Duration::from_secs(seconds))
+}
+
+fn share(per_day: f64, per_day_high: f64) -> Share {
+    Share { per_hold: 0.0, low: 0.0, high: 0.0, per_day, per_day_high, how: How::Bound }
+}
+
+fn point(keeping: Keeping, ttl: u64, renew: Option<u64>, overlaps: f64, lost: f64) -> Point {
+    Point {
+        ttl: seconds(ttl),
+        renew: renew.map(seconds),
+        keeping,
+        wrong: share(lost, lost),
+        belief: share(0.0, 0.0),
+        effect: share(overlaps, overlaps),
+        closed_form: None,
+        takeover: Delay { mean: seconds(ttl), p99: seconds(ttl) },
+        wait: Delay::default(),
+        renewals_per_second: renew
+            .map_or(0.0, |every| 10.0 / Duration::from_secs(every).as_secs_f64()),
+        misses: Vec::new(),
+    }
+}
+
+fn targets() -> Targets {
+    Targets {
+        overlaps: "1/day".to_owned(),
+        overlaps_per_day: 1.0,
+        lost: "2/day".to_owned(),
+        lost_per_day: 2.0,
+        takeover: seconds(10),
+    }
+}
+
+fn advised(mut points: Vec<Point>, keeping: Keeping) -> (Advice, Vec<Point>) {
+    judge(&mut points, &targets());
+    (advise(&points, &targets(), keeping), points)
+}
+
+#[test]
+fn both_sides_of_every_target() {
+    let met = point(Keeping::Tracked, 10, None, 1.0, 2.0);
+    let mut points = vec![
+        met.clone(),
+        Point { effect: share(0.0, 1.001), ..met.clone() },
+        Point { wrong: share(0.0, 2.001), ..met.clone() },
+        Point { takeover: Delay { p99: seconds(11), ..Delay::default() }, ..met.clone() },
+        // Who keeps no validity loses nothing by it.
+        Point { keeping: Keeping::None, wrong: share(9.0, 9.0), ..met },
+    ];
+    judge(&mut points, &targets());
+    let missed: Vec<usize> = points.iter().map(|it| it.misses.len()).collect();
+    assert_eq!(missed, [0, 1, 1, 1, 0]);
+}
+
+#[test]
+fn the_cheapest_is_taken_and_what_is_shorter_is_said_to_be_too_short() {
+    let of = |ttl, renew, lost| point(Keeping::Tracked, ttl, renew, 0.0, lost);
+    let grid = vec![of(1, None, 50.0), of(5, None, 1.0), of(9, None, 0.1), of(5, Some(1), 0.0)];
+    let (advice, _) = advised(grid, Keeping::Tracked);
+    assert_eq!((advice.answer, advice.point), (Answer::Met, Some(1)));
+    assert_eq!(advice.says, "take a TTL of 5 s, without renewal");
+    let said = advice.because.join("\n");
+    assert!(said.contains("shorter is too short: a TTL of 1 s"), "{said}");
+    assert!(said.contains("costs no renewals"), "{said}");
+}
+
+#[test]
+fn renewal_is_advised_only_where_it_is_needed() {
+    let of = |ttl, renew, lost| point(Keeping::Tracked, ttl, renew, 0.0, lost);
+    let (advice, _) =
+        advised(vec![of(9, None, 3.0), of(9, Some(3), 1.0), of(9, Some(1), 1.0)], Keeping::Tracked);
+    assert_eq!(advice.point, Some(1));
+    assert!(advice.because.join("\n").contains("renewal is needed: a TTL of 9 s, without renewal"));
+}
+
+#[test]
+fn what_cannot_be_is_said_and_a_fence_is_advised() {
+    let fenced = point(Keeping::Fenced, 5, None, 0.0, 1.0);
+    let (advice, _) =
+        advised(vec![point(Keeping::None, 5, None, 3.0, 3.0), fenced.clone()], Keeping::None);
+    assert_eq!((advice.answer, advice.point), (Answer::TooManyOverlaps, Some(0)));
+    let said = advice.because.join("\n");
+    assert!(said.contains("use a fence") && said.contains("met with a TTL of 5 s"), "{said}");
+
+    let slow =
+        vec![point(Keeping::None, 5, None, 3.0, 3.0), point(Keeping::None, 20, None, 0.5, 0.5)];
+    assert_eq!(advised(slow, Keeping::None).0.answer, Answer::TooSlow);
+    let lossy = Point { wrong: share(5.0, 5.0), ..fenced };
+    let (advice, _) = advised(vec![lossy], Keeping::Fenced);
+    assert!(advice.because.join("\n").contains("shorter holds"), "{advice:?}");
+}
+
+#[test]
+fn a_best_guess_is_not_enough() {
+    let point = Point { effect: share(0.0, 4.0), ..point(Keeping::None, 5, None, 0.0, 0.0) };
+    let (advice, _) = advised(vec![point], Keeping::None);
+    assert_eq!(advice.answer, Answer::Unknown);
+    assert!(advice.because.join("\n").contains("measure for longer"));
+}

@@ -1,0 +1,216 @@
+//! What counting cannot see: how likely it is that a hold goes wrong, where it does so once in a year.
+//!
+//! Each hold is drawn up to where something could end it, and is asked how likely that is: a pause of at
+//! least so long, a command that takes at least so long. So no luck is needed to see it. Holds with a pause
+//! are made on purpose and weighed by how likely a pause is; long work and slow commands are drawn more
+//! often than they come, and weighed down.
+//!
+//! Invariant: the mean of what is added up is the probability itself, whatever is drawn more often.
+//! Deliberately absent: several messages that are slow by themselves; they share a connection, on which the
+//! first holds the others up; and pauses that come after what went wrong, which make an overlap longer.
+
+use scenarios::distribution::Tail;
+
+use super::law::{Dice, float, whole};
+use super::lease::{End, Lease, Start, State, Watch};
+use super::stat::Mean;
+use super::traffic::Traffic;
+
+/// How often long work, and slow commands, are drawn on purpose.
+const LONG_WORK: f64 = 0.35;
+const SLOW_TRIP: f64 = 0.15;
+/// The rarest that is drawn on purpose.
+const RAREST: f64 = 1e-16;
+
+/// What has been added up of one setting.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Rare {
+    /// A hold goes wrong: it outlives its lease, or where validity is kept its validity.
+    pub(super) wrong: Mean,
+    /// The same with pauses as long as they may be where they were measured.
+    pub(super) wrong_most: Mean,
+    /// It does, and another takes the lock meanwhile; where validity is kept, its last write comes after that.
+    pub(super) overlap: Mean,
+    /// The same with pauses as long as they may be.
+    pub(super) overlap_most: Mean,
+}
+
+impl Rare {
+    /// Adds up so many holds.
+    pub(super) fn add(
+        &mut self,
+        lease: &Lease<'_>,
+        traffic: &Traffic,
+        holds: u64,
+        dice: &mut Dice,
+    ) {
+        for _ in 0..holds {
+            let (start, weight) = start(lease, dice);
+            let mut sums = [0.0; 4];
+            let per_ns = lease.conditions.pause.as_ref().map_or(0.0, |(per_ns, _)| *per_ns);
+            let paused = -(-per_ns * float(start.work_ns)).exp_m1();
+            let calm = Start { pauses: false, ..start };
+            story(lease, traffic, calm, 1.0 - paused, &mut sums, dice);
+            if paused > 0.0 {
+                // The first pause, given that there is one.
+                let at = -(-dice.unit() * paused).ln_1p() / per_ns;
+                let first = Some(whole(at).min(start.work_ns.saturating_sub(1)));
+                let start = Start { first_pause_ns: first, ..start };
+                story(lease, traffic, start, paused, &mut sums, dice);
+            }
+            let [wrong, wrong_most, overlap, overlap_most] = sums;
+            self.wrong.add(wrong * weight);
+            self.wrong_most.add(wrong_most * weight);
+            self.overlap.add(overlap * weight);
+            self.overlap_most.add(overlap_most * weight);
+        }
+    }
+
+    pub(super) fn merge(&mut self, other: &Self) {
+        self.wrong.merge(&other.wrong);
+        self.wrong_most.merge(&other.wrong_most);
+        self.overlap.merge(&other.overlap);
+        self.overlap_most.merge(&other.overlap_most);
+    }
+}
+
+/// A hold's beginning, and how much it weighs for having been chosen.
+fn start(lease: &Lease<'_>, dice: &mut Dice) -> (Start, f64) {
+    let conditions = lease.conditions;
+    let lot = dice.unit();
+    let (mut work, mut trip) = (dice.unit(), dice.unit());
+    match lot {
+        lot if lot < LONG_WORK => work = RAREST.powf(work),
+        lot if lot < LONG_WORK + SLOW_TRIP => trip = RAREST.powf(trip),
+        _ => {}
+    }
+    // How dense the tail's lot is, beside an even one.
+    let tilted = |share: f64| if share >= RAREST { 1.0 / (share * -RAREST.ln()) } else { 0.0 };
+    let plain = 1.0 - LONG_WORK - SLOW_TRIP;
+    let density = plain + LONG_WORK * tilted(work) + SLOW_TRIP * tilted(trip);
+    let (hold, round_trip) = (&conditions.hold.tail, &conditions.round_trip.tail);
+    let (work_ns, round_trip_ns) = (hold.with_share(work), round_trip.with_share(trip));
+    let start =
+        Start { work_ns, round_trip_ns, first_pause_ns: None, pauses: true, crash_ns: u64::MAX };
+    // What is answered too late is no hold.
+    (start, if lease.is_granted(round_trip_ns) { 1.0 / density } else { 0.0 })
+}
+
+/// Lets one hold go by, and adds how likely it was to go wrong.
+fn story(
+    lease: &Lease<'_>,
+    traffic: &Traffic,
+    start: Start,
+    weight: f64,
+    sums: &mut [f64; 4],
+    dice: &mut Dice,
+) {
+    let pause = lease.conditions.pause.as_ref();
+    let mut watch = Asking {
+        lease,
+        traffic,
+        pauses: pause.map(|(_, law)| &law.tail),
+        sums: [0.0; 4],
+        asked: false,
+    };
+    let end = lease.walk(start, &mut watch, dice);
+    watch.finish(&end, pause.map_or(0.0, |(per_ns, _)| *per_ns), dice);
+    for (sum, found) in sums.iter_mut().zip(watch.sums) {
+        *sum += weight * found;
+    }
+}
+
+/// Asks at each turn how likely it is that the hold goes wrong there.
+struct Asking<'a> {
+    lease: &'a Lease<'a>,
+    traffic: &'a Traffic,
+    pauses: Option<&'a Tail>,
+    sums: [f64; 4],
+    /// Whether anything has been asked.
+    asked: bool,
+}
+
+impl Asking<'_> {
+    /// A hold goes wrong with this probability (at most with that), and outlasts its lease by so much.
+    fn note(&mut self, hold: &State, share: f64, most: f64, overrun_ns: u64) {
+        self.sums[0] += share;
+        self.sums[1] += most;
+        if !self.lease.setting.tracked {
+            self.overlap(hold, share, most, overrun_ns);
+        }
+    }
+
+    fn overlap(&mut self, hold: &State, share: f64, most: f64, overrun_ns: u64) {
+        let taken = self.traffic.takes_over(hold.lease_end_ns, overrun_ns);
+        self.sums[2] += share * taken;
+        self.sums[3] += most * taken;
+    }
+
+    /// The end of the work: what has gone wrong without anything to ask, and the last command.
+    fn finish(&mut self, end: &End, pauses_per_ns: f64, dice: &mut Dice) {
+        let (hold, conditions) = (&end.state, self.lease.conditions);
+        if hold.over {
+            // Nobody was asked where nothing but the work itself was too long.
+            if !self.asked {
+                self.note(hold, 1.0, 1.0, end.overrun_ns);
+            }
+            return;
+        }
+        if end.done_ns >= hold.lease_end_ns {
+            return self.note(hold, 1.0, 1.0, end.overrun_ns);
+        }
+        let left_ns = hold.lease_end_ns - end.done_ns;
+        if !self.lease.setting.tracked {
+            // The write leaves when the work is done.
+            let late = conditions.round_trip.tail.at_least(2 * left_ns);
+            let overrun_ns = overrun(&conditions.round_trip.tail, late, 2 * left_ns, dice) / 2;
+            self.note(hold, late, late, overrun_ns);
+            return;
+        }
+        // It looks, and writes a moment later.
+        let left_ns = left_ns.saturating_sub(conditions.write_ns);
+        let late = conditions.round_trip.tail.at_least((2 * left_ns).max(1));
+        let overrun_ns = overrun(&conditions.round_trip.tail, late, 2 * left_ns, dice) / 2;
+        self.overlap(hold, late, late, overrun_ns);
+        if let Some(pauses) = self.pauses {
+            let strikes = -(-pauses_per_ns * float(conditions.write_ns)).exp_m1();
+            let way_ns = conditions.round_trip.draw(dice) / 2;
+            let fatal_ns = left_ns.saturating_sub(way_ns).max(1);
+            let (share, most) = (pauses.at_least(fatal_ns), pauses.most_at_least(fatal_ns));
+            let overrun_ns = overrun(pauses, share, fatal_ns, dice);
+            self.overlap(hold, strikes * share, strikes * most, overrun_ns);
+        }
+    }
+}
+
+/// By how much something is longer than this that is at least as long, which has this share.
+fn overrun(tail: &Tail, share: f64, than_ns: u64, dice: &mut Dice) -> u64 {
+    let chosen = share * dice.unit();
+    // What was measured has nothing beyond its longest; what may be there is taken for twice as long.
+    if share == 0.0 {
+        return than_ns;
+    }
+    tail.with_share(chosen).saturating_sub(than_ns)
+}
+
+impl Watch for Asking<'_> {
+    const STOPS: bool = true;
+
+    fn pause(&mut self, hold: &State, fatal_ns: u64, then_ns: u64, dice: &mut Dice) {
+        let Some(pauses) = self.pauses else { return };
+        self.asked = true;
+        let (share, most) = (pauses.at_least(fatal_ns), pauses.most_at_least(fatal_ns));
+        if most > 0.0 {
+            let overrun_ns = overrun(pauses, share, fatal_ns, dice).saturating_add(then_ns);
+            self.note(hold, share, most, overrun_ns);
+        }
+    }
+
+    fn message(&mut self, hold: &State, fatal_ns: u64, overrun_ns: u64, _: &mut Dice) {
+        self.asked = true;
+        let share = self.lease.conditions.round_trip.tail.at_least(fatal_ns);
+        if share > 0.0 {
+            self.note(hold, share, share, overrun_ns);
+        }
+    }
+}

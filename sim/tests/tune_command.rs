@@ -1,0 +1,122 @@
+//! `picklock tune` as its user meets it: what it says, what it writes, what it refuses, and that the README's
+//! examples are what it says.
+
+mod cli_support;
+
+use cli_support::Room;
+use scenarios::tuning::{Answer, Tuning};
+
+const FEW: [&str; 8] =
+    ["tune", "--preset", "go", "--hold", "lognormal:5ms,p99=80ms", "--holds", "2000", "--format"];
+
+#[test]
+fn a_setting_is_advised_and_everything_is_written() {
+    let room = Room::new();
+    let out = room.path().join("out").display().to_string();
+    let grid = ["--ttl", "1s,5s,20s", "--out", &out];
+    let said = room.run(&[&FEW[..], &["json"], &grid].concat()).ended(0);
+    let found: Tuning = serde_json::from_str(&said.stdout).unwrap();
+    assert_eq!((found.advice.answer, found.points.len()), (Answer::Met, 3 * 2 * 3));
+    let advised = &found.points[found.advice.point.unwrap()];
+    assert_eq!((advised.ttl.to_string().as_str(), advised.renew), ("5s", None));
+    assert!(advised.meets() && found.points.iter().any(|it| !it.meets()));
+    assert!(found.inputs.iter().any(|it| it.source.contains("The Go Blog")));
+    let file = |name: &str| room.path().join("out/tune/latest").join(name);
+    let read = |name: &str| std::fs::read(file(name)).unwrap();
+    assert_eq!(serde_json::from_slice::<Tuning>(&read("tune.json")).unwrap(), found);
+    assert!(
+        read("frontier.svg").starts_with(b"<svg ") && read("frontier.png").starts_with(b"\x89PNG")
+    );
+    let page = String::from_utf8(read("report.html")).unwrap();
+    assert!(
+        page.contains("take a TTL of 5 s") && page.contains("<svg ") && !page.contains("<script")
+    );
+}
+
+#[test]
+fn what_cannot_be_met_ends_as_designed() {
+    let room = Room::new();
+    let out = room.path().join("out").display().to_string();
+    let ended = |code: i32, more: &[&str]| {
+        let common =
+            ["tune", "--holds", "2000", "--out", &out, "--hold", "20ms", "--clients", "100"];
+        room.run(&[&common[..], more].concat()).ended(code).stdout
+    };
+    let long = ["--pause", "lognormal:1s,p99=30s", "--pauses", "1/minute"];
+    let short = [&long[..], &["--lock", "none", "--ttl", "1s,2s"]].concat();
+    let said = ended(1, &short);
+    assert!(
+        said.contains("cannot: no TTL makes overlaps so rare") && said.contains("use a fence"),
+        "{said}"
+    );
+    let slow = [&long[..], &["--ttl", "5s,1h", "--lost", "1/day"]].concat();
+    assert!(ended(5, &slow).contains("cannot: no setting meets all targets at once"));
+
+    let log = room.path().join("pauses.csv");
+    std::fs::write(&log, "1ms,990\n20ms,10\n").unwrap();
+    let pause = format!("file:{}", log.display());
+    let measured = ["--pause", &pause, "--pauses", "1/s", "--ttl", "5s", "--lost", "1/month"];
+    let said = ended(3, &measured);
+    assert!(said.contains("cannot say") && said.contains("measure for longer"), "{said}");
+}
+
+#[test]
+fn what_cannot_be_counted_with_is_refused_with_an_advice() {
+    let room = Room::new();
+    let (empty, broken) = (room.path().join("empty.hlog"), room.path().join("broken.hlog"));
+    std::fs::write(&empty, "#[Histogram log format version 1.3]\n").unwrap();
+    std::fs::write(&broken, "0.0,1.0,5.0,HISTFAAAnothing\n").unwrap();
+    let file = |path: &std::path::Path| format!("file:{}", path.display());
+    let (empty, broken) = (file(&empty), file(&broken));
+    let hold = ["--hold", "5ms"];
+    let cases: [(&[&str], &str); 15] = [
+        (&["--preset", "go"], "--hold"),
+        (&hold, "--preset"),
+        (&["--preset", "java", "--hold", "5ms"], "jvm-g1"),
+        (&["--preset", "go", "--hold", "lognormal:80ms,p99=5ms"], "below the median"),
+        (&["--preset", "go", "--hold", "-5ms"], "negative"),
+        (&["--preset", "go", "--hold", "NaN"], "no distribution"),
+        (&["--preset", "go", "--hold", &empty], "empty"),
+        (&["--preset", "go", "--hold", &broken], "line 1"),
+        (&["--preset", "go", "--hold", "5ms", "--ttl", "20ms", "--rtt", "50ms"], "too short"),
+        (&["--preset", "go", "--hold", "5ms", "--ttl", "5s", "--renew", "9s"], "no point"),
+        (&["--preset", "go", "--hold", "5ms", "--renew", "3/2"], "no part of the TTL"),
+        (&["--preset", "go", "--hold", "5ms", "--overlaps", "NaN/year"], "no number"),
+        (&["--preset", "go", "--hold", "1s"], "too few locks"),
+        (&["--preset", "go", "--hold", "5ms", "--drift", "20000"], "allowance"),
+        (&["--pause", "5ms", "--hold", "5ms"], "--pauses"),
+    ];
+    for (args, says) in cases {
+        let said = room.run(&[&["tune"][..], args].concat()).ended(2);
+        assert!(said.stderr.contains(says), "{args:?}: {}", said.stderr);
+        assert_eq!(said.stdout, "", "{args:?}");
+    }
+}
+
+/// The README's examples: each command as it stands there says what stands below it, and draws what is kept.
+#[test]
+fn the_examples_of_the_readme_are_what_it_says() {
+    let readme = include_str!("../../README.md");
+    let room = Room::new();
+    let mut seen = 0;
+    let mut blocks = readme.split("```").skip(1).step_by(2).map(str::trim);
+    while let Some(block) = blocks.next() {
+        let Some(words) = block.strip_prefix("picklock tune --preset ") else { continue };
+        let words = words.replace("\\\n", " ");
+        let mut args = vec!["tune", "--preset"];
+        args.extend(words.split_whitespace());
+        let out = room.path().join(format!("out{seen}"));
+        let out_text = out.display().to_string();
+        args.extend(["--out", &out_text]);
+        let said = room.run(&args);
+        let expected = blocks.next().expect("what it says stands below each command");
+        assert!(said.stdout.contains(expected), "{args:?} says\n{}", said.stdout);
+        let kept = ["web", "jvm", "batch"][seen];
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/tune");
+        let kept = std::fs::read_to_string(root.join(format!("{kept}.svg"))).unwrap();
+        let drawn = std::fs::read_to_string(out.join("tune/latest/frontier.svg")).unwrap();
+        assert!(drawn == kept, "docs/tune has another chart than {args:?} draws");
+        seen += 1;
+    }
+    assert_eq!(seen, 3);
+}
