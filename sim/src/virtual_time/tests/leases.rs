@@ -85,8 +85,7 @@ fn played(conditions: &Conditions, setting: Setting, seed: u64) -> Seen {
     });
     drive(u64::MAX);
     take_down();
-    let seen = *seen.lock().unwrap();
-    seen
+    *seen.lock().unwrap()
 }
 
 fn within(share: f64, Interval { low, high, .. }: Interval) -> bool {
