@@ -78,7 +78,7 @@ pub fn unrenewed(
             let more = -(-many).exp_m1() - one;
             share += weight * one * pauses.tail.at_least(left_ns);
             // Two, and the few that are more count as two.
-            if more > 1e-12 {
+            if more > 1e-12 && weight * more > share * 1e-6 {
                 let two: f64 = lengths
                     .iter()
                     .map(|it| it.weight * pauses.tail.at_least(left_ns.saturating_sub(it.ns)))

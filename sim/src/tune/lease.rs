@@ -240,8 +240,10 @@ impl<'a> Lease<'a> {
             let Some(lengths) = lengths else { break };
             let until_ns = self.relied_until(&it, left_ns);
             // One that renews works on for all that is left; one that does not may be beyond its lease already.
-            let beyond_ns = now_ns.saturating_sub(until_ns);
-            let then_ns = if it.renews() { left_ns } else { beyond_ns };
+            // What is left takes longer by the pauses that are still to come.
+            let later_ns = left_ns + whole(float(left_ns) * per_ns * lengths.mean_ns());
+            let beyond_ns = (now_ns + later_ns).saturating_sub(it.lease_end_ns);
+            let then_ns = if it.renews() { later_ns } else { beyond_ns };
             watch.pause(&it, until_ns.saturating_sub(now_ns), then_ns, dice);
             now_ns = now_ns.saturating_add(lengths.draw(dice));
             it.over |= now_ns >= until_ns;

@@ -7,7 +7,7 @@
 //!
 //! Invariant: the mean of what is added up is the probability itself, whatever is drawn more often.
 //! Deliberately absent: several messages that are slow by themselves; they share a connection, on which the
-//! first holds the others up; and pauses that come after what went wrong, which make an overlap longer.
+//! first holds the others up. Pauses that come after what went wrong count with their mean.
 
 use scenarios::distribution::Tail;
 

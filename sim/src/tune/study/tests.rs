@@ -66,6 +66,10 @@ fn asking_finds_what_counting_finds() {
     agree(&study(long, pauses, &[(500, Some(166)), (1_000, Some(333)), (1_000, Some(800))]));
     // Work that is nearly always longer than its lease.
     agree(&study(long, pauses, &[(1_500, None)]));
+    // The same where others come so seldom that it matters for how long.
+    let mut quiet = study(long, pauses, &[(300, None), (1_500, None)]);
+    quiet.traffic.every_ns = 100_000_000_000_000;
+    agree(&quiet);
     // Slow messages by themselves, too.
     let mut slow = study(long, None, &[(300, Some(100)), (300, Some(250))]);
     slow.conditions.round_trip = law("lognormal:5ms,p99=150ms");
