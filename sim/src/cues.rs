@@ -20,6 +20,9 @@ pub(crate) trait Stage {
     /// The fault of this cue strikes this client, or the server that it names.
     fn enter(&mut self, place: u32, client: u32);
 
+    /// The world is to [call](due) so many nanoseconds later.
+    fn later(&mut self, place: u32, in_ns: u64);
+
     /// A fault is over.
     fn end(&mut self, end: Self::End);
 
@@ -195,7 +198,7 @@ fn reaches<S: Stage>(stage: &mut S, client: u32, phase: Phase) {
             && of == phase
             && stage.cues().comes(place, cue.whom(), client, nth)
         {
-            stage.enter(place, client);
+            come(stage, place, cue, client);
         }
     }
     if phase == Phase::Released {
@@ -221,8 +224,16 @@ pub(crate) fn about_to_send<S: Stage>(stage: &mut S, client: u32, name: &[u8]) {
             _ => false,
         };
         if enters {
-            stage.enter(place, client);
+            come(stage, place, cue, client);
         }
+    }
+}
+
+/// A client has come to a cue's place, and it strikes now or somewhat later.
+fn come<S: Stage>(stage: &mut S, place: u32, cue: &Staged, client: u32) {
+    match cue.at.after_ns() {
+        Some(in_ns) => stage.later(place, in_ns),
+        None => stage.enter(place, client),
     }
 }
 

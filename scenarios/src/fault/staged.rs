@@ -62,6 +62,9 @@ pub struct Trigger {
     /// Not the first time, but the nth; of a phase or a command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nth: Option<u32>,
+    /// Not at once, but so long after it; of a phase or a command.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<Span>,
 }
 
 /// The same, told apart.
@@ -145,6 +148,11 @@ impl Staged {
 }
 
 impl Trigger {
+    /// How long after what it waits for, in nanoseconds; none: at once.
+    pub fn after_ns(&self) -> Option<u64> {
+        self.after.map(|span| span_ns(span.0))
+    }
+
     /// What it waits for; none where it does not say exactly one thing.
     pub fn when(&self) -> Option<When<'_>> {
         let nth = self.nth.unwrap_or(1);

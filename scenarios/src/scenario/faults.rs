@@ -221,6 +221,15 @@ impl Check<'_> {
                 let why = "nth counts how often a phase or a command comes".to_owned();
                 self.wrong("at.nth", why, "leave it away")
             }
+            When::Time(_) | When::Chance(_) if at.after.is_some() => {
+                let why = "after counts from a phase or a command".to_owned();
+                self.wrong("at.after", why, "leave it away")
+            }
+            _ if at.after.is_some() && self.fault.whom() == Whom::Any => {
+                let why =
+                    "by then it is nobody's phase any more, so whom does it strike?".to_owned();
+                self.wrong("at.after", why, "add on = \"client 1\", \"holder\" or \"primary\"")
+            }
             When::Chance(chance) if !chance.is_share() => {
                 let why = format!("a chance of {}: it is a share, from 0 to 1", chance.0);
                 self.wrong("at.chance", why, "0.01 is once in a hundred commands")

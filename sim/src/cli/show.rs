@@ -178,7 +178,10 @@ fn servers(scenario: &Scenario) -> String {
 
 /// A fault in words: what, on whom, when, and for how long.
 fn staged(fault: &Staged) -> String {
-    let nth = |nth: u32| if nth == 1 { String::new() } else { format!(", time {nth}") };
+    let nth = |nth: u32| {
+        let nth = if nth == 1 { String::new() } else { format!(", time {nth}") };
+        nth + &fault.at.after.map_or(String::new(), |after| format!(", {after} later"))
+    };
     let mut text = format!("{} of {}", fault.kind.name(), fault.whom());
     let _ = match fault.at.when() {
         Some(When::Phase(phase, at)) => write!(text, ", at {}{}", phase.name(), nth(at)),

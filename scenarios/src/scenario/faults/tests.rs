@@ -39,7 +39,7 @@ fn what_a_file_says_is_what_is_staged() {
         [[fault]]\nkind = \"failover\"\nat = {{ phase = \"acquire.applied\", nth = 2 }}\nfor = \"2s\"\n
         [[fault]]\nkind = \"pause\"\non = \"holder\"\nat = {{ time = \"100ms\" }}\n\
         until = {{ phase = \"acquire.applied\" }}\n
-        [[fault]]\nkind = \"delay\"\non = \"client 3\"\nat = {{ command = \"DEL\" }}\n\
+        [[fault]]\nkind = \"delay\"\non = \"client 3\"\nat = {{ command = \"DEL\", after = \"7ms\" }}\n\
         for = \"5ms\"\nways = \"back\"\n
         [[fault]]\nkind = \"clock-step\"\non = \"server 1\"\nat = {{ chance = 0.5 }}\nby = \"-5s\"\n"
     );
@@ -56,6 +56,7 @@ fn what_a_file_says_is_what_is_staged() {
     assert_eq!(pause.until, Some(Until { phase: Phase::AcquireApplied, by: By::Another }));
     assert_eq!((delay.whom(), delay.ways), (Whom::Client(3), Some(Ways::Back)));
     assert_eq!(delay.at.when(), Some(When::Command("DEL", 1)));
+    assert_eq!((delay.at.after_ns(), pause.at.after_ns()), (Some(7_000_000), None));
     assert_eq!((step.whom(), step.by_ns()), (Whom::Server(1), -5_000_000_000));
     let json = serde_json::to_value(&scenario).unwrap();
     assert_eq!(Scenario::from_json(json).unwrap(), scenario, "through a manifest and back");
@@ -155,6 +156,12 @@ fn faults_that_cannot_be_had_are_shown_in_their_place() {
     wrong(pause, "{ phase = \"hold\" }", both, "exactly one", "phase", both);
     wrong(pause, "\"hold\" }", "\"hold\", nth = 0 }", "nth is 0", "first", "0 }");
     wrong(pause, "phase = \"hold\"", "time = \"1s\", nth = 2", "counts", "away", "2 }");
+    let late = "time = \"1s\", after = \"2s\"";
+    wrong(pause, "phase = \"hold\"", late, "counts", "away", "\"2s\"");
+    wrong(pause, "\"hold\" }", "\"hold\", after = \"-2s\" }", "negative", "", "\"-2s\"");
+    let anybody = pause.replace("on = \"client 3\"\n", "");
+    let late = "\"hold\", after = \"2s\" }";
+    wrong(&anybody, "\"hold\" }", late, "whom does it strike", "holder", "\"2s\"");
     wrong(pause, "phase = \"hold\"", "time = \"-1s\"", "negative", "", "\"-1s\"");
     wrong(pause, "phase = \"hold\"", "time = \"soon\"", "not a duration", "", "\"soon\"");
     wrong(pause, "phase = \"hold\"", "chance = 1.5", "from 0 to 1", "0.01", "1.5");

@@ -15,7 +15,7 @@ use scenarios::fault::{Chance, Fault, Staged, Ways, Whom};
 use scenarios::history::What;
 
 use super::{Cast, Director, LAST_BREATH, Task};
-use crate::cues::{Cues, Stage};
+use crate::cues::{self, Cues, Stage};
 use crate::live::env::LiveEnv;
 use crate::live::proxy::{Action, ClientId, Cut, Gate, Occurrence, Rule, RuleId, Side};
 
@@ -61,6 +61,10 @@ impl Stage for Director<'_> {
         let cues = self.state.cues.all();
         let Some(cue) = cues.get(place as usize) else { return };
         self.strike(place, cue, client);
+    }
+
+    fn later(&mut self, place: u32, in_ns: u64) {
+        self.nemesis.later(in_ns, move |it| it.direct(|stage| cues::due(stage, place)));
     }
 
     fn end(&mut self, end: Ending) {

@@ -58,6 +58,10 @@ impl cues::Stage for World {
         self.as_cue(place, |world| world.strike_cue(place, client));
     }
 
+    fn later(&mut self, place: u32, in_ns: u64) {
+        self.plan_in(in_ns, Plan::Cue(place));
+    }
+
     fn end(&mut self, end: Plan) {
         self.end_lasting(end);
     }

@@ -122,6 +122,24 @@ fn a_command_is_met_before_it_goes_out() {
 }
 
 #[test]
+fn what_comes_after_a_phase_comes_so_much_later() {
+    for (after, ns) in [("", 0), (", after = \"1ns\"", 1), (", after = \"3ms\"", 3 * MS_NS)] {
+        let at = format!("at = {{ phase = \"hold\", nth = 2{after} }}\n");
+        let fault = format!("[[fault]]\nkind = \"script-flush\"\n{at}");
+        let (_, history) = run(&scenario("single", &fault));
+        let second = phases(&history, Phase::Hold)[1];
+        assert_eq!(strike(&history).at_ns, second.at_ns + ns);
+    }
+    // Who is meant is looked for when its time has come: by then it is the next to hold.
+    let fault = "[[fault]]\nkind = \"pause\"\non = \"holder\"\n\
+                 at = { phase = \"release.before-delete\", after = \"30ms\" }\nfor = \"70ms\"\n";
+    let (_, history) = run(&scenario("single", fault));
+    let holders = phases(&history, Phase::AcquireApplied);
+    let struck = strike(&history);
+    assert_eq!((struck.at_ns, struck.client), (holders[1].at_ns, holders[1].client));
+}
+
+#[test]
 fn a_time_is_met_on_time_and_a_holder_is_waited_for() {
     let fault = "[[fault]]\nkind = \"pause\"\non = \"client 3\"\nat = { time = \"1ms\" }\n\
                  for = \"70ms\"\n";
