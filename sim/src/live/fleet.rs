@@ -226,6 +226,12 @@ impl Fleet {
         }
     }
 
+    /// Writes something that is gone at once.
+    async fn write_probe(&self, server: usize) -> Result<(), CallError> {
+        let probe = String::from_utf8_lossy(&self.keys().key("probe")).into_owned();
+        self.command(server, &["SET", &probe, "x", "PX", "10"]).await.map(drop)
+    }
+
     async fn command(&self, server: usize, words: &[&str]) -> Result<Reply, CallError> {
         let (name, arguments) = words.split_first().expect("a command has a name");
         let command = arguments.iter().fold(Command::new(name), |it, word| it.arg(*word));

@@ -99,8 +99,10 @@ impl Fleet {
             if !page {
                 continue;
             }
-            let there = self.jump(server, TRIED_NS).await == Some(true);
-            let back = self.jump(server, -TRIED_NS).await == Some(true);
+            // Back first: a server that syncs its file while its clock is ahead would not do so again until the
+            // time has come that it has noted.
+            let there = self.jump(server, -TRIED_NS).await == Some(true);
+            let back = self.jump(server, TRIED_NS).await == Some(true);
             self.state().paged[server] = there && back;
         }
     }
@@ -197,10 +199,9 @@ impl Fleet {
 
     /// Has every server write something; whether it is on all disks before long.
     async fn write_and_sync(&self) -> bool {
-        let probe = String::from_utf8_lossy(&self.keys().key("probe")).into_owned();
         for server in 0..self.targets.len() {
             // A replica refuses, and has nothing to write by itself.
-            let _ = self.command(server, &["SET", &probe, "x", "PX", "10"]).await;
+            let _ = self.write_probe(server).await;
         }
         while into_second_ms() < EARLY_MS {
             let mut all = true;

@@ -19,6 +19,8 @@ use crate::live::proxy::{ClientId, Cut, Latency, Link, Plan, Protocol, Proxy, Pr
 
 /// How long a replica may take until it has what its primary has.
 const FOLLOWS_WITHIN: Duration = Duration::from_secs(15);
+/// How long is waited at a time until its primary has heard of it, in milliseconds.
+const HEARD_WITHIN_MS: &str = "100";
 /// How often is looked whether it has.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
@@ -90,6 +92,7 @@ impl Fleet {
         if !self.is_up(primary) {
             return Ok(());
         }
+        let mut following = 0;
         for (server, link) in links.iter().enumerate() {
             if server == primary || !self.is_up(server) {
                 continue;
@@ -111,6 +114,14 @@ impl Fleet {
                     return Err(FollowError::Behind { server });
                 }
                 tokio::time::sleep(LOOK_EVERY).await;
+            }
+            following += 1;
+            // Up to its first word the primary counts on none, however much it has been sent.
+            self.write_probe(primary).await.map_err(refuses)?;
+            while !self.is_heard(primary, following).await.map_err(refuses)? {
+                if Instant::now() >= end {
+                    return Err(FollowError::Behind { server });
+                }
             }
             if self.state().feeds.late {
                 link.set_latency(lags[server].clone(), lags[server].clone());
@@ -199,6 +210,13 @@ impl Fleet {
     /// Whether a replica has what its primary had when it began to follow.
     async fn follows(&self, server: usize) -> Result<bool, CallError> {
         Ok(self.told(server, "master_link_status:").await?.is_some_and(|it| it == "up"))
+    }
+
+    /// Whether so many replicas have acknowledged what was written last, before long.
+    async fn is_heard(&self, primary: usize, replicas: i64) -> Result<bool, CallError> {
+        let reply =
+            self.command(primary, &["WAIT", &replicas.to_string(), HEARD_WITHIN_MS]).await?;
+        Ok(matches!(reply, Reply::Int(heard) if heard >= replicas))
     }
 
     /// What a server tells of its replication behind this name.
