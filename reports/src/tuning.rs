@@ -3,6 +3,7 @@
 //! Invariant: no share is shown without what it is at most, and none as a bare zero. Deliberately absent:
 //! advice, which is in the tuning.
 
+mod confirmed;
 mod frontier;
 mod page;
 mod table;

@@ -101,6 +101,22 @@ impl Distribution {
         }
     }
 
+    /// The same with everything so many times as long.
+    ///
+    /// # Panics
+    /// Where its file has not been [read](Self::read), and as [`Span::stretched`].
+    #[must_use]
+    pub fn stretched(&self, by: f64) -> Self {
+        match self {
+            Self::Constant(span) => Self::Constant(span.stretched(by)),
+            Self::Uniform(Uniform { min, max }) => {
+                Self::Uniform(Uniform { min: min.stretched(by), max: max.stretched(by) })
+            }
+            Self::LogNormal(shape) => Self::LogNormal(shape.stretched(by)),
+            Self::Histogram(histogram) => Self::Histogram(histogram.stretched(by)),
+        }
+    }
+
     /// Prepares it for drawing. That takes a fraction of a millisecond, and a draw a few nanoseconds.
     ///
     /// # Panics

@@ -16,6 +16,21 @@ pub(crate) const MOST: Duration = Duration::from_secs(31_557_600);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Span(pub Duration);
 
+impl Span {
+    /// So many times as long: a nanosecond at least where it is not nothing, and a year at most.
+    ///
+    /// # Panics
+    /// Where `by` is no number, or negative.
+    #[must_use]
+    pub fn stretched(self, by: f64) -> Self {
+        assert!(by >= 0.0, "{by} times as long");
+        let most = MOST.as_secs_f64();
+        let spanned = Duration::from_secs_f64((self.0.as_secs_f64() * by).min(most));
+        let least = Duration::from_nanos(u64::from(!self.0.is_zero()));
+        Self(spanned.max(least))
+    }
+}
+
 /// Why a text is no duration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SpanError {
@@ -157,5 +172,17 @@ mod tests {
         assert_eq!("1y".parse(), Ok(Span(MOST)), "both sides of the boundary");
         assert_eq!(refusal("soon"), SpanError::Other);
         assert_eq!(refusal(""), SpanError::Other);
+    }
+
+    #[test]
+    fn a_span_is_stretched_within_what_spans_can_be() {
+        let ms = |ms| Span(Duration::from_millis(ms));
+        assert_eq!(
+            (ms(5).stretched(2.5), ms(5).stretched(0.2)),
+            (Span(Duration::from_micros(12_500)), ms(1))
+        );
+        assert_eq!(ms(0).stretched(3.0), ms(0), "nothing stays nothing");
+        assert_eq!(ms(1).stretched(1e-9), Span(Duration::from_nanos(1)), "and something something");
+        assert_eq!(Span(MOST).stretched(2.0), Span(MOST));
     }
 }

@@ -33,8 +33,99 @@ pub struct Tuning {
     pub points: Vec<Point>,
     /// Which to take.
     pub advice: Advice,
+    /// What a real server has shown of the model, where it was asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub confirmation: Option<Confirmation>,
     /// The line that says it again.
     pub replay: String,
+}
+
+/// What a real server has shown of the model that a tuning counts with.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Confirmation {
+    /// Which server.
+    pub server: String,
+    /// What was tried there.
+    pub tried: Vec<Confirmed>,
+}
+
+impl Confirmation {
+    /// Whether nothing that was seen contradicts the model.
+    pub fn agrees(&self) -> bool {
+        self.tried.iter().all(|it| match &it.found {
+            Found::Seen(seen) => seen.agrees(),
+            Found::Unseen(_) => true,
+        })
+    }
+}
+
+/// A setting that was tried on a real server.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Confirmed {
+    /// The TTL.
+    pub ttl: Span,
+    /// From one renewal to the next; none: it is not renewed.
+    pub renew: Option<Span>,
+    /// Whether it is one of the grid; else its TTL is shorter than all of these, so that something is to be seen.
+    pub in_grid: bool,
+    /// So many times as long everything lasted but round trips.
+    pub stretch: f64,
+    /// What was found.
+    pub found: Found,
+}
+
+/// What was found on a real server.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Found {
+    /// So many holds went wrong.
+    Seen(Seen),
+    /// Nothing was tried, and why.
+    Unseen(String),
+}
+
+/// What became of holds on a real server.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Seen {
+    /// The TTL as it was played.
+    pub ttl: Span,
+    /// How many there were.
+    pub holds: u64,
+    /// How many pauses there were in them.
+    pub pauses: u64,
+    /// Those that lost their validity before their work was done.
+    pub lost: Compared,
+    /// Those whose release came after the end of their lease.
+    pub outlived: Compared,
+}
+
+impl Seen {
+    /// Whether the model says what was seen.
+    pub fn agrees(&self) -> bool {
+        self.lost.agrees() && self.outlived.agrees()
+    }
+}
+
+/// A share that was counted beside what the model says.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Compared {
+    /// How many holds.
+    pub hits: u64,
+    /// Of all.
+    pub share: f64,
+    /// At least, with a confidence of 99.9 %.
+    pub low: f64,
+    /// At most.
+    pub high: f64,
+    /// What the model says.
+    pub model: f64,
+}
+
+impl Compared {
+    /// Whether the model says what may be.
+    pub fn agrees(self) -> bool {
+        (self.low..=self.high).contains(&self.model)
+    }
 }
 
 /// A number that a tuning counts with.

@@ -4,8 +4,9 @@
 //! it was drawn here.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
-use scenarios::tuning::{Answer, Keeping, Tuning};
+use scenarios::tuning::{Answer, Confirmation, Keeping, Tuning};
 
+use super::confirmed;
 use super::table::{about, answer, header, row};
 use crate::format::plain;
 use crate::html::SHEET;
@@ -45,6 +46,7 @@ pub fn page(tuning: &Tuning, chart: Option<&str>) -> String {
                         }
                     }
                     @for keeping in Keeping::ALL { (settings(tuning, keeping)) }
+                    @if let Some(confirmation) = &tuning.confirmation { (shown(confirmation)) }
                     section {
                         h2 { "What it counts with" }
                         div.scroll tabindex="0" role="region" aria-label="Inputs" {
@@ -67,6 +69,25 @@ pub fn page(tuning: &Tuning, chart: Option<&str>) -> String {
         }
     };
     markup.into_string()
+}
+
+fn shown(confirmation: &Confirmation) -> Markup {
+    html! {
+        section {
+            h2 { "Tried on " (plain(&confirmation.server)) }
+            div.scroll tabindex="0" role="region" aria-label="What a server has shown" {
+                table {
+                    thead { tr { @for name in confirmed::HEADER { th { (name) } } } }
+                    tbody {
+                        @for tried in &confirmation.tried {
+                            tr { @for cell in confirmed::row(tried) { td { (cell) } } }
+                        }
+                    }
+                }
+            }
+            @for note in confirmed::notes(confirmation) { p { (plain(&note)) } }
+        }
+    }
 }
 
 fn settings(tuning: &Tuning, keeping: Keeping) -> Markup {

@@ -3,9 +3,9 @@
 //! Invariant: the advice comes last, where a reader looks first.
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
-use scenarios::tuning::{Answer, Keeping, Point, Tuning};
+use scenarios::tuning::{Answer, Confirmation, Keeping, Point, Tuning};
 
-use super::{share, time};
+use super::{confirmed, share, time};
 use crate::format::{count, plain};
 use crate::terminal::{Style, Verbosity};
 
@@ -26,6 +26,9 @@ pub fn text(tuning: &Tuning, style: Style) -> String {
         }
         let all = count(tuning.simulated);
         blocks.push(format!("{all} holds simulated, seed {}\n", tuning.seed));
+    }
+    if let Some(confirmation) = &tuning.confirmation {
+        blocks.push(confirmed(confirmation, style));
     }
     let advice = &tuning.advice;
     let mut said = format!("{}\n", advice.says);
@@ -80,6 +83,17 @@ pub(super) fn about(keeping: Keeping) -> &'static str {
             "a lock that keeps its validity, and a resource that checks its fencing token"
         }
     }
+}
+
+/// What a server has shown of the model.
+fn confirmed(confirmation: &Confirmation, style: Style) -> String {
+    let rows = confirmation.tried.iter().map(|it| confirmed::row(it).to_vec()).collect();
+    let mut text = format!("tried on {}\n", plain(&confirmation.server));
+    text += &lines(&confirmed::HEADER, rows, 3);
+    for note in confirmed::notes(confirmation) {
+        text += &format!("  {}\n", style.wrap(&note, 2));
+    }
+    text
 }
 
 fn table<'a>(keeping: Keeping, points: impl Iterator<Item = &'a Point>) -> String {

@@ -151,6 +151,17 @@ impl Histogram {
         Ok(())
     }
 
+    /// Every value so many times as long.
+    pub(super) fn stretched(&self, by: f64) -> Self {
+        assert!(!self.buckets.is_empty(), "a histogram is read before it is stretched");
+        let stretched = |it: &Bucket| Bucket { value: it.value.stretched(by), count: it.count };
+        let buckets = sorted(self.buckets.iter().map(stretched));
+        Self {
+            measured: self.measured.clone(),
+            buckets: buckets.expect("as many as before are counted"),
+        }
+    }
+
     pub(super) fn sampler(&self) -> Sampler {
         match &self.buckets[..] {
             [] => panic!("a histogram is read before it is drawn from: {:?}", self.measured),

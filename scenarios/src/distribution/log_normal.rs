@@ -72,6 +72,18 @@ impl LogNormal {
         self.cap
     }
 
+    /// Everything so many times as long.
+    pub(super) fn stretched(self, by: f64) -> Self {
+        let Self { median, p99, floor, cap } = self;
+        let bound = |it: Option<Span>| it.map(|span| span.stretched(by));
+        Self {
+            median: median.stretched(by),
+            p99: p99.stretched(by),
+            floor: bound(floor),
+            cap: bound(cap),
+        }
+    }
+
     pub(super) fn sampler(self) -> Sampler {
         let [median_ns, p99_ns] = [self.median, self.p99].map(|span| span_ns(span.0));
         if median_ns == p99_ns {

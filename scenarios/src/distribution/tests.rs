@@ -249,6 +249,17 @@ proptest! {
     }
 
     #[test]
+    fn what_is_stretched_takes_so_many_times_as_long(it in any(), choice: u32) {
+        let sampler = it.sampler();
+        let most = picklock::time::span_ns(crate::span::MOST);
+        // Nothing takes longer than a year, whatever its shape is.
+        prop_assume!(sampler.at(u32::MAX / 100 * 99) <= most / 4);
+        let (once, twice) = (sampler.at(choice), it.stretched(2.0).sampler().at(choice));
+        // Tables are of whole nanoseconds.
+        prop_assert!(twice.abs_diff((once * 2).min(most)) <= 4 + once / 1_000, "{once} {twice}");
+    }
+
+    #[test]
     fn what_is_written_reads_back(it in any()) {
         let holder = Holder { it };
         let json = serde_json::to_value(&holder).unwrap();

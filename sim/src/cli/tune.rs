@@ -4,6 +4,7 @@
 //! is counted with is printed with where it comes from. Deliberately absent: the simulation.
 
 pub(super) mod args;
+mod confirm;
 mod inputs;
 
 use std::path::PathBuf;
@@ -29,6 +30,8 @@ use crate::tune::{Study, Watched, advice};
 
 /// The TTLs that are looked at where nothing is said, in seconds.
 const TTLS_S: [u64; 12] = [1, 2, 5, 10, 15, 20, 30, 60, 120, 300, 600, 1_800];
+/// A server is not tried for less.
+const SHORTEST_CONFIRMATION: Duration = Duration::from_secs(1);
 /// Beyond this share of the time a lock is asked for, nobody comes to it in time any more.
 const BUSY: f64 = 0.95;
 
@@ -38,6 +41,12 @@ pub(super) fn main(args: &TuneArgs, terminal: &Terminal) -> Result<Exit, Failure
         .enable_all()
         .build()
         .map_err(|error| Failure::unavailable(&error))?;
+    if args.confirm && args.confirm_for.0 < SHORTEST_CONFIRMATION {
+        return Err(Failure::usage_text(
+            format!("in {} there is nothing to be seen", args.confirm_for),
+            "say for how long, as in --confirm-for 20s",
+        ));
+    }
     let mut inputs = gather(args, &runtime, terminal)?;
     let grid = grid(args, &inputs)?;
     fits(args, &inputs)?;
@@ -77,6 +86,12 @@ pub(super) fn main(args: &TuneArgs, terminal: &Terminal) -> Result<Exit, Failure
         }
     };
     print::results(&said)?;
+    if tuning.confirmation.as_ref().is_some_and(|it| !it.agrees()) {
+        print::note(
+            "the server does not do what the model says, so nothing that it says can be relied on",
+        );
+        return Ok(Exit::Inconclusive);
+    }
     Ok(exit(tuning.advice.answer))
 }
 
@@ -188,6 +203,7 @@ async fn look(
     #[expect(clippy::disallowed_methods, reason = "how long it took is told to the user")]
     let began = Instant::now();
     let (watch, traffic) = (Arc::clone(&watched), study.traffic);
+    let (conditions, grid) = (study.conditions.clone(), study.grid.clone());
     let mut work = tokio::task::spawn_blocking(move || study.run(&watch));
     let points = tokio::select! {
         biased;
@@ -201,6 +217,13 @@ async fn look(
     };
     let wall = began.elapsed();
     drop(progress);
+    let confirmation = match args.confirm {
+        true => match confirm::confirm(args, &conditions, &grid, signals, terminal).await? {
+            Some(confirmation) => Some(confirmation),
+            None => return Ok(None),
+        },
+        false => None,
+    };
     let points = points.map_err(|error| Failure::internal(error.to_string()))?;
     let mut points = points.map_err(|error| Failure::internal(error.to_string()))?;
     let targets = Targets {
@@ -226,6 +249,7 @@ async fn look(
         simulated: watched.holds.load(Ordering::Relaxed),
         points,
         advice,
+        confirmation,
         replay: replay(),
     };
     Ok(Some((tuning, wall)))

@@ -111,6 +111,13 @@ impl LiveEnv {
         self.inner().now()
     }
 
+    /// The client stands still for so long, as by a pause of its process, and goes on.
+    pub(crate) async fn stop_for(&self, span: Duration) {
+        self.process.stop();
+        self.inner().sleep(span).await;
+        self.process.resume();
+    }
+
     /// Whose environment this is.
     pub fn client(&self) -> ClientId {
         self.client

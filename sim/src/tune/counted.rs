@@ -3,8 +3,10 @@
 //! Invariant: holds are independent of each other but in the queue, which is walked in their order.
 //! Deliberately absent: what is too rare to be counted.
 
+use picklock::OptionsError;
+
 use super::law::{Dice, float, whole};
-use super::lease::{Lease, Nobody, Start};
+use super::lease::{Conditions, Lease, Nobody, Setting, Start};
 use super::stat::Mean;
 use super::traffic::Traffic;
 
@@ -34,6 +36,24 @@ pub(super) struct Counted {
     pub(super) takeovers: Vec<(u64, f64)>,
     /// How long holders waited for their lock.
     pub(super) waits: Vec<u64>,
+}
+
+/// The shares of so many holds that lose their validity, and that outlive their lease, where nobody else wants
+/// the lock: what the shipped lock is compared with.
+///
+/// # Errors
+/// [`OptionsError`] where the lock refuses such a setting.
+pub(crate) fn shares(
+    conditions: &Conditions,
+    setting: Setting,
+    holds: u64,
+    seed: u64,
+) -> Result<(f64, f64), OptionsError> {
+    let lease = Lease::new(conditions, setting)?;
+    let alone = Traffic { clients: 1, every_ns: 1, locks: 1, poll_ns: 1, waiting: 0.0 };
+    let mut counted = Counted::default();
+    counted.add(&lease, &alone, holds, &mut Dice::new(seed, u64::MAX));
+    Ok((float(counted.lost) / float(holds), float(counted.outlived) / float(holds)))
 }
 
 impl Counted {

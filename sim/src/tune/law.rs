@@ -10,6 +10,7 @@ use scenarios::distribution::{Distribution, Sampler, Tail};
 /// A distribution, ready to be drawn from and to be asked for its far end.
 #[derive(Clone, Debug)]
 pub struct Law {
+    distribution: Distribution,
     sampler: Sampler,
     pub(super) tail: Tail,
     mean_ns: f64,
@@ -35,7 +36,12 @@ impl Law {
                 float(tail.with_share(share)) / f64::from(FINE) / (wide + 1.0)
             })
             .sum();
-        Self { sampler, tail, mean_ns: body + last }
+        Self { distribution: distribution.clone(), sampler, tail, mean_ns: body + last }
+    }
+
+    /// The law of what takes so many times as long.
+    pub(super) fn stretched(&self, by: f64) -> Self {
+        Self::new(&self.distribution.stretched(by))
     }
 
     /// Its mean, to about a thousandth.

@@ -30,6 +30,24 @@ pub struct Conditions {
     pub write_ns: u64,
 }
 
+impl Conditions {
+    /// The same for work and pauses that take so many times as long, and come so much more seldom. Round trips
+    /// stay as they are.
+    pub(super) fn stretched(&self, by: f64) -> Self {
+        Self {
+            hold: self.hold.stretched(by),
+            pause: self.pause.as_ref().map(|(per_ns, it)| (per_ns / by, it.stretched(by))),
+            ..self.clone()
+        }
+    }
+
+    /// How long a hold lasts on the average, with its pauses.
+    pub(super) fn mean_hold_ns(&self) -> f64 {
+        let paused = self.pause.as_ref().map_or(0.0, |(per_ns, it)| per_ns * it.mean_ns());
+        self.hold.mean_ns() * (1.0 + paused) + self.round_trip.mean_ns()
+    }
+}
+
 /// What the lock is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Setting {

@@ -2,10 +2,12 @@
 
 pub mod advice;
 pub mod closed;
-mod counted;
+pub mod confirm;
+pub(crate) mod counted;
 pub mod law;
 mod lease;
 pub mod measure;
+pub(crate) mod played;
 pub mod presets;
 mod rare;
 mod rate;

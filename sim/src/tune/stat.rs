@@ -5,12 +5,20 @@
 
 use super::law::float;
 
-/// The point of a standard normal variable beyond which 2.5 % lie.
-const Z: f64 = 1.959_963_984_540_054;
-/// −ln 0.05: of none in n, the share is at most this by n with a confidence of 95 %.
-const NONE_SEEN: f64 = 2.995_732_273_553_991;
+/// How sure one wants to be: the point of a standard normal variable beyond which half of the rest lies, and
+/// what the share is at most, times n, where of n none was hit.
+#[derive(Clone, Copy, Debug)]
+struct Confidence {
+    z: f64,
+    none_seen: f64,
+}
 
-/// A number between two others, with a confidence of 95 %.
+/// 95 %: −ln 0.05.
+const USUAL: Confidence = Confidence { z: 1.959_963_984_540_054, none_seen: 2.995_732_273_553_991 };
+/// 99.9 %: −ln 0.001.
+const SURE: Confidence = Confidence { z: 3.290_526_731_491_926, none_seen: 6.907_755_278_982_137 };
+
+/// A number between two others.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Interval {
     /// The best guess.
@@ -21,16 +29,25 @@ pub struct Interval {
     pub high: f64,
 }
 
-/// Wilson's interval of a share; of none seen, from 0 to what it is at most.
+/// Wilson's interval of a share; of none seen, from 0 to what it is at most. With a confidence of 95 %.
 pub fn wilson(hits: u64, of: u64) -> Interval {
+    interval(hits, of, USUAL)
+}
+
+/// The same with a confidence of 99.9 %: what lies outside is no accident.
+pub fn wilson_surely(hits: u64, of: u64) -> Interval {
+    interval(hits, of, SURE)
+}
+
+fn interval(hits: u64, of: u64, Confidence { z, none_seen }: Confidence) -> Interval {
     let (hits, of) = (float(hits), float(of.max(1)));
     if hits == 0.0 {
-        return Interval { middle: 0.0, low: 0.0, high: (NONE_SEEN / of).min(1.0) };
+        return Interval { middle: 0.0, low: 0.0, high: (none_seen / of).min(1.0) };
     }
     let share = hits / of;
-    let middle = (share + Z * Z / (2.0 * of)) / (1.0 + Z * Z / of);
+    let middle = (share + z * z / (2.0 * of)) / (1.0 + z * z / of);
     let spread =
-        Z / (1.0 + Z * Z / of) * (share * (1.0 - share) / of + Z * Z / (4.0 * of * of)).sqrt();
+        z / (1.0 + z * z / of) * (share * (1.0 - share) / of + z * z / (4.0 * of * of)).sqrt();
     let (low, high) = ((middle - spread).max(0.0), (middle + spread).min(1.0));
     Interval { middle: share, low, high }
 }
@@ -62,7 +79,7 @@ impl Mean {
         let count = float(self.count.max(1));
         let middle = self.sum / count;
         let variance = (self.squares / count - middle * middle).max(0.0);
-        let spread = Z * (variance / count).sqrt();
+        let spread = USUAL.z * (variance / count).sqrt();
         Interval { middle, low: (middle - spread).max(0.0), high: middle + spread }
     }
 
@@ -98,7 +115,7 @@ mod tests {
         mean.merge(&other);
         let Interval { middle, low, high } = mean.interval();
         assert_eq!(middle, 4.5);
-        assert!((high - low - 2.0 * Z * (8.25_f64 / 1000.0).sqrt()).abs() < 1e-9);
+        assert!((high - low - 2.0 * USUAL.z * (8.25_f64 / 1000.0).sqrt()).abs() < 1e-9);
         assert_eq!(Mean::default().interval(), Interval::default());
     }
 }

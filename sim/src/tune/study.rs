@@ -300,22 +300,6 @@ impl Study {
     }
 }
 
-/// The shares of so many holds that lose their validity, and that outlive their lease, counted plainly: what the
-/// shipped lock is compared with.
-#[cfg(test)]
-pub(crate) fn counted(
-    conditions: &Conditions,
-    setting: Setting,
-    traffic: &Traffic,
-    holds: u64,
-    seed: u64,
-) -> (f64, f64) {
-    let lease = Lease::new(conditions, setting).expect("a setting that can be");
-    let mut counted = Counted::default();
-    counted.add(&lease, traffic, holds, &mut Dice::new(seed, u64::MAX));
-    (float(counted.lost) / float(holds), float(counted.outlived) / float(holds))
-}
-
 fn span(ns: u64) -> Span {
     Span(Duration::from_nanos(ns))
 }

@@ -66,7 +66,14 @@ pub struct TuneArgs {
     /// For how long to measure
     #[arg(long, value_name = "SPAN", default_value = "10s", env = "PICKLOCK_TUNE_MEASURE_FOR")]
     pub measure_for: Span,
-    /// Which server to measure
+    /// Try the model on a server: have clients take leases there, all times stretched so that there is something to
+    /// be seen, and compare what becomes of them with what the model says
+    #[arg(long, env = "PICKLOCK_TUNE_CONFIRM")]
+    pub confirm: bool,
+    /// For how long to try it
+    #[arg(long, value_name = "SPAN", default_value = "20s", env = "PICKLOCK_TUNE_CONFIRM_FOR")]
+    pub confirm_for: Span,
+    /// Which server to measure, or to try the model on
     #[command(flatten)]
     pub server: ServerArgs,
     /// How often each client's process dies

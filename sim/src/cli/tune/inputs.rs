@@ -12,11 +12,10 @@ use scenarios::tuning::Input;
 use tokio::runtime::Runtime;
 
 use super::args::TuneArgs;
-use crate::cli::args::World;
+use super::confirm::open;
 use crate::cli::failure::Failure;
+use crate::cli::print;
 use crate::cli::terminal::Terminal;
-use crate::cli::{print, world};
-use crate::live::target::{KeySpace, Settings, Target};
 use crate::tune::law::Law;
 use crate::tune::measure::{Found, measure};
 use crate::tune::{Conditions, Rate, Traffic, presets};
@@ -149,16 +148,10 @@ async fn measured(args: &TuneArgs, terminal: &Terminal) -> Result<(Found, String
             "say for how long, as in --measure-for 10s",
         ));
     }
-    world::refuse_several(&args.server)?;
-    let chosen = world::choose(World::Auto, &args.server)?;
+    let target = open(args, terminal).await?;
     if !terminal.is_quiet() {
-        print::note(&chosen.why);
         print::note(&format!("measuring for {}", args.measure_for));
     }
-    let unique = std::process::id();
-    let keys = KeySpace::of_run(&format!("tune-{unique}"));
-    let target = Target::open(chosen.choice, keys, &Settings::default()).await;
-    let target = target.map_err(|error| Failure::unavailable(&error))?;
     let server = target.server().how.clone();
     let found = measure(&target, args.measure_for.0).await;
     target.close().await;

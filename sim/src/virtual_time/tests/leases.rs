@@ -3,24 +3,19 @@
 //!
 //! Invariant: nothing here computes what the lock does. What it says and what the server says are counted.
 
-use picklock::{Released, Renewal};
+use picklock::Renewal;
+use picklock::time::span_ns;
 
 use super::*;
+use crate::tune::counted::shares;
 use crate::tune::law::{Dice, Law};
+use crate::tune::played::{Played, StandStill};
 use crate::tune::stat::{Interval, wilson};
-use crate::tune::study::counted;
-use crate::tune::{Conditions, Setting, Traffic};
+use crate::tune::{Conditions, Setting};
 
 const HOLDS: u32 = 6_000;
 /// Before the rest of its messages, the client's way to the server and back.
 const LATENCY: &str = "1ms";
-
-/// What has been counted.
-#[derive(Clone, Copy, Debug, Default)]
-struct Seen {
-    lost: u64,
-    outlived: u64,
-}
 
 fn law(text: &str) -> Law {
     Law::new(&text.parse().expect("a distribution"))
@@ -36,26 +31,16 @@ fn conditions(hold: &str, per_s: f64, pause: &str) -> Conditions {
     }
 }
 
-/// Works for so long as its process runs, and has that stand still now and then.
-async fn work(env: VirtualEnv, conditions: &Conditions, dice: &mut Dice) {
-    let (per_ns, lengths) = conditions.pause.as_ref().expect("there are pauses");
-    let mut left_ns = conditions.hold.draw(dice);
-    loop {
-        let gap_ns = dice.gap(*per_ns);
-        env.sleep(Duration::from_nanos(gap_ns.min(left_ns))).await;
-        if gap_ns >= left_ns {
-            return;
-        }
-        left_ns -= gap_ns;
-        let lasts_ns = lengths.draw(dice);
-        with(|world| world.stop(1, Some(lasts_ns)));
+impl StandStill for VirtualEnv {
+    async fn stand_still(&self, span: Duration) {
+        with(|world| world.stop(1, Some(span_ns(span))));
         // Goes on when the process does.
-        env.sleep(Duration::from_nanos(1)).await;
+        self.sleep(Duration::from_nanos(1)).await;
     }
 }
 
 /// Has one client take the lock again and again, and counts.
-fn played(conditions: &Conditions, setting: Setting, seed: u64) -> Seen {
+fn played(conditions: &Conditions, setting: Setting, seed: u64) -> Played {
     world(2);
     network(LATENCY);
     let mut options = Options::builder(setting.ttl);
@@ -63,29 +48,23 @@ fn played(conditions: &Conditions, setting: Setting, seed: u64) -> Seen {
         options = options.renewal(Renewal { every, max_hold: None });
     }
     let options = options.build().expect("a setting that can be");
-    let seen = Arc::new(Mutex::new(Seen::default()));
+    let seen = Arc::new(Mutex::new(Played::default()));
     let (theirs, conditions) = (Arc::clone(&seen), conditions.clone());
     let env = VirtualEnv::of(1);
     task(1, async move {
         let lock = Single::new(env, Node(0), *b"k", options).expect("a key");
-        let mut dice = Dice::new(seed, 0);
+        let (mut dice, mut played) = (Dice::new(seed, 0), Played::default());
         for _ in 0..HOLDS {
-            let guard = lock.try_acquire().await.expect("nobody else wants it");
-            work(env, &conditions, &mut dice).await;
-            let lost = !guard.is_valid();
-            let outlived = match guard.release().await {
-                Released::Released => false,
-                Released::AlreadyExpired => true,
-                other => panic!("nobody else takes it: {other:?}"),
-            };
-            let mut seen = theirs.lock().unwrap();
-            seen.lost += u64::from(lost);
-            seen.outlived += u64::from(outlived);
+            let held = played.hold(&env, &lock, &conditions, &mut dice).await;
+            held.expect("nobody else wants it");
         }
+        theirs.lock().unwrap().merge(played);
     });
     drive(u64::MAX);
     take_down();
-    *seen.lock().unwrap()
+    let played = seen.lock().unwrap().clone();
+    assert_eq!(played.holds(), u64::from(HOLDS));
+    played
 }
 
 fn within(share: f64, Interval { low, high, .. }: Interval) -> bool {
@@ -97,8 +76,7 @@ fn agree(conditions: &Conditions, ttl_ms: u32, renew_ms: Option<u32>, seed: u64)
     let (ttl, renew) = (ttl_ms * MS, renew_ms.map(|it| it * MS));
     let setting = Setting { ttl, renew, tracked: true };
     let seen = played(conditions, setting, seed);
-    let alone = Traffic { clients: 1, every_ns: 1, locks: 1, poll_ns: 1, waiting: 0.0 };
-    let (lost, outlived) = counted(conditions, setting, &alone, 60_000, seed);
+    let (lost, outlived) = shares(conditions, setting, 60_000, seed).expect("it can be");
     for (what, hits, share) in [("lost", seen.lost, lost), ("outlived", seen.outlived, outlived)] {
         // Something must be there to be compared, and something must be left over.
         assert!(hits > 100 && hits < u64::from(HOLDS) - 100, "{setting:?}: {hits} {what}");
@@ -127,7 +105,6 @@ fn a_model_of_another_lock_is_found_out() {
     let setting =
         |renew_ms: u32| Setting { ttl: 1_000 * MS, renew: Some(renew_ms * MS), tracked: true };
     let seen = played(&paused, setting(333), 3);
-    let alone = Traffic { clients: 1, every_ns: 1, locks: 1, poll_ns: 1, waiting: 0.0 };
-    let (lost, _) = counted(&paused, setting(800), &alone, 20_000, 3);
-    assert!(!within(lost, wilson(seen.lost, u64::from(HOLDS))), "{lost} {seen:?}");
+    let (lost, _) = shares(&paused, setting(800), 20_000, 3).expect("it can be");
+    assert!(!within(lost, wilson(seen.lost, u64::from(HOLDS))), "{lost} {}", seen.lost);
 }

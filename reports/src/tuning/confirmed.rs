@@ -1,0 +1,65 @@
+//! What a real server has shown of the model, as the cells of a table.
+//!
+//! Invariant: a share that was counted says what it may be. Deliberately absent: a verdict of its own on the model,
+//! which is in the tuning.
+
+use scenarios::span::Span;
+use scenarios::tuning::{Compared, Confirmation, Confirmed, Found};
+
+use super::time;
+use crate::format::count;
+
+/// What the columns are called.
+pub(super) const HEADER: [&str; 6] =
+    ["tried", "as a lease of", "holds", "lost before done", "outlive their lease", "agrees"];
+
+/// A setting as the cells of a row.
+pub(super) fn row(tried: &Confirmed) -> [String; 6] {
+    let renewed =
+        tried.renew.map_or("not renewed".to_owned(), |it| format!("renewed every {}", time(it)));
+    let ours = if tried.in_grid { "" } else { ", shorter than asked for" };
+    let setting = format!("TTL {}, {renewed}{ours}", short(tried.ttl));
+    match &tried.found {
+        Found::Seen(seen) => [
+            setting,
+            time(seen.ttl),
+            count(seen.holds),
+            share(seen.lost),
+            share(seen.outlived),
+            if seen.agrees() { "yes" } else { "no" }.to_owned(),
+        ],
+        Found::Unseen(_) => {
+            let dash = || "-".to_owned();
+            [setting, dash(), dash(), dash(), dash(), "cannot say".to_owned()]
+        }
+    }
+}
+
+/// What is to be said beside the table.
+pub(super) fn notes(confirmation: &Confirmation) -> Vec<String> {
+    let mut notes = vec![
+        "All times but round trips were stretched alike. The model counts with work, pauses and round trips as they \
+         were measured there; in brackets stands what it says. It agrees where that is possible with a confidence of \
+         99.9 %."
+            .to_owned(),
+    ];
+    for tried in &confirmation.tried {
+        if let Found::Unseen(why) = &tried.found {
+            let kind = if tried.renew.is_some() { "with renewal" } else { "without renewal" };
+            notes.push(format!("{kind}: {why}"));
+        }
+    }
+    notes
+}
+
+fn share(compared: Compared) -> String {
+    let percent = |share: f64| format!("{:.2} %", share * 100.0);
+    format!("{} ({})", percent(compared.share), percent(compared.model))
+}
+
+/// A TTL that was halved again and again, without digits that say nothing.
+fn short(span: Span) -> String {
+    time(Span(std::time::Duration::from_micros(
+        u64::try_from(span.0.as_micros()).unwrap_or(u64::MAX),
+    )))
+}
