@@ -27,6 +27,8 @@ const PART: u64 = 20_000;
 const FEWEST: u64 = 2_000;
 /// One hold in so many is asked how likely it was to go wrong.
 const ASKED: u64 = 4;
+/// And no more than these: a hundred times as many would say it no better than anybody needs.
+const MOST_ASKED: u64 = 500_000;
 /// Fewer hits than this say less than asking does.
 const MANY_HITS: u64 = 400;
 const DAY_NS: f64 = 86_400.0 * 1e9;
@@ -70,8 +72,27 @@ enum Part {
 impl Study {
     /// How many parts there are.
     pub fn parts(&self) -> u64 {
-        let settings = self.settings();
-        settings.iter().map(|it| 2 * self.holds_of(it).div_ceil(PART)).sum()
+        (self.counting().len() + self.asking().len()) as u64
+    }
+
+    /// The parts in which holds are counted: the place of their setting, their number there, how many holds.
+    fn counting(&self) -> Vec<(usize, u64, u64)> {
+        self.jobs(PART, |holds| holds)
+    }
+
+    /// The parts in which holds are asked.
+    fn asking(&self) -> Vec<(usize, u64, u64)> {
+        self.jobs(PART / ASKED, |holds| holds.div_ceil(ASKED).min(MOST_ASKED))
+    }
+
+    fn jobs(&self, part: u64, holds: impl Fn(u64) -> u64) -> Vec<(usize, u64, u64)> {
+        let mut jobs = Vec::new();
+        for (place, setting) in self.settings().iter().enumerate() {
+            let holds = holds(self.holds_of(setting));
+            let parts = holds.div_ceil(part);
+            jobs.extend((0..parts).map(|it| (place, it, part.min(holds - it * part))));
+        }
+        jobs
     }
 
     /// How many holds are counted at this setting: where each takes many steps, fewer.
@@ -102,16 +123,7 @@ impl Study {
         let leases: Result<Vec<Lease<'_>>, OptionsError> =
             settings.iter().map(|it| Lease::new(&self.conditions, *it)).collect();
         let leases = leases?;
-        let jobs = |asked: u64| -> Vec<(usize, u64, u64)> {
-            let of = |(place, setting): (usize, &Setting)| {
-                let holds = self.holds_of(setting).div_ceil(asked);
-                let part = PART.div_ceil(asked);
-                let parts = holds.div_ceil(part);
-                (0..parts).map(move |it| (place, it, part.min(holds - it * part)))
-            };
-            settings.iter().enumerate().flat_map(of).collect()
-        };
-        let counting = jobs(1);
+        let counting = self.counting();
         let mut counted = vec![Counted::default(); leases.len()];
         let found = self.each(&counting, watched, |&(place, part, holds)| {
             let mut dice = Dice::new(self.seed, (place as u64) << 32 | part);
@@ -125,7 +137,7 @@ impl Study {
             }
         }
         let traffics: Vec<Traffic> = counted.iter().map(|it| self.crowd(it)).collect();
-        let asking = jobs(ASKED);
+        let asking = self.asking();
         let mut rare = vec![Rare::default(); leases.len()];
         let found = self.each(&asking, watched, |&(place, part, holds)| {
             let mut dice = Dice::new(self.seed ^ 0xa5a5, (place as u64) << 32 | part);
