@@ -9,19 +9,18 @@ use super::{share, time};
 use crate::format::{count, plain};
 use crate::terminal::{Style, Verbosity};
 
+/// A source that is longer does not stand in the table.
+const LONG: usize = 32;
+
 /// The whole.
 pub fn text(tuning: &Tuning, style: Style) -> String {
     let mut blocks = Vec::new();
     if style.verbosity > Verbosity::Quiet {
-        let inputs = tuning.inputs.iter().map(|it| {
-            vec![it.name.clone(), plain(&it.value).into_owned(), plain(&it.source).into_owned()]
-        });
-        blocks.push(lines(&["counts with", "", "from"], inputs.collect(), 3));
+        blocks.push(inputs(tuning, style));
         for keeping in Keeping::ALL {
             let shown = keeping == tuning.keeping || style.verbosity == Verbosity::Verbose;
-            let points = || tuning.points.iter().filter(|it| it.keeping == keeping);
-            if shown && points().next().is_some() {
-                blocks.push(table(keeping, points()));
+            if shown && tuning.points.iter().any(|it| it.keeping == keeping) {
+                blocks.push(table(keeping, tuning));
             }
         }
         let all = count(tuning.simulated);
@@ -35,6 +34,25 @@ pub fn text(tuning: &Tuning, style: Style) -> String {
     blocks.push(said);
     blocks.push(format!("answer: {}\n", answer(advice.answer)));
     blocks.join("\n")
+}
+
+/// What it counts with. A source that is longer than a word or two stands below, for a table as wide as a title
+/// with its address cannot be read.
+fn inputs(tuning: &Tuning, style: Style) -> String {
+    let mut notes = String::new();
+    let mut rows = Vec::new();
+    let mut number = 0;
+    for it in &tuning.inputs {
+        let mut source = plain(&it.source).into_owned();
+        if source.chars().count() > LONG {
+            number += 1;
+            let mark = format!("[{number}]");
+            notes += &format!("{mark} {}\n", style.wrap(&source, mark.len() + 1));
+            source = mark;
+        }
+        rows.push(vec![it.name.clone(), plain(&it.value).into_owned(), source]);
+    }
+    lines(&["counts with", "", "from"], rows, &[]) + &notes
 }
 
 /// The answer in a word or two.
@@ -51,6 +69,12 @@ pub(super) fn answer(answer: Answer) -> &'static str {
 pub(super) fn header(keeping: Keeping) -> [&'static str; 7] {
     let wrong = if keeping.is_tracked() { "lost before done" } else { "outlives its lease" };
     ["TTL", "renewed every", wrong, "overlap", "takeover p99", "renewals/s", "misses"]
+}
+
+/// Whether this is the point that is advised, or the nearest.
+pub(super) fn is_chosen(tuning: &Tuning, point: &Point) -> bool {
+    let chosen = tuning.advice.point.and_then(|place| tuning.points.get(place));
+    chosen.is_some_and(|it| std::ptr::eq(it, point))
 }
 
 /// A point as the cells of a row.
@@ -82,12 +106,21 @@ pub(super) fn about(keeping: Keeping) -> &'static str {
     }
 }
 
-fn table<'a>(keeping: Keeping, points: impl Iterator<Item = &'a Point>) -> String {
-    let rows = points.map(|it| row(it).to_vec()).collect();
-    format!("{} ({})\n{}", about(keeping), keeping.name(), lines(&header(keeping), rows, 2))
+fn table(keeping: Keeping, tuning: &Tuning) -> String {
+    let points = tuning.points.iter().filter(|it| it.keeping == keeping);
+    let rows = points.map(|it| {
+        let mut cells = row(it).to_vec();
+        cells.extend(is_chosen(tuning, it).then(|| match it.meets() {
+            true => "<- take this".to_owned(),
+            false => "<- the nearest".to_owned(),
+        }));
+        cells
+    });
+    let rows = rows.collect();
+    format!("{} ({})\n{}", about(keeping), keeping.name(), lines(&header(keeping), rows, &[4, 5]))
 }
 
-fn lines(header: &[&str], rows: Vec<Vec<String>>, words: usize) -> String {
+fn lines(header: &[&str], rows: Vec<Vec<String>>, numbers: &[usize]) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).force_no_tty();
     table.set_content_arrangement(ContentArrangement::Disabled);
@@ -95,10 +128,42 @@ fn lines(header: &[&str], rows: Vec<Vec<String>>, words: usize) -> String {
     table.add_rows(rows);
     for (place, column) in table.column_iter_mut().enumerate() {
         column.set_padding(if place == 0 { (0, 1) } else { (1, 1) });
-        if (4..6).contains(&place) && words < 3 {
+        if numbers.contains(&place) {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
     let lines: Vec<String> = table.lines().map(|line| line.trim_end().to_owned()).collect();
     format!("{}\n", lines.join("\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tuning::testing::{point, tuning};
+
+    fn said(verbosity: Verbosity, width: usize) -> String {
+        let points = vec![point(2_000, None, 0.5, 9.0), point(5_000, None, 0.5, 0.5)];
+        text(&tuning(points, 1), Style { verbosity, width: Some(width), ..Style::default() })
+    }
+
+    #[test]
+    fn the_advised_row_is_marked_and_no_other() {
+        let said = said(Verbosity::Normal, 100);
+        let marked: Vec<&str> = said.lines().filter(|it| it.contains("<-")).collect();
+        assert!(marked.len() == 1 && marked[0].starts_with("5 s "), "{marked:?}");
+        assert!(marked[0].ends_with("  <- take this"), "{marked:?}");
+        let missed = text(&tuning(vec![point(2_000, None, 0.5, 9.0)], 0), Style::default());
+        assert!(missed.contains("lost holds  <- the nearest"), "{missed}");
+    }
+
+    #[test]
+    fn a_long_source_stands_below_the_table_and_a_short_one_in_it() {
+        let said = said(Verbosity::Normal, 50);
+        let line = |start: &str| said.lines().find(|it| it.starts_with(start)).unwrap();
+        assert!(line("pauses").ends_with("[1]") && line("work under").ends_with("given"), "{said}");
+        assert!(
+            said.contains("\n[1] A Long Title of a Source,\n    https://example.org/pauses: rate"),
+            "{said}"
+        );
+    }
 }
