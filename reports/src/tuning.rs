@@ -7,6 +7,8 @@ mod confirmed;
 mod frontier;
 mod page;
 mod table;
+#[cfg(test)]
+mod testing;
 
 pub use frontier::Frontier;
 pub use page::page;
@@ -17,6 +19,7 @@ use scenarios::tuning::{How, Share};
 
 /// Beyond this nobody can tell the difference.
 const NEVER_YEARS: f64 = 1e6;
+const NEVER: &str = "rarer than 1 in a million years";
 const YEAR_DAYS: f64 = 365.25;
 
 /// How often something happens that comes so many times in a day: `3.1 a day`, `2 a year`, `1 in 40 years`.
@@ -26,8 +29,14 @@ pub fn often(per_day: f64) -> String {
         () if per_day >= 1.0 => format!("{} a day", figure(per_day)),
         () if per_year >= 1.0 => format!("{} a year", figure(per_year)),
         () if per_year * NEVER_YEARS >= 1.0 => format!("1 in {} years", figure(1.0 / per_year)),
-        () => "1 in more than a million years".to_owned(),
+        () => NEVER.to_owned(),
     }
+}
+
+/// What of a rate is known where it may be so many times in a day at most.
+pub fn at_most(per_day: f64) -> String {
+    let text = often(per_day);
+    if text == NEVER { text } else { format!("at most {text}") }
 }
 
 /// A number with two significant digits, thousands set apart.
@@ -65,13 +74,17 @@ pub fn share(share: &Share) -> String {
     match share.how {
         How::Construction => "cannot be".to_owned(),
         How::Counted { hits: 0, of } => {
-            format!("0 of {}, at most {}", crate::format::count(of), often(share.per_day_high))
+            format!("0 of {}, {}", crate::format::count(of), at_most(share.per_day_high))
         }
-        _ if share.per_day_high < 1e-9 => "1 in more than a million years".to_owned(),
-        _ if share.per_hold == 0.0 => format!("none seen, at most {}", often(share.per_day_high)),
+        _ if often(share.per_day_high) == NEVER => NEVER.to_owned(),
+        _ if share.per_hold == 0.0 => format!("none seen, {}", at_most(share.per_day_high)),
         _ => {
             let (middle, high) = (often(share.per_day), often(share.per_day_high));
-            if middle == high { middle } else { format!("{middle} (to {high})") }
+            match middle.as_str() {
+                NEVER => at_most(share.per_day_high),
+                _ if middle == high => middle,
+                _ => format!("{middle}, {}", at_most(share.per_day_high)),
+            }
         }
     }
 }
@@ -90,8 +103,8 @@ mod tests {
             (0.99, "360 a year"),
             (2.5 / 365.25, "2.5 a year"),
             (1.0 / 365.25 / 40.0, "1 in 40 years"),
-            (1e-12, "1 in more than a million years"),
-            (0.0, "1 in more than a million years"),
+            (1e-12, "rarer than 1 in a million years"),
+            (0.0, "rarer than 1 in a million years"),
         ] {
             assert_eq!(often(per_day), text);
         }
@@ -114,6 +127,23 @@ mod tests {
         assert_eq!(counted, "0 of 1,000,000, at most 3 a day");
         assert_eq!(share(&none(How::Asked { holds: 9 }, 1e-6)), "none seen, at most 1 a day");
         assert_eq!(share(&none(How::Construction, 0.0)), "cannot be");
-        assert_eq!(share(&none(How::Bound, 1e-30)), "1 in more than a million years");
+        assert_eq!(share(&none(How::Bound, 1e-30)), NEVER);
+    }
+
+    #[test]
+    fn a_share_says_what_it_is_at_most() {
+        let of = |per_day, per_day_high| Share {
+            per_hold: per_day,
+            low: 0.0,
+            high: per_day_high,
+            per_day,
+            per_day_high,
+            how: How::Asked { holds: 9 },
+        };
+        assert_eq!(share(&of(1.0, 2.0)), "1 a day, at most 2 a day");
+        assert_eq!(share(&of(2.0, 2.01)), "2 a day");
+        assert_eq!(share(&of(1e-30, 1.0)), "at most 1 a day");
+        assert_eq!(share(&of(1e-30, 1e-29)), NEVER);
+        assert_eq!((at_most(1.0).as_str(), at_most(0.0).as_str()), ("at most 1 a day", NEVER));
     }
 }

@@ -67,6 +67,14 @@ thead .number { white-space: normal; }
 .time { color: var(--faint); }
 .story { margin-top: 1.1rem; padding-left: 1rem; border-left: .25rem solid var(--violated); }
 .story:first-of-type { margin-top: 0; }
+.settings td.number, .settings th.number { text-align: left; padding-right: 1.1rem; }
+.settings td.share { min-width: 10rem; }
+.settings td.delay { min-width: 5.4rem; }
+.chosen { background: var(--code); font-weight: 600; }
+.chosen.met { background: var(--held-on); color: var(--held); }
+.chosen td:first-child { padding-left: .4rem; }
+details { margin-top: 1rem; }
+summary { cursor: pointer; color: var(--link); padding: .3rem 0; }
 .faint { color: var(--faint); }
 figure { margin: 0 0 1.2rem; padding: .5rem; background: #fff; border: 1px solid var(--rule); border-radius: .4rem; }
 figure svg { display: block; width: 100%; min-width: 48rem; height: auto; }

@@ -7,7 +7,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use scenarios::tuning::{Answer, Confirmation, Keeping, Tuning};
 
 use super::confirmed;
-use super::table::{about, answer, header, row};
+use super::table::{about, answer, belief, header, is_chosen, row};
 use crate::format::plain;
 use crate::html::SHEET;
 
@@ -45,7 +45,20 @@ pub fn page(tuning: &Tuning, chart: Option<&str>) -> String {
                             figure.scroll tabindex="0" aria-label="Frontier" { (PreEscaped(chart)) }
                         }
                     }
-                    @for keeping in Keeping::ALL { (settings(tuning, keeping)) }
+                    section {
+                        h2 { "Every setting" }
+                        h3 { (about(tuning.keeping)) }
+                        (settings(tuning, tuning.keeping))
+                        @for keeping in Keeping::ALL {
+                            // Who asked for one lock may look at the others, but need not pass them by.
+                            @if keeping != tuning.keeping && has(tuning, keeping) {
+                                details {
+                                    summary { (about(keeping)) }
+                                    (settings(tuning, keeping))
+                                }
+                            }
+                        }
+                    }
                     @if let Some(confirmation) = &tuning.confirmation { (shown(confirmation)) }
                     section {
                         h2 { "What it counts with" }
@@ -90,23 +103,58 @@ fn shown(confirmation: &Confirmation) -> Markup {
     }
 }
 
+fn has(tuning: &Tuning, keeping: Keeping) -> bool {
+    tuning.points.iter().any(|it| it.keeping == keeping)
+}
+
 fn settings(tuning: &Tuning, keeping: Keeping) -> Markup {
     let points = || tuning.points.iter().filter(|it| it.keeping == keeping);
+    // A time or a rate is short, and reads best on one line.
+    let class = |place: usize| match place {
+        2 | 3 => "share",
+        4 | 5 => "delay",
+        7 => "misses",
+        _ => "number",
+    };
     html! {
-        @if points().next().is_some() {
-            section {
-                h2 { (about(keeping)) }
-                div.scroll tabindex="0" role="region" aria-label=(about(keeping)) {
-                    table {
-                        thead { tr { @for name in header(keeping) { th { (name) } } } }
-                        tbody {
-                            @for point in points() {
-                                tr { @for cell in row(point) { td { (cell) } } }
+        div.scroll tabindex="0" role="region" aria-label=(about(keeping)) {
+            table.settings {
+                thead {
+                    tr {
+                        @for (place, name) in header(keeping).into_iter().enumerate() {
+                            th class=(class(place)) { (name) }
+                        }
+                    }
+                }
+                tbody {
+                    @for point in points() {
+                        tr.chosen[is_chosen(tuning, point)].met[is_chosen(tuning, point) && point.meets()] {
+                            @for (place, cell) in row(point).into_iter().enumerate() {
+                                td class=(class(place)) { (cell) }
                             }
                         }
                     }
                 }
             }
         }
+        p { (belief(keeping)) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tuning::testing::{point, tuning};
+
+    #[test]
+    fn the_lock_that_was_asked_for_comes_first_and_its_advised_row_is_set_off() {
+        let mut points = vec![point(1_000, None, 9.0, 9.0), point(5_000, None, 0.5, 0.5)];
+        points[0].keeping = Keeping::None;
+        let page = page(&tuning(points, 1), None);
+        let at = |text: &str| page.find(text).unwrap_or_else(|| panic!("no {text} in {page}"));
+        let (asked, other) = (at(about(Keeping::Tracked)), at(about(Keeping::None)));
+        assert!(asked < other && at("<details>") < other, "{asked} {other}");
+        assert_eq!(page.matches("<tr class=\"chosen met\">").count(), 1);
+        assert!(at("class=\"chosen") < other && !page.contains(about(Keeping::Fenced)));
     }
 }

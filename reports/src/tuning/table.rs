@@ -3,25 +3,24 @@
 //! Invariant: the advice comes last, where a reader looks first.
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
-use scenarios::tuning::{Answer, Confirmation, Keeping, Point, Tuning};
+use scenarios::tuning::{Answer, Confirmation, Delay, Keeping, Point, Tuning};
 
 use super::{confirmed, share, time};
 use crate::format::{count, plain};
 use crate::terminal::{Style, Verbosity};
 
+/// A source that is longer does not stand in the table.
+const LONG: usize = 32;
+
 /// The whole.
 pub fn text(tuning: &Tuning, style: Style) -> String {
     let mut blocks = Vec::new();
     if style.verbosity > Verbosity::Quiet {
-        let inputs = tuning.inputs.iter().map(|it| {
-            vec![it.name.clone(), plain(&it.value).into_owned(), plain(&it.source).into_owned()]
-        });
-        blocks.push(lines(&["counts with", "", "from"], inputs.collect(), 3));
+        blocks.push(inputs(tuning, style));
         for keeping in Keeping::ALL {
             let shown = keeping == tuning.keeping || style.verbosity == Verbosity::Verbose;
-            let points = || tuning.points.iter().filter(|it| it.keeping == keeping);
-            if shown && points().next().is_some() {
-                blocks.push(table(keeping, points()));
+            if shown && tuning.points.iter().any(|it| it.keeping == keeping) {
+                blocks.push(table(keeping, tuning, style));
             }
         }
         let all = count(tuning.simulated);
@@ -40,6 +39,25 @@ pub fn text(tuning: &Tuning, style: Style) -> String {
     blocks.join("\n")
 }
 
+/// What it counts with. A source that is longer than a word or two stands below, for a table as wide as a title
+/// with its address cannot be read.
+fn inputs(tuning: &Tuning, style: Style) -> String {
+    let mut notes = String::new();
+    let mut rows = Vec::new();
+    let mut number = 0;
+    for it in &tuning.inputs {
+        let mut source = plain(&it.source).into_owned();
+        if source.chars().count() > LONG {
+            number += 1;
+            let mark = format!("[{number}]");
+            notes += &format!("{mark} {}\n", style.wrap(&source, mark.len() + 1));
+            source = mark;
+        }
+        rows.push(vec![it.name.clone(), plain(&it.value).into_owned(), source]);
+    }
+    lines(&["counts with", "", "from"], rows, &[]) + &notes
+}
+
 /// The answer in a word or two.
 pub(super) fn answer(answer: Answer) -> &'static str {
     match answer {
@@ -51,20 +69,29 @@ pub(super) fn answer(answer: Answer) -> &'static str {
 }
 
 /// What the columns of a lock are called.
-pub(super) fn header(keeping: Keeping) -> [&'static str; 7] {
+pub(super) fn header(keeping: Keeping) -> [&'static str; 8] {
     let wrong = if keeping.is_tracked() { "lost before done" } else { "outlives its lease" };
-    ["TTL", "renewed every", wrong, "overlap", "takeover p99", "renewals/s", "misses"]
+    let (takeover, wait) = ("takeover (p99)", "wait (p99)");
+    ["TTL", "renewed every", wrong, "overlap", takeover, wait, "renewals/s", "misses"]
+}
+
+/// Whether this is the point that is advised, or the nearest.
+pub(super) fn is_chosen(tuning: &Tuning, point: &Point) -> bool {
+    let chosen = tuning.advice.point.and_then(|place| tuning.points.get(place));
+    chosen.is_some_and(|it| std::ptr::eq(it, point))
 }
 
 /// A point as the cells of a row.
-pub(super) fn row(point: &Point) -> [String; 7] {
+pub(super) fn row(point: &Point) -> [String; 8] {
+    let delay = |it: Delay| format!("{} ({})", time(it.mean), time(it.p99));
     let names: Vec<&str> = point.misses.iter().filter_map(|it| it.split(':').next()).collect();
     [
         time(point.ttl),
         point.renew.map_or("-".to_owned(), time),
         share(&point.wrong),
         share(&point.effect),
-        time(point.takeover.p99),
+        delay(point.takeover),
+        delay(point.wait),
         match point.renew {
             None => "-".to_owned(),
             Some(_) if point.renewals_per_second < 0.001 => "< 0.001".to_owned(),
@@ -85,23 +112,50 @@ pub(super) fn about(keeping: Keeping) -> &'static str {
     }
 }
 
+/// How often two believe at once that they have the lock.
+pub(super) fn belief(keeping: Keeping) -> &'static str {
+    match keeping {
+        Keeping::None => {
+            "An overlap is two at once who believe that they have the lock, and both write."
+        }
+        Keeping::Tracked => {
+            "Two never believe at once that they have the lock, for its holder looks; an overlap is a write that was \
+             under way when the lease ended."
+        }
+        Keeping::Fenced => {
+            "Two never believe at once that they have the lock, and what one of them still writes too late is refused."
+        }
+    }
+}
+
 /// What a server has shown of the model.
 fn confirmed(confirmation: &Confirmation, style: Style) -> String {
     let rows = confirmation.tried.iter().map(|it| confirmed::row(it).to_vec()).collect();
     let mut text = format!("tried on {}\n", plain(&confirmation.server));
-    text += &lines(&confirmed::HEADER, rows, 3);
+    text += &lines(&confirmed::HEADER, rows, &[2]);
     for note in confirmed::notes(confirmation) {
         text += &format!("  {}\n", style.wrap(&note, 2));
     }
     text
 }
 
-fn table<'a>(keeping: Keeping, points: impl Iterator<Item = &'a Point>) -> String {
-    let rows = points.map(|it| row(it).to_vec()).collect();
-    format!("{} ({})\n{}", about(keeping), keeping.name(), lines(&header(keeping), rows, 2))
+fn table(keeping: Keeping, tuning: &Tuning, style: Style) -> String {
+    let points = tuning.points.iter().filter(|it| it.keeping == keeping);
+    let rows = points.map(|it| {
+        let mut cells = row(it).to_vec();
+        cells.extend(is_chosen(tuning, it).then(|| match it.meets() {
+            true => "<- take this".to_owned(),
+            false => "<- the nearest".to_owned(),
+        }));
+        cells
+    });
+    let rows = rows.collect();
+    let (about, name) = (about(keeping), keeping.name());
+    let table = lines(&header(keeping), rows, &[4, 5, 6]);
+    format!("{about} ({name})\n{table}  {}\n", style.wrap(belief(keeping), 2))
 }
 
-fn lines(header: &[&str], rows: Vec<Vec<String>>, words: usize) -> String {
+fn lines(header: &[&str], rows: Vec<Vec<String>>, numbers: &[usize]) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).force_no_tty();
     table.set_content_arrangement(ContentArrangement::Disabled);
@@ -109,10 +163,42 @@ fn lines(header: &[&str], rows: Vec<Vec<String>>, words: usize) -> String {
     table.add_rows(rows);
     for (place, column) in table.column_iter_mut().enumerate() {
         column.set_padding(if place == 0 { (0, 1) } else { (1, 1) });
-        if (4..6).contains(&place) && words < 3 {
+        if numbers.contains(&place) {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
     let lines: Vec<String> = table.lines().map(|line| line.trim_end().to_owned()).collect();
     format!("{}\n", lines.join("\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tuning::testing::{point, tuning};
+
+    fn said(verbosity: Verbosity, width: usize) -> String {
+        let points = vec![point(2_000, None, 0.5, 9.0), point(5_000, None, 0.5, 0.5)];
+        text(&tuning(points, 1), Style { verbosity, width: Some(width), ..Style::default() })
+    }
+
+    #[test]
+    fn the_advised_row_is_marked_and_no_other() {
+        let said = said(Verbosity::Normal, 100);
+        let marked: Vec<&str> = said.lines().filter(|it| it.contains("<-")).collect();
+        assert!(marked.len() == 1 && marked[0].starts_with("5 s "), "{marked:?}");
+        assert!(marked[0].ends_with("  <- take this"), "{marked:?}");
+        let missed = text(&tuning(vec![point(2_000, None, 0.5, 9.0)], 0), Style::default());
+        assert!(missed.contains("lost holds  <- the nearest"), "{missed}");
+    }
+
+    #[test]
+    fn a_long_source_stands_below_the_table_and_a_short_one_in_it() {
+        let said = said(Verbosity::Normal, 50);
+        let line = |start: &str| said.lines().find(|it| it.starts_with(start)).unwrap();
+        assert!(line("pauses").ends_with("[1]") && line("work under").ends_with("given"), "{said}");
+        assert!(
+            said.contains("\n[1] A Long Title of a Source,\n    https://example.org/pauses: rate"),
+            "{said}"
+        );
+    }
 }

@@ -180,7 +180,11 @@ fn beyond(point: f64) -> f64 {
         -0.822_152_23,
         0.170_872_77,
     ];
-    let sum = terms.iter().rev().fold(0.0, |sum, term| sum * t + term);
+    let (mut sum, mut left) = (0.0, terms.len());
+    while left > 0 {
+        left -= 1;
+        sum = sum * t + terms[left];
+    }
     let far = 0.5 * t * exp(sum - z * z);
     if point < 0.0 { 1.0 - far } else { far }
 }

@@ -5,7 +5,7 @@
 
 use std::cmp::Reverse;
 
-use reports::tuning::{often, time};
+use reports::tuning::{at_most, often, time};
 use scenarios::tuning::{Advice, Answer, Keeping, Point, Targets};
 
 /// Says of every point what it misses.
@@ -54,15 +54,15 @@ fn figures(point: &Point, targets: &Targets) -> Vec<String> {
     let mut said = vec![match point.keeping {
         Keeping::Fenced => "overlaps: none, as far as the resource refuses old tokens".to_owned(),
         _ => format!(
-            "overlaps: at most {} ({} wanted)",
-            often(point.effect.per_day_high),
+            "overlaps: {} ({} wanted)",
+            at_most(point.effect.per_day_high),
             targets.overlaps
         ),
     }];
     if point.keeping.is_tracked() {
         said.push(format!(
-            "holds that lose the lock before their work is done: at most {} ({} wanted)",
-            often(point.wrong.per_day_high),
+            "holds that lose the lock before their work is done: {} ({} wanted)",
+            at_most(point.wrong.per_day_high),
             targets.lost
         ));
     }
@@ -87,14 +87,20 @@ fn met(all: &[(usize, &Point)], place: usize, point: &Point, targets: &Targets) 
     });
     // The next shorter one with the same renewal says why not less.
     let same = |it: &&(usize, &Point)| {
-        it.1.ttl < point.ttl && it.1.renew.is_some() == point.renew.is_some() && !it.1.meets()
+        it.1.ttl < point.ttl && it.1.renew.is_some() == point.renew.is_some()
     };
     if let Some((_, shorter)) = all.iter().filter(same).max_by_key(|it| it.1.ttl) {
-        because.push(format!(
-            "shorter is too short: {} misses {}",
-            setting(shorter),
-            shorter.misses.join("; ")
-        ));
+        let more = shorter.renewals_per_second;
+        match shorter.misses.join("; ") {
+            misses if !misses.is_empty() => {
+                because.push(format!("shorter is too short: {} misses {misses}", setting(shorter)))
+            }
+            _ if more > cost => because.push(format!(
+                "shorter would do, too, but cost more: {} takes {more:.3} renewals a second",
+                setting(shorter)
+            )),
+            _ => {}
+        }
     }
     if point.renew.is_some() {
         let unrenewed = all.iter().filter(|it| it.1.renew.is_none());
@@ -129,12 +135,24 @@ fn unmet(points: &[Point], all: &[(usize, &Point)], targets: &Targets, keeping: 
         () if all.iter().any(|it| overlaps(it.1)) => Answer::TooSlow,
         () => Answer::TooManyOverlaps,
     };
-    let nearest = all.iter().min_by(|a, b| {
+    // By how many times the worse of what goes wrong is too often.
+    let over = |it: &Point| {
+        let times = |high: f64, wanted: f64| high / wanted.max(f64::MIN_POSITIVE);
+        let lost = if it.keeping.is_tracked() { it.wrong.per_day_high } else { 0.0 };
+        times(it.effect.per_day_high, targets.overlaps_per_day)
+            .max(times(lost, targets.lost_per_day))
+            .max(1.0)
+    };
+    // Where a best guess meets the targets, it is that setting which is spoken of.
+    let near = all.iter().filter(|it| answer != Answer::Unknown || guessed(it.1));
+    let nearest = near.min_by(|a, b| {
         let (a, b) = (a.1, b.1);
         let fewer = a.misses.len().cmp(&b.misses.len());
         let rarer = a.effect.per_day_high.total_cmp(&b.effect.per_day_high);
+        let late = |it: &Point| it.takeover.p99 > targets.takeover;
         let sooner = a.takeover.p99.cmp(&b.takeover.p99);
-        fewer.then(if answer == Answer::TooManyOverlaps { rarer } else { sooner })
+        let closer = late(a).cmp(&late(b)).then(over(a).total_cmp(&over(b))).then(sooner);
+        fewer.then(if answer == Answer::TooManyOverlaps { rarer } else { closer })
     });
     let mut because = Vec::new();
     if let Some((_, point)) = nearest {
@@ -151,7 +169,7 @@ fn unmet(points: &[Point], all: &[(usize, &Point)], targets: &Targets, keeping: 
                  what is longer than anything measured nothing is known but how rare it is"
                     .to_owned(),
             );
-            "cannot say: what is known is too little for such targets"
+            "what is known is too little for such targets"
         }
         Answer::TooSlow => {
             because.push(
@@ -159,9 +177,9 @@ fn unmet(points: &[Point], all: &[(usize, &Point)], targets: &Targets, keeping: 
                  others for longer"
                     .to_owned(),
             );
-            "cannot: no setting meets all targets at once"
+            "no setting meets all targets at once"
         }
-        _ => "cannot: no TTL makes overlaps so rare",
+        _ => "no TTL makes overlaps so rare",
     };
     if answer != Answer::Unknown {
         because.extend(fence(points, keeping));

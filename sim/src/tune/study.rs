@@ -63,16 +63,19 @@ pub struct Watched {
     pub stop: AtomicBool,
 }
 
-/// What is done with one part.
-enum Part {
-    Counted(Counted),
-    Rare(Rare),
+impl Watched {
+    /// One more part is done, of so many holds.
+    fn add(&self, holds: u64) {
+        self.holds.fetch_add(holds, Ordering::Relaxed);
+        self.done.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 impl Study {
     /// How many parts there are.
     pub fn parts(&self) -> u64 {
-        (self.counting().len() + self.asking().len()) as u64
+        // Each setting is counted, asked, and set beside its formula.
+        (self.counting().len() + self.asking().len() + self.settings().len()) as u64
     }
 
     /// The parts in which holds are counted: the place of their setting, their number there, how many holds.
@@ -129,10 +132,11 @@ impl Study {
             let mut dice = Dice::new(self.seed, (place as u64) << 32 | part);
             let mut counted = Counted::default();
             counted.add(&leases[place], &self.traffic, holds, &mut dice);
-            Part::Counted(counted)
+            watched.add(counted.holds);
+            counted
         });
         for (&(place, ..), part) in counting.iter().zip(found) {
-            if let Some(Part::Counted(part)) = part {
+            if let Some(part) = part {
                 counted[place].merge(part);
             }
         }
@@ -143,18 +147,26 @@ impl Study {
             let mut dice = Dice::new(self.seed ^ 0xa5a5, (place as u64) << 32 | part);
             let mut rare = Rare::default();
             rare.add(&leases[place], &traffics[place], holds, &mut dice);
-            Part::Rare(rare)
+            watched.add(rare.wrong.count);
+            rare
         });
         for (&(place, ..), part) in asking.iter().zip(found) {
-            if let Some(Part::Rare(part)) = part {
+            if let Some(part) = part {
                 rare[place].merge(&part);
             }
         }
+        let formulas = self.each(&leases, watched, |lease| {
+            let formula = self.formula(lease);
+            watched.add(0);
+            formula
+        });
         let mut points = Vec::new();
         for keeping in &self.keepings {
             for (place, lease) in leases.iter().enumerate() {
                 if lease.setting.tracked == keeping.is_tracked() {
-                    points.push(self.point(*keeping, lease, &mut counted[place], &rare[place]));
+                    let formula = formulas[place].flatten();
+                    let (counted, rare) = (&mut counted[place], &rare[place]);
+                    points.push(self.point(*keeping, lease, counted, rare, formula));
                 }
             }
         }
@@ -162,14 +174,14 @@ impl Study {
     }
 
     /// Does each job on some thread; what comes of them stands in their order.
-    fn each<J: Sync>(
+    fn each<J: Sync, D: Send>(
         &self,
         jobs: &[J],
         watched: &Watched,
-        work: impl Fn(&J) -> Part + Sync,
-    ) -> Vec<Option<Part>> {
+        work: impl Fn(&J) -> D + Sync,
+    ) -> Vec<Option<D>> {
         let next = AtomicU64::new(0);
-        let done: Mutex<Vec<Option<Part>>> = Mutex::new(jobs.iter().map(|_| None).collect());
+        let done: Mutex<Vec<Option<D>>> = Mutex::new(jobs.iter().map(|_| None).collect());
         std::thread::scope(|scope| {
             for _ in 0..self.threads.max(1) {
                 scope.spawn(|| {
@@ -178,12 +190,6 @@ impl Study {
                         let place = usize::try_from(place).unwrap_or(usize::MAX);
                         let Some(job) = jobs.get(place) else { break };
                         let part = work(job);
-                        let holds = match &part {
-                            Part::Counted(it) => it.holds,
-                            Part::Rare(it) => it.wrong.count,
-                        };
-                        watched.holds.fetch_add(holds, Ordering::Relaxed);
-                        watched.done.fetch_add(1, Ordering::Relaxed);
                         done.lock().unwrap_or_else(PoisonError::into_inner)[place] = Some(part);
                     }
                 });
@@ -210,6 +216,7 @@ impl Study {
         lease: &Lease<'_>,
         counted: &mut Counted,
         rare: &Rare,
+        closed_form: Option<f64>,
     ) -> Point {
         let setting = lease.setting;
         let hits = if setting.tracked { counted.lost } else { counted.outlived };
@@ -242,12 +249,6 @@ impl Study {
         let delay = |it: Option<(u64, u64)>| {
             it.map_or(Delay::default(), |(mean, p99)| Delay { mean: span(mean), p99: span(p99) })
         };
-        let (ttl_ns, validity_ns) =
-            (span_ns(lease.options.ttl()), span_ns(lease.options.validity()));
-        let closed_form = match setting.renew {
-            None => closed::unrenewed(&self.conditions, ttl_ns, validity_ns, setting.tracked),
-            Some(_) => None,
-        };
         Point {
             ttl: Span(setting.ttl),
             renew: setting.renew.map(Span),
@@ -260,6 +261,16 @@ impl Study {
             wait: delay(counted.wait()),
             renewals_per_second: renewals * self.traffic.holds_per_ns() * 1e9,
             misses: Vec::new(),
+        }
+    }
+
+    /// How likely it is by a formula that a hold goes wrong, where there is one.
+    fn formula(&self, lease: &Lease<'_>) -> Option<f64> {
+        let (ttl_ns, validity_ns) =
+            (span_ns(lease.options.ttl()), span_ns(lease.options.validity()));
+        match lease.setting.renew {
+            None => closed::unrenewed(&self.conditions, ttl_ns, validity_ns, lease.setting.tracked),
+            Some(_) => None,
         }
     }
 

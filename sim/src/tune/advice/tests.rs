@@ -81,7 +81,20 @@ fn renewal_is_advised_only_where_it_is_needed() {
     let (advice, _) =
         advised(vec![of(9, None, 3.0), of(9, Some(3), 1.0), of(9, Some(1), 1.0)], Keeping::Tracked);
     assert_eq!(advice.point, Some(1));
-    assert!(advice.because.join("\n").contains("renewal is needed: a TTL of 9 s, without renewal"));
+    let said = advice.because.join("\n");
+    assert!(said.contains("renewal is needed: a TTL of 9 s, without renewal"), "{said}");
+    assert!(!said.contains("shorter"), "{said}");
+}
+
+#[test]
+fn what_is_shorter_and_would_do_is_said_to_cost_more() {
+    let of = |ttl, renew, lost| point(Keeping::Tracked, ttl, renew, 0.0, lost);
+    let grid = vec![of(9, None, 3.0), of(3, Some(1), 1.0), of(9, Some(3), 1.0)];
+    let (advice, _) = advised(grid, Keeping::Tracked);
+    assert_eq!(advice.point, Some(2));
+    let said = advice.because.join("\n");
+    let shorter = "a TTL of 3 s, renewed every 1 s takes 10.000 renewals a second";
+    assert!(said.contains(&format!("would do, too, but cost more: {shorter}")), "{said}");
 }
 
 #[test]
@@ -99,6 +112,30 @@ fn what_cannot_be_is_said_and_a_fence_is_advised() {
     let lossy = Point { wrong: share(5.0, 5.0), ..fenced };
     let (advice, _) = advised(vec![lossy], Keeping::Fenced);
     assert!(advice.because.join("\n").contains("shorter holds"), "{advice:?}");
+}
+
+#[test]
+fn the_nearest_is_what_is_least_too_often_within_the_time() {
+    let of = |ttl, overlaps| point(Keeping::None, ttl, None, overlaps, 0.0);
+    let (advice, _) = advised(vec![of(1, 290.0), of(5, 30.0), of(60, 0.5)], Keeping::None);
+    assert_eq!((advice.answer, advice.point), (Answer::TooSlow, Some(1)));
+    // The worse of two counts, and of equals the sooner.
+    let of = |ttl, overlaps, lost| point(Keeping::Tracked, ttl, None, overlaps, lost);
+    let late = of(60, 0.5, 0.5);
+    let (advice, _) = advised(vec![of(1, 3.0, 90.0), of(2, 9.0, 4.0), late], Keeping::Tracked);
+    assert_eq!(advice.point, Some(2), "one miss is less than two");
+    let grid = vec![of(1, 0.5, 90.0), of(2, 40.0, 1.0), of(3, 40.0, 1.0), of(60, 0.5, 0.5)];
+    assert_eq!(advised(grid, Keeping::Tracked).0.point, Some(1));
+}
+
+#[test]
+fn what_cannot_be_said_is_said_of_a_setting_whose_guess_is_good() {
+    let of = |guess, most| Point {
+        effect: share(guess, most),
+        ..point(Keeping::None, 5, None, 0.0, 0.0)
+    };
+    let (advice, _) = advised(vec![of(2.0, 3.0), of(0.0, 4.0)], Keeping::None);
+    assert_eq!((advice.answer, advice.point), (Answer::Unknown, Some(1)));
 }
 
 #[test]

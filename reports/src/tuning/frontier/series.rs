@@ -1,0 +1,162 @@
+//! What a tuning's chart has lines of: what goes wrong with the lock that was asked for, by how it is renewed.
+//!
+//! Invariant: the advised point is on a line, whatever else is left out. Deliberately absent: other locks.
+//! Who asks for one lock would first have to find its lines among theirs; the tables have them all.
+
+use std::time::Duration;
+
+use scenarios::tuning::{Advice, How, Keeping, Point, Share, Tuning};
+
+use super::super::time;
+
+/// What is rarer than this part of what is wanted is as rare as never.
+const LEAST: f64 = 1e-300;
+
+/// What can go wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wrong {
+    /// Two rely on the lock at the same time.
+    Overlaps,
+    /// Work that is cut off.
+    Lost,
+}
+
+impl Wrong {
+    pub(super) const ALL: [Self; 2] = [Self::Overlaps, Self::Lost];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Overlaps => "overlaps",
+            Self::Lost => "lost holds",
+        }
+    }
+
+    /// How often, and how it was found.
+    pub(super) fn share(self, point: &Point) -> &Share {
+        match self {
+            Self::Overlaps => &point.effect,
+            Self::Lost => &point.wrong,
+        }
+    }
+
+    /// How often at most, as a multiple of what is wanted.
+    fn times(self, point: &Point, tuning: &Tuning) -> f64 {
+        let wanted = match self {
+            Self::Overlaps => tuning.targets.overlaps_per_day,
+            Self::Lost => tuning.targets.lost_per_day,
+        };
+        (self.share(point).per_day_high / wanted.max(LEAST)).max(LEAST)
+    }
+}
+
+/// By what the points of a line are alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Renewal {
+    /// They are not renewed.
+    Never,
+    /// They are renewed after this part of the TTL, in thousandths.
+    Part(u128),
+    /// They are renewed so often whatever the TTL is.
+    Every(Duration),
+}
+
+impl Renewal {
+    pub(super) fn name(self) -> String {
+        match self {
+            Self::Never => "not renewed".to_owned(),
+            Self::Every(span) => format!("renewed every {}", time(scenarios::span::Span(span))),
+            Self::Part(thousandths) => {
+                let near = |(over, under): &(u128, u128)| {
+                    (over * 1_000).abs_diff(thousandths * under) <= *under
+                };
+                let parts = (2..=12).flat_map(|under| (1..under).map(move |over| (over, under)));
+                match parts.into_iter().find(near) {
+                    Some((over, under)) => format!("renewed every {over}/{under} of the TTL"),
+                    None => format!("renewed every {:.1} % of the TTL", thousandths as f64 / 10.0),
+                }
+            }
+        }
+    }
+
+    fn holds(self, point: &Point) -> bool {
+        match self {
+            Self::Never => point.renew.is_none(),
+            Self::Part(_) => part(point) == Some(self),
+            Self::Every(span) => point.renew.is_some_and(|every| every.0 == span),
+        }
+    }
+}
+
+fn part(point: &Point) -> Option<Renewal> {
+    let ttl_ns = point.ttl.0.as_nanos().max(1);
+    point.renew.map(|every| Renewal::Part(every.0.as_nanos() * 1_000 / ttl_ns))
+}
+
+/// A setting on a line.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Spot<'a> {
+    pub(super) point: &'a Point,
+    /// How often it goes wrong at most, as a multiple of what is wanted.
+    pub(super) times: f64,
+}
+
+/// A line.
+#[derive(Clone, Debug)]
+pub(super) struct Series<'a> {
+    pub(super) wrong: Wrong,
+    pub(super) renewal: Renewal,
+    /// From the shortest takeover to the longest.
+    pub(super) spots: Vec<Spot<'a>>,
+}
+
+/// The point that is advised, or the nearest where none meets the targets.
+pub(super) fn chosen(tuning: &Tuning) -> Option<&Point> {
+    let Advice { point, .. } = tuning.advice;
+    tuning.points.get(point?)
+}
+
+/// All lines there are.
+pub(super) fn all(tuning: &Tuning) -> Vec<Series<'_>> {
+    let of_lock = || tuning.points.iter().filter(|it| it.keeping == tuning.keeping);
+    let never = of_lock().any(|it| it.renew.is_none()).then_some(Renewal::Never);
+    let renewals = never.into_iter().chain(renewed(tuning));
+    let mut all = Vec::new();
+    for renewal in renewals {
+        for wrong in Wrong::ALL {
+            // Who keeps no validity is never cut off.
+            if wrong == Wrong::Lost && tuning.keeping == Keeping::None {
+                continue;
+            }
+            let points = of_lock().filter(|it| renewal.holds(it));
+            let mut spots: Vec<Spot<'_>> =
+                points.map(|point| Spot { point, times: wrong.times(point, tuning) }).collect();
+            spots.sort_by_key(|it| (it.point.takeover.p99, it.point.ttl));
+            let impossible = |it: &Spot<'_>| wrong.share(it.point).how == How::Construction;
+            if !spots.iter().all(impossible) {
+                all.push(Series { wrong, renewal, spots });
+            }
+        }
+    }
+    all
+}
+
+/// The one kind of renewal that is shown: that of the chosen point, or else the one with the most points.
+fn renewed(tuning: &Tuning) -> Option<Renewal> {
+    let of_lock =
+        || tuning.points.iter().filter(|it| it.keeping == tuning.keeping && it.renew.is_some());
+    let points = |it: Renewal| of_lock().filter(|point| it.holds(point)).count();
+    // An interval is a part of the TTL, or the same for all; what more points agree in is what was meant.
+    let kind = |point: &Point| {
+        let every = point.renew.map(|it| Renewal::Every(it.0))?;
+        part(point).map(|part| if points(every) > points(part) { every } else { part })
+    };
+    let chosen = chosen(tuning).filter(|it| it.keeping == tuning.keeping).and_then(kind);
+    let mut most: Option<(usize, Renewal)> = None;
+    for it in of_lock().filter_map(kind) {
+        let count = points(it);
+        if most.is_none_or(|(before, _)| count > before) {
+            most = Some((count, it));
+        }
+    }
+    chosen.or(most.map(|it| it.1))
+}
