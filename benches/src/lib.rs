@@ -11,4 +11,5 @@ pub mod haproxy;
 pub mod load;
 pub mod locks;
 pub mod seeds;
+pub mod served;
 pub mod synthetic;
