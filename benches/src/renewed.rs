@@ -9,13 +9,13 @@
 use std::error::Error;
 use std::time::{Duration, Instant};
 
-use picklock::guard::Guard;
+use picklock::options::OptionsBuilder;
 use picklock::{Options, TokioEnv};
 use tokio::runtime::Builder;
 
 use crate::contend::Contender;
 use crate::counted::done;
-use crate::locks::{for_long, polling};
+use crate::locks::{Ours, for_long, polling};
 
 /// How long the client beside them rests after each pair.
 pub const REST: Duration = Duration::from_millis(5);
@@ -33,6 +33,9 @@ pub struct Renewed {
     pub busy: Duration,
     /// How long each acquisition and release of a free lock took another client, together.
     pub pairs: Vec<Duration>,
+    /// The longest by which that client woke too late from a rest: a machine that lets its processes stand still loses
+    /// locks, whatever their library does.
+    pub stood_still: Duration,
 }
 
 impl Renewed {
@@ -54,12 +57,17 @@ pub async fn renewed(
     at_least: Duration,
 ) -> Result<Renewed, Box<dyn Error>> {
     let every = interval(ttl)?;
-    let mut taking = Vec::new();
+    let mut all = Vec::new();
     for lock in 0..locks {
-        let (url, rest) = (url.to_owned(), every * lock / locks);
+        // One after the other: a crowd that connects at once would still be late when the locks are taken.
+        let key = format!("picklock:bench:renewed:{lock}");
+        all.push(warmed(url, &key, Options::builder(ttl).watchdog()).await?);
+    }
+    let mut taking = Vec::new();
+    for (lock, place) in all.into_iter().zip(0..) {
         taking.push(tokio::spawn(async move {
-            tokio::time::sleep(rest).await;
-            take(&url, &format!("picklock:bench:renewed:{lock}"), ttl).await
+            tokio::time::sleep(every * place / locks).await;
+            lock.acquire().await
         }));
     }
     let mut held = Vec::new();
@@ -70,7 +78,7 @@ pub async fn renewed(
     let window = every * whole(at_least, every);
     let url = url.to_owned();
     let (began, before) = (Instant::now(), done(&control).await?);
-    let pairs = tokio::task::spawn_blocking(move || beside(&url, window)).await??;
+    let (pairs, stood_still) = tokio::task::spawn_blocking(move || beside(&url, window)).await??;
     let (after, wall) = (done(&control).await?, began.elapsed());
     let lost = held.iter().filter(|guard| guard.is_lost()).count();
     let releasing: Vec<_> = held.into_iter().map(|guard| tokio::spawn(guard.release())).collect();
@@ -79,7 +87,7 @@ pub async fn renewed(
         let _ = release.await?;
     }
     let (renewals, busy) = (after.renewals - before.renewals, after.busy - before.busy);
-    Ok(Renewed { wall, renewals, lost, busy, pairs })
+    Ok(Renewed { wall, renewals, lost, busy, pairs, stood_still })
 }
 
 /// From one renewal to the next.
@@ -96,29 +104,32 @@ fn whole(at_least: Duration, every: Duration) -> u32 {
     u32::try_from(at_least.as_nanos().div_ceil(every.as_nanos().max(1))).unwrap_or(u32::MAX)
 }
 
-async fn take(url: &str, key: &str, ttl: Duration) -> Result<Guard<TokioEnv>, String> {
+/// A lock that has been had once, for the connection and the script.
+async fn warmed(url: &str, key: &str, held: OptionsBuilder) -> Result<Ours, String> {
     let env = TokioEnv::open(url).map_err(|error| error.to_string())?;
-    let lock = polling(env, key, Options::builder(ttl).watchdog());
-    lock.map_err(|error| error.to_string())?.acquire().await
+    let lock = polling(env, key, held).map_err(|error| error.to_string())?;
+    // A short lease may have run out by now, which is not what is measured.
+    let _ = lock.acquire().await?.release().await;
+    Ok(lock)
 }
 
-/// A client on a thread of its own that takes a free lock and gives it back, for so long.
-fn beside(url: &str, window: Duration) -> Result<Vec<Duration>, String> {
+/// A client on a thread of its own that takes a free lock and gives it back, for so long: how long each time, and the
+/// longest by which it woke too late between two.
+fn beside(url: &str, window: Duration) -> Result<(Vec<Duration>, Duration), String> {
     let runtime = Builder::new_current_thread().enable_all().build();
     runtime.map_err(|error| error.to_string())?.block_on(async {
-        let env = TokioEnv::open(url).map_err(|error| error.to_string())?;
-        let lock = polling(env, "picklock:bench:beside", for_long());
-        let lock = lock.map_err(|error| error.to_string())?;
-        // A pair beforehand, for the connection and the script.
-        lock.release(lock.acquire().await?).await?;
-        let (first, mut pairs) = (Instant::now(), Vec::new());
+        let lock = warmed(url, "picklock:bench:beside", for_long()).await?;
+        let (mut pairs, mut stood_still) = (Vec::new(), Duration::ZERO);
+        let first = Instant::now();
         while first.elapsed() < window {
             let began = Instant::now();
             lock.release(lock.acquire().await?).await?;
             pairs.push(began.elapsed());
+            let rests = Instant::now();
             tokio::time::sleep(REST).await;
+            stood_still = stood_still.max(rests.elapsed().saturating_sub(REST));
         }
-        Ok(pairs)
+        Ok((pairs, stood_still))
     })
 }
 
