@@ -6,9 +6,12 @@
 pub mod contend;
 pub mod copy;
 pub mod counted;
+pub mod crash;
 pub mod figures;
 pub mod haproxy;
 pub mod load;
 pub mod locks;
+pub mod renewed;
 pub mod seeds;
+pub mod served;
 pub mod synthetic;

@@ -6,12 +6,13 @@
 use std::time::Duration;
 
 use picklock::guard::Guard;
+use picklock::options::OptionsBuilder;
 use picklock::{Node, NotAcquired, Options, OptionsError, Poll, Queue, Released, Single, TokioEnv};
 
 use crate::contend::Contender;
 
-/// How long a hold may last.
-pub const TTL: Duration = Duration::from_secs(30);
+/// How long a hold may last, where that is not what is measured.
+const TTL: Duration = Duration::from_secs(30);
 /// Longer than any measurement.
 const DEADLINE: Duration = Duration::from_secs(600);
 
@@ -42,7 +43,7 @@ impl Polling {
     /// # Errors
     /// As [`polling`].
     pub fn new(env: TokioEnv, key: &str, every: Duration) -> Result<Self, OptionsError> {
-        let Ours(lock) = polling(env, key)?;
+        let Ours(lock) = polling(env, key, for_long())?;
         Ok(Self { lock, every })
     }
 }
@@ -91,26 +92,30 @@ async fn released(held: Guard<TokioEnv>) -> Result<(), String> {
 /// A lock that waits by trying again.
 ///
 /// # Errors
-/// None that a fixed key and TTL could cause.
-pub fn polling(env: TokioEnv, key: &str) -> Result<Ours, OptionsError> {
-    Ok(Ours(Single::new(env, Node(0), key.as_bytes(), Options::builder(TTL).build()?)?))
+/// Where such options cannot work.
+pub fn polling(env: TokioEnv, key: &str, held: OptionsBuilder) -> Result<Ours, OptionsError> {
+    Ok(Ours(Single::new(env, Node(0), key.as_bytes(), held.build()?)?))
 }
 
 /// A lock that waits for the message of a release.
 ///
 /// # Errors
 /// As [`polling`].
-pub fn notified(env: TokioEnv, key: &str) -> Result<Ours, OptionsError> {
-    let options = Options::builder(TTL).notify().build()?;
-    Ok(Ours(Single::new(env, Node(0), key.as_bytes(), options)?))
+pub fn notified(env: TokioEnv, key: &str, held: OptionsBuilder) -> Result<Ours, OptionsError> {
+    polling(env, key, held.notify())
 }
 
 /// A lock that is handed over.
 ///
 /// # Errors
 /// As [`polling`].
-pub fn in_line(env: TokioEnv, key: &str) -> Result<InLine, OptionsError> {
-    Ok(InLine(Queue::new(env, Node(0), key.as_bytes(), Options::builder(TTL).build()?)?))
+pub fn in_line(env: TokioEnv, key: &str, held: OptionsBuilder) -> Result<InLine, OptionsError> {
+    Ok(InLine(Queue::new(env, Node(0), key.as_bytes(), held.build()?)?))
+}
+
+/// How a hold lasts whose TTL nobody needs.
+pub fn for_long() -> OptionsBuilder {
+    Options::builder(TTL)
 }
 
 #[cfg(feature = "peers")]

@@ -12,59 +12,39 @@ use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use benches::contend::{Contended, Contender, contend};
+use benches::contend::{Contended, Contender, Crowd};
 use benches::counted::sent;
-use benches::figures::median;
+use benches::figures::{median, micros, percentile};
 use benches::load::throughput;
-use benches::locks::{in_line, notified, polling};
+use benches::locks::{for_long, in_line, notified, polling};
+use benches::served::beside_server;
 use picklock::command::Command;
 use picklock::env::{Conn, Env};
 use picklock::{Node, TokioEnv};
-use sim::live::limits::ensure_open_files;
-use sim::live::server::{Server, ServerSpec, find_server};
-use sim::live::supervisor::{self, Supervisor};
+use sim::live::server::Server;
+use tokio::runtime::Builder;
 
 const HOLD: Duration = Duration::from_millis(2);
 const ROUNDS: usize = 3;
 const WAITERS: [usize; 2] = [100, 500];
-/// As many open files as the waiters take, with two connections each, and more to be sure.
-const FILES: u64 = 4096;
 const PAIRS: usize = 400;
 const CLIENTS: usize = 50;
 const REQUESTS: u32 = 50_000;
 const ROUND_TRIPS: usize = 2_000;
+/// Fewer, for each comes after a rest.
+const RESTED_TRIPS: usize = 500;
 
 fn main() -> ExitCode {
-    // The supervisor of the server is this program once more.
-    if std::env::args_os().nth(1).is_some_and(|arg| arg == supervisor::COMMAND) {
-        return supervisor::main();
-    }
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    let measured = runtime.map_err(Into::into).and_then(|runtime| runtime.block_on(measure()));
-    match measured {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("locks: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    beside_server("locks", Builder::new_multi_thread(), measure)
 }
 
-async fn measure() -> Result<(), Box<dyn Error>> {
-    ensure_open_files(FILES)?;
-    let binary = find_server(None, None)?;
-    let supervisor = Supervisor::spawn(None)?;
-    let mut server = Server::start(&supervisor, ServerSpec::new(&binary.path)).await?;
+async fn measure(server: &Server) -> Result<(), Box<dyn Error>> {
     let bench = Bench { addr: server.addr(), control: open(server.addr())? };
     println!("redis-server {}; every client with connections of its own\n", server.version());
     for waiters in WAITERS {
         bench.waiters(waiters).await?;
     }
-    bench.alone().await?;
-    server.stop().await?;
-    drop(server);
-    supervisor.shutdown().await;
-    Ok(())
+    bench.alone().await
 }
 
 fn open(addr: SocketAddr) -> Result<TokioEnv, Box<dyn Error>> {
@@ -79,9 +59,14 @@ struct Bench {
 impl Bench {
     /// Many clients and one lock.
     async fn waiters(&self, waiters: usize) -> Result<(), Box<dyn Error>> {
-        let idle = self.round_trip().await?;
+        let idle = self.round_trip(ROUND_TRIPS, None).await?;
+        let rested = self.round_trip(RESTED_TRIPS, Some(HOLD)).await?;
         println!("{waiters} waiters, {ROUNDS} rounds, {HOLD:?} under the lock");
-        println!("idle round trip {:.0} us\n", micros(idle));
+        println!(
+            "idle round trip {:.0} us back to back, {:.0} us after a rest of {HOLD:?}\n",
+            micros(idle),
+            micros(rested)
+        );
         println!(
             "{:<20} {:>9} {:>13} {:>13} {:>11}",
             "", "commands", "handoff p50", "handoff p99", "wall/ideal"
@@ -96,11 +81,11 @@ impl Bench {
             let make = |key: &str| Ok(RedLock::new(&url, key));
             self.row("redlock 2.0", waiters, idle, true, make).await?;
         }
-        let make = |key: &str| Ok(polling(open(self.addr)?, key)?);
+        let make = |key: &str| Ok(polling(open(self.addr)?, key, for_long())?);
         self.row("picklock, polling", waiters, idle, true, make).await?;
-        let make = |key: &str| Ok(notified(open(self.addr)?, key)?);
+        let make = |key: &str| Ok(notified(open(self.addr)?, key, for_long())?);
         self.row("picklock, notify", waiters, idle, false, make).await?;
-        let make = |key: &str| Ok(in_line(open(self.addr)?, key)?);
+        let make = |key: &str| Ok(in_line(open(self.addr)?, key, for_long())?);
         self.row("picklock, queue", waiters, idle, false, make).await?;
         println!();
         Ok(())
@@ -116,16 +101,11 @@ impl Bench {
     ) -> Result<(), Box<dyn Error>> {
         let key = format!("picklock:bench:{name}:{waiters}");
         let clients = (0..waiters).map(|_| make(&key)).collect::<Result<Vec<_>, _>>()?;
-        let mut before = 0;
-        let measured = async {
-            before = sent(&self.control, sets).await?;
-            Ok(())
-        };
-        let found = contend(clients, ROUNDS, HOLD, measured).await?;
+        let crowd = Crowd::warmed(clients, HOLD).await?;
+        let before = sent(&self.control, sets).await?;
+        let Contended { handoffs, wall, held, .. } = crowd.contend(ROUNDS).await?;
         let sent = sent(&self.control, sets).await? - before;
-        let Contended { mut handoffs, wall, held, .. } = found;
-        handoffs.sort_unstable();
-        let at = |percent: usize| handoffs[(handoffs.len() - 1) * percent / 100];
+        let at = |percent: usize| percentile(&handoffs, percent);
         let times = |span: Duration| span.as_secs_f64() / idle.as_secs_f64();
         println!(
             "{name:<20} {:>9.2} {:>6.0} us {:>3.1}x {:>6.0} us {:>3.1}x {:>10.2}",
@@ -151,7 +131,7 @@ impl Bench {
             let mut locks = Vec::new();
             for client in 0..CLIENTS {
                 let env = if shared { env.clone() } else { open(self.addr)? };
-                locks.push(polling(env, &format!("picklock:bench:alone:{client}"))?);
+                locks.push(polling(env, &format!("picklock:bench:alone:{client}"), for_long())?);
             }
             // A pair each beforehand, for the connections and the script.
             pairs(&locks, 1).await?;
@@ -174,11 +154,19 @@ impl Bench {
         Ok(())
     }
 
-    /// The median round trip on an idle server.
-    async fn round_trip(&self) -> Result<Duration, Box<dyn Error>> {
+    /// The median round trip on an idle server: back to back, or each after a rest, as a handoff comes after a
+    /// hold, when processors have gone to sleep.
+    async fn round_trip(
+        &self,
+        trips: usize,
+        rest: Option<Duration>,
+    ) -> Result<Duration, Box<dyn Error>> {
         let conn = self.control.connect(Node(0)).await?;
-        let mut spans = Vec::with_capacity(ROUND_TRIPS);
-        for _ in 0..ROUND_TRIPS {
+        let mut spans = Vec::with_capacity(trips);
+        for _ in 0..trips {
+            if let Some(rest) = rest {
+                tokio::time::sleep(rest).await;
+            }
             let began = Instant::now();
             conn.call(Command::new("PING")).await?;
             spans.push(began.elapsed());
@@ -205,8 +193,4 @@ async fn pairs(locks: &[benches::locks::Ours], count: usize) -> Result<Duration,
         pair.await??;
     }
     Ok(began.elapsed())
-}
-
-fn micros(span: Duration) -> f64 {
-    span.as_secs_f64() * 1e6
 }

@@ -6,49 +6,31 @@
 //! by the server, and only those that clients sent.
 
 use std::error::Error;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use benches::contend::{Contended, Contender, contend};
+use benches::contend::{Contended, Contender, Crowd};
 use benches::counted::sent;
-use benches::locks::{Polling, in_line, notified};
+use benches::figures::{millis, percentile};
+use benches::locks::{Polling, for_long, in_line, notified};
+use benches::served::beside_server;
 use picklock::TokioEnv;
 use reports::chart::{Growth, Series};
 use reports::directory::write_file;
-use sim::live::limits::ensure_open_files;
-use sim::live::server::{Server, ServerSpec, find_server};
-use sim::live::supervisor::{self, Supervisor};
+use sim::live::server::Server;
+use tokio::runtime::Builder;
 
 /// The article's second.
 const JOB: Duration = Duration::from_millis(100);
 const CLIENTS: [usize; 4] = [10, 25, 50, 100];
-const FILES: u64 = 4096;
 
 fn main() -> ExitCode {
-    // The supervisor of the server is this program once more.
-    if std::env::args_os().nth(1).is_some_and(|arg| arg == supervisor::COMMAND) {
-        return supervisor::main();
-    }
-    let directory = std::env::args_os().nth(1).map(PathBuf::from);
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    let measured = runtime
-        .map_err(Into::into)
-        .and_then(|runtime| runtime.block_on(measure(directory.as_deref())));
-    match measured {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("polling: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    beside_server("polling", Builder::new_multi_thread(), measure)
 }
 
-async fn measure(directory: Option<&Path>) -> Result<(), Box<dyn Error>> {
-    ensure_open_files(FILES)?;
-    let binary = find_server(None, None)?;
-    let supervisor = Supervisor::spawn(None)?;
-    let mut server = Server::start(&supervisor, ServerSpec::new(&binary.path)).await?;
+async fn measure(server: &Server) -> Result<(), Box<dyn Error>> {
+    let directory = std::env::args_os().nth(1).map(PathBuf::from);
     let url = format!("redis://{}/", server.addr());
     println!(
         "redis-server {}; one lock, {JOB:?} under it, everybody wants it once\n",
@@ -64,19 +46,16 @@ async fn measure(directory: Option<&Path>) -> Result<(), Box<dyn Error>> {
         let make = |key: &str| Ok(Polling::new(open()?, key, every)?);
         series.push(grows((name, true), &open()?, make).await?);
     }
-    let make = |key: &str| Ok(notified(open()?, key)?);
+    let make = |key: &str| Ok(notified(open()?, key, for_long())?);
     series.push(grows(("waits for a message", false), &open()?, make).await?);
-    let make = |key: &str| Ok(in_line(open()?, key)?);
+    let make = |key: &str| Ok(in_line(open()?, key, for_long())?);
     series.push(grows(("stands in line", false), &open()?, make).await?);
-    let version = server.version().to_string();
-    server.stop().await?;
-    drop(server);
-    supervisor.shutdown().await;
     if let Some(directory) = directory {
         let chart = Growth {
             title: "Requests to the server until everybody has had the lock once".to_owned(),
             subtitle: format!(
-                "redis-server {version}; a job of 100 ms for the article's second, and what waits ten times as fast"
+                "redis-server {}; a job of 100 ms for the article's second, and what waits ten times as fast",
+                server.version()
             ),
             x: "clients that want the lock at once".to_owned(),
             y: "requests".to_owned(),
@@ -98,18 +77,15 @@ async fn grows<C: Contender>(
     for clients in CLIENTS {
         let key = format!("picklock:bench:{name}:{clients}");
         let all = (0..clients).map(|_| make(&key)).collect::<Result<Vec<_>, _>>()?;
-        let mut before = 0;
-        let measured = async {
-            before = sent(control, sets).await?;
-            Ok(())
-        };
-        let Contended { had: waits, wall, held, .. } = contend(all, 1, JOB, measured).await?;
+        let crowd = Crowd::warmed(all, JOB).await?;
+        let before = sent(control, sets).await?;
+        let Contended { waits, wall, held, .. } = crowd.contend(1).await?;
         let requests = sent(control, sets).await? - before;
         let idle = wall.saturating_sub(held);
         println!(
             "{name:<24} {clients:>8} {requests:>10} {:>10.0} ms {:>10.0} ms {:>10.2} ms",
-            millis(waits[waits.len() / 2]),
-            millis(waits[waits.len() - 1]),
+            millis(percentile(&waits, 50)),
+            millis(percentile(&waits, 100)),
             millis(idle) / clients as f64,
         );
         points.push((clients as f64, requests as f64));
@@ -117,8 +93,4 @@ async fn grows<C: Contender>(
     }
     println!();
     Ok(Series { name: name.to_owned(), note, points })
-}
-
-fn millis(span: Duration) -> f64 {
-    span.as_secs_f64() * 1e3
 }

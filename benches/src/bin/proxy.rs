@@ -7,16 +7,17 @@
 use std::error::Error;
 use std::net::SocketAddr;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use benches::copy::PlainCopy;
-use benches::figures::median;
+use benches::figures::{median, micros, percentile, spread};
 use benches::haproxy::Haproxy;
 use benches::load::{latencies, throughput};
+use benches::served::beside_server;
 use picklock::env::Node;
 use sim::live::proxy::{ClientId, Detail, Latency, Plan, Proxy, Upstream};
-use sim::live::server::{Server, ServerSpec, find_server};
-use sim::live::supervisor::{self, Supervisor};
+use sim::live::server::Server;
+use tokio::runtime::Builder;
 
 /// Each way is measured so often, in turn.
 const ROUNDS: usize = 7;
@@ -30,29 +31,17 @@ const REQUESTS_LATE: u32 = 500;
 /// The delay whose error is measured.
 const INJECTED: Duration = Duration::from_millis(5);
 
+/// The width of a column of figures with what they lie between.
+const WIDTH: usize = 27;
+
 /// A name, and where it listens.
 type Way = (&'static str, SocketAddr);
 
 fn main() -> ExitCode {
-    // The supervisor of the server is this program once more.
-    if std::env::args_os().nth(1).is_some_and(|arg| arg == supervisor::COMMAND) {
-        return supervisor::main();
-    }
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let measured = runtime.map_err(Into::into).and_then(|runtime| runtime.block_on(measure()));
-    match measured {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("proxy: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    beside_server("proxy", Builder::new_current_thread(), measure)
 }
 
-async fn measure() -> Result<(), Box<dyn Error>> {
-    let binary = find_server(None, None)?;
-    let supervisor = Supervisor::spawn(None)?;
-    let mut server = Server::start(&supervisor, ServerSpec::new(&binary.path)).await?;
+async fn measure(server: &Server) -> Result<(), Box<dyn Error>> {
     let copy = PlainCopy::start(server.addr())?;
     let haproxy = Haproxy::start(server.addr())?;
     let proxy = Proxy::start(Detail::Faults)?;
@@ -76,10 +65,6 @@ async fn measure() -> Result<(), Box<dyn Error>> {
     print_latencies(&medians_alone(&ways).await?);
     let late = listen(2, Plan { replies: Latency::Fixed(INJECTED), ..Plan::default() })?;
     print_errors(&errors(link.addr(), late.addr()).await?);
-
-    server.stop().await?;
-    drop(server);
-    supervisor.shutdown().await;
     Ok(())
 }
 
@@ -103,27 +88,47 @@ async fn medians_alone(ways: &[Way]) -> Result<Measured, Box<dyn Error>> {
     for _ in 0..ROUNDS {
         for ((_, way), of_way) in ways.iter().zip(&mut measured) {
             let latency: Duration = median(&latencies(*way, REQUESTS_ALONE).await?);
-            of_way.push(latency.as_secs_f64() * 1e6);
+            of_way.push(micros(latency));
         }
     }
     Ok(measured)
 }
 
-/// How far an injected delay was off, in microseconds: the 99th percentile of each round. What the
-/// way takes without it is the median of the same round.
-async fn errors(link: SocketAddr, late: SocketAddr) -> Result<Vec<f64>, Box<dyn Error>> {
-    let mut measured = Vec::new();
+/// How far off delays were in each round, in microseconds: the median and the 99th percentile.
+#[derive(Default)]
+struct Off {
+    p50: Vec<f64>,
+    p99: Vec<f64>,
+}
+
+impl Off {
+    fn add(&mut self, round: &[Duration]) {
+        self.p50.push(micros(median(round)));
+        self.p99.push(micros(percentile(round, 99)));
+    }
+}
+
+/// How far injected delays were off, and in the same rounds how late a thread woke that slept for as long: what is
+/// the machine's. What the way takes without a delay is the median of the same round.
+async fn errors(link: SocketAddr, late: SocketAddr) -> Result<(Off, Off), Box<dyn Error>> {
+    let (mut proxy, mut sleeper) = (Off::default(), Off::default());
     for _ in 0..ROUNDS {
         let alone: Duration = median(&latencies(link, REQUESTS_LATE).await?);
-        let mut off: Vec<Duration> = latencies(late, REQUESTS_LATE)
-            .await?
-            .into_iter()
-            .map(|latency| latency.abs_diff(alone + INJECTED))
-            .collect();
-        off.sort_unstable();
-        measured.push(off[off.len() * 99 / 100].as_secs_f64() * 1e6);
+        let delayed = latencies(late, REQUESTS_LATE).await?;
+        let off: Vec<_> = delayed.iter().map(|it| it.abs_diff(alone + INJECTED)).collect();
+        proxy.add(&off);
+        let slept: Vec<_> = (0..REQUESTS_LATE).map(|_| oversleep()).collect();
+        sleeper.add(&slept);
     }
-    Ok(measured)
+    Ok((proxy, sleeper))
+}
+
+/// How late a thread wakes that sleeps for as long as the delay.
+#[expect(clippy::disallowed_methods, reason = "it is the machine's sleep that is measured")]
+fn oversleep() -> Duration {
+    let began = Instant::now();
+    std::thread::sleep(INJECTED);
+    began.elapsed().saturating_sub(INJECTED)
 }
 
 fn print_rates(title: &str, rates: &Measured) {
@@ -154,22 +159,25 @@ fn print_latencies(medians: &Measured) {
     );
 }
 
-fn print_errors(errors: &[f64]) {
-    println!("\na delay of {INJECTED:?} through the fault proxy is off by, p99 of a round, µs:");
-    println!("  {}", spread(errors, 0));
-}
-
-/// The median, and the least and the greatest.
-fn spread(values: &[f64], digits: usize) -> String {
-    let least = values.iter().copied().fold(f64::INFINITY, f64::min);
-    let greatest = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    format!("{:.digits$} ({least:.digits$} to {greatest:.digits$})", median(values))
+fn print_errors((proxy, sleeper): &(Off, Off)) {
+    println!("\na delay of {INJECTED:?}; of a round, µs:\n");
+    println!("{:<43}{:>WIDTH$}{:>WIDTH$}", "", "p50", "p99");
+    for (what, off) in [
+        ("the fault proxy's delay is off by", proxy),
+        ("a sleeping thread wakes too late by", sleeper),
+    ] {
+        println!("{what:<43}{:>WIDTH$}{:>WIDTH$}", spread(&off.p50, 0), spread(&off.p99, 0));
+    }
 }
 
 fn row(title: &str, cells: impl Iterator<Item = String>) {
     let cells: String = cells
         .enumerate()
-        .map(|(place, cell)| if place == 0 { format!("{cell:>12}") } else { format!("{cell:>22}") })
+        .map(
+            |(place, cell)| {
+                if place == 0 { format!("{cell:>12}") } else { format!("{cell:>WIDTH$}") }
+            },
+        )
         .collect();
     println!("{title:<29}{cells}");
 }
