@@ -51,6 +51,21 @@ fn open(addr: SocketAddr) -> Result<TokioEnv, Box<dyn Error>> {
     Ok(TokioEnv::open(format!("redis://{addr}/"))?)
 }
 
+/// The median round trip on an idle server: back to back, and each after a rest.
+#[derive(Clone, Copy)]
+struct Idle {
+    busy: Duration,
+    rested: Duration,
+}
+
+impl Idle {
+    /// A handoff, and how many times as long as either it takes.
+    fn beside(self, span: Duration) -> String {
+        let times = |of: Duration| format!("{:.1}x", span.as_secs_f64() / of.as_secs_f64());
+        format!("{:>8.0} us {:>6} {:>6}", micros(span), times(self.busy), times(self.rested))
+    }
+}
+
 struct Bench {
     addr: SocketAddr,
     control: TokioEnv,
@@ -59,17 +74,19 @@ struct Bench {
 impl Bench {
     /// Many clients and one lock.
     async fn waiters(&self, waiters: usize) -> Result<(), Box<dyn Error>> {
-        let idle = self.round_trip(ROUND_TRIPS, None).await?;
-        let rested = self.round_trip(RESTED_TRIPS, Some(HOLD)).await?;
+        let idle = Idle {
+            busy: self.round_trip(ROUND_TRIPS, None).await?,
+            rested: self.round_trip(RESTED_TRIPS, Some(HOLD)).await?,
+        };
         println!("{waiters} waiters, {ROUNDS} rounds, {HOLD:?} under the lock");
         println!(
             "idle round trip {:.0} us back to back, {:.0} us after a rest of {HOLD:?}\n",
-            micros(idle),
-            micros(rested)
+            micros(idle.busy),
+            micros(idle.rested)
         );
         println!(
-            "{:<20} {:>9} {:>13} {:>13} {:>11}",
-            "", "commands", "handoff p50", "handoff p99", "wall/ideal"
+            "{:<20} {:>9} {:>24} {:>24} {:>11}",
+            "", "commands", "handoff p50, by either", "handoff p99, by either", "wall/ideal"
         );
         #[cfg(feature = "peers")]
         {
@@ -95,7 +112,7 @@ impl Bench {
         &self,
         name: &str,
         waiters: usize,
-        idle: Duration,
+        idle: Idle,
         sets: bool,
         make: impl Fn(&str) -> Result<C, Box<dyn Error>>,
     ) -> Result<(), Box<dyn Error>> {
@@ -106,14 +123,11 @@ impl Bench {
         let Contended { handoffs, wall, held, .. } = crowd.contend(ROUNDS).await?;
         let sent = sent(&self.control, sets).await? - before;
         let at = |percent: usize| percentile(&handoffs, percent);
-        let times = |span: Duration| span.as_secs_f64() / idle.as_secs_f64();
         println!(
-            "{name:<20} {:>9.2} {:>6.0} us {:>3.1}x {:>6.0} us {:>3.1}x {:>10.2}",
+            "{name:<20} {:>9.2} {} {} {:>11.2}",
             sent as f64 / (waiters * ROUNDS) as f64,
-            micros(at(50)),
-            times(at(50)),
-            micros(at(99)),
-            times(at(99)),
+            idle.beside(at(50)),
+            idle.beside(at(99)),
             wall.as_secs_f64() / held.as_secs_f64(),
         );
         Ok(())
