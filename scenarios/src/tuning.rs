@@ -47,15 +47,19 @@ pub struct Confirmation {
     pub server: String,
     /// What was tried there.
     pub tried: Vec<Confirmed>,
+    /// Why not all was tried that was to be, where something came in between.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cut_short: Option<String>,
 }
 
 impl Confirmation {
-    /// Whether nothing that was seen contradicts the model.
-    pub fn agrees(&self) -> bool {
-        self.tried.iter().all(|it| match &it.found {
-            Found::Seen(seen) => seen.agrees(),
-            Found::Unseen(_) => true,
-        })
+    /// Whether what was seen is what the model says; none where nothing was seen.
+    pub fn agrees(&self) -> Option<bool> {
+        let seen = self.tried.iter().filter_map(|it| match &it.found {
+            Found::Seen(seen) => Some(seen.agrees()),
+            Found::Unseen(_) => None,
+        });
+        seen.reduce(|all, agrees| all && agrees)
     }
 }
 
@@ -93,6 +97,8 @@ pub struct Seen {
     pub holds: u64,
     /// How many pauses there were in them.
     pub pauses: u64,
+    /// How many more were left out, because an answer was missing.
+    pub left_out: u64,
     /// Those that lost their validity before their work was done.
     pub lost: Compared,
     /// Those whose release came after the end of their lease.

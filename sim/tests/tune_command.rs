@@ -69,7 +69,7 @@ fn what_cannot_be_counted_with_is_refused_with_an_advice() {
     let file = |path: &std::path::Path| format!("file:{}", path.display());
     let (empty, broken) = (file(&empty), file(&broken));
     let hold = ["--hold", "5ms"];
-    let cases: [(&[&str], &str); 15] = [
+    let cases: [(&[&str], &str); 17] = [
         (&["--preset", "go"], "--hold"),
         (&hold, "--preset"),
         (&["--preset", "java", "--hold", "5ms"], "jvm-g1"),
@@ -82,7 +82,10 @@ fn what_cannot_be_counted_with_is_refused_with_an_advice() {
         (&["--preset", "go", "--hold", "5ms", "--ttl", "5s", "--renew", "9s"], "no point"),
         (&["--preset", "go", "--hold", "5ms", "--renew", "3/2"], "no part of the TTL"),
         (&["--preset", "go", "--hold", "5ms", "--overlaps", "NaN/year"], "no number"),
+        (&["--preset", "go", "--hold", "5ms", "--overlaps", "0/year"], "how rare"),
         (&["--preset", "go", "--hold", "1s"], "too few locks"),
+        // The work alone would leave time for it, and its pauses leave none.
+        (&["--pause", "2s", "--pauses", "1/s", "--hold", "100ms"], "too few locks"),
         (&["--preset", "go", "--hold", "5ms", "--drift", "20000"], "allowance"),
         (&["--pause", "5ms", "--hold", "5ms"], "--pauses"),
     ];

@@ -17,7 +17,7 @@ fn leases_on_a_real_server_go_wrong_as_often_as_the_model_says() {
     let tuning: Tuning = serde_json::from_str(&said.stdout).unwrap();
     let confirmation = tuning.confirmation.expect("it was asked for");
     assert!(confirmation.server.starts_with("redis "), "{}", confirmation.server);
-    assert!(confirmation.agrees(), "{confirmation:#?}");
+    assert_eq!(confirmation.agrees(), Some(true), "{confirmation:#?}");
     assert_eq!(confirmation.tried.len(), 2, "without renewal, and with it");
     for tried in &confirmation.tried {
         let Found::Seen(seen) = &tried.found else { panic!("{tried:?}") };
@@ -41,5 +41,31 @@ fn a_confirmation_that_can_show_nothing_is_refused() {
         .run(&["tune", "--hold", "20ms", "--preset", "go", "--confirm", "--confirm-for", "10ms"])
         .ended(2);
     assert!(said.stderr.contains("--confirm-for 20s"), "{}", said.stderr);
+    room.is_left_clean();
+}
+
+#[test]
+fn where_nothing_is_to_be_seen_nothing_is_confirmed_and_before_long() {
+    let room = Room::new();
+    let out = room.path().join("out").display().to_string();
+    // Holds of minutes that go wrong once in a million years.
+    let args = "tune --preset jvm-g1 --hold lognormal:5m,p99=20m --clients 10 --every 4h --locks 10 --takeover 1m --ttl 1m \
+                --renew 1/3 --confirm --confirm-for 2s --holds 1000 --out";
+    let args: Vec<&str> = args.split_whitespace().chain([&out[..]]).collect();
+    let said = room.run(&args).ended(3);
+    assert!(said.stdout.contains("cannot say") && said.stdout.contains("answer: met"));
+    assert!(said.stderr.contains("nothing is confirmed"), "{}", said.stderr);
+    room.is_left_clean();
+}
+
+#[test]
+fn a_server_that_cannot_be_had_is_told_of_before_anything_is_simulated() {
+    let room = Room::new();
+    let out = room.path().join("out");
+    let script = room.program("redis-server", "#!/bin/sh\nexit 1\n");
+    let args = ["tune", "--preset", "go", "--hold", "5ms", "--confirm", "--server-bin", &script];
+    let more = ["--out", &out.display().to_string()];
+    room.run(&[&args[..], &more].concat()).ended(69);
+    assert!(!out.exists(), "nothing was begun");
     room.is_left_clean();
 }

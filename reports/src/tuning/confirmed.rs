@@ -37,13 +37,25 @@ pub(super) fn row(tried: &Confirmed) -> [String; 6] {
 
 /// What is to be said beside the table.
 pub(super) fn notes(confirmation: &Confirmation) -> Vec<String> {
-    let mut notes = vec![
+    let mut notes = Vec::new();
+    if confirmation.agrees().is_some() {
+        notes.push(
         "All times but round trips were stretched alike. The model counts with work, pauses and round trips as they \
-         were measured there; in brackets stands what it says. It agrees where that is possible with a confidence of \
-         99.9 %."
+         were measured there. In brackets stands what the share may be with a confidence of 99.9 %, and the model agrees \
+         where it lies within."
             .to_owned(),
-    ];
+        );
+    }
+    if let Some(why) = &confirmation.cut_short {
+        notes.push(format!("not all was tried: {why}"));
+    }
     for tried in &confirmation.tried {
+        if let Found::Seen(seen) = &tried.found
+            && seen.left_out > 0
+        {
+            let left_out = count(seen.left_out);
+            notes.push(format!("{left_out} more holds had no answer in time, and are left out"));
+        }
         if let Found::Unseen(why) = &tried.found {
             let kind = if tried.renew.is_some() { "with renewal" } else { "without renewal" };
             notes.push(format!("{kind}: {why}"));
@@ -52,9 +64,11 @@ pub(super) fn notes(confirmation: &Confirmation) -> Vec<String> {
     notes
 }
 
+/// What was counted, what it may be, and what the model says.
 fn share(compared: Compared) -> String {
-    let percent = |share: f64| format!("{:.2} %", share * 100.0);
-    format!("{} ({})", percent(compared.share), percent(compared.model))
+    let percent = |share: f64| format!("{:.1}", share * 100.0);
+    let (low, high) = (percent(compared.low), percent(compared.high));
+    format!("{} % ({low} to {high}), model {} %", percent(compared.share), percent(compared.model))
 }
 
 /// A TTL that was halved again and again, without digits that say nothing.

@@ -16,9 +16,11 @@ use picklock::time::span_ns;
 use reports::RunDirectory;
 use reports::latency::Latencies;
 use reports::tuning::{Frontier, page, text};
-use scenarios::tuning::{Answer, Keeping, SCHEMA, Targets, Tuning};
+use scenarios::tuning::{Answer, Confirmation, Keeping, SCHEMA, Targets, Tuning};
+use tokio::sync::watch;
 
 use self::args::{Format, Renew, TuneArgs};
+use self::confirm::{Confirm, Cut};
 use self::inputs::{Inputs, gather};
 use super::exit::Exit;
 use super::failure::Failure;
@@ -47,6 +49,18 @@ pub(super) fn main(args: &TuneArgs, terminal: &Terminal) -> Result<Exit, Failure
             "say for how long, as in --confirm-for 20s",
         ));
     }
+    let signals = runtime.block_on(async { signal::watch() });
+    let signals = signals.map_err(|error| Failure::unavailable(&error))?;
+    for (option, rate) in [("--overlaps", &args.overlaps), ("--lost", &args.lost)] {
+        if rate.per_day() == 0.0 {
+            return Err(Failure::usage_text(
+                format!(
+                    "{option} {rate}: that something never happens is nothing that can be simulated"
+                ),
+                "say how rare it has to be, as in 1/year, or take a fence (--lock fence)",
+            ));
+        }
+    }
     let mut inputs = gather(args, &runtime, terminal)?;
     let grid = grid(args, &inputs)?;
     fits(args, &inputs)?;
@@ -61,11 +75,28 @@ pub(super) fn main(args: &TuneArgs, terminal: &Terminal) -> Result<Exit, Failure
         threads: args.threads.map_or(cores, usize::from),
     };
     let log = inputs.log.take();
-    let Some((tuning, wall)) = runtime.block_on(look(args, study, inputs, terminal))? else {
+    let confirm = match args.confirm {
+        // A server that cannot be had is told of before anything is simulated.
+        true => Some(runtime.block_on(Confirm::open(args, &study, terminal))?),
+        false => None,
+    };
+    let looked = runtime.block_on(look(args, study, inputs, signals.clone(), terminal));
+    let looked = looked.map(|looked| {
+        let Some((mut tuning, wall)) = looked else {
+            if let Some(it) = confirm {
+                runtime.block_on(it.close());
+            }
+            return None;
+        };
+        let cut = confirm.map(|it| runtime.block_on(it.run(args, signals, terminal, &mut tuning)));
+        Some((tuning, wall, cut.flatten()))
+    });
+    // Whoever still counts is not waited for.
+    runtime.shutdown_background();
+    let Some((tuning, wall, cut)) = looked? else {
         print::note("interrupted: there is nothing to report");
         return Ok(Exit::Interrupted);
     };
-    runtime.shutdown_background();
     if !terminal.is_quiet() {
         #[expect(clippy::cast_precision_loss, reason = "a pace needs no more digits")]
         let pace = tuning.simulated as f64 / wall.as_secs_f64().max(1e-9) / 1e6;
@@ -86,13 +117,21 @@ pub(super) fn main(args: &TuneArgs, terminal: &Terminal) -> Result<Exit, Failure
         }
     };
     print::results(&said)?;
-    if tuning.confirmation.as_ref().is_some_and(|it| !it.agrees()) {
-        print::note(
-            "the server does not do what the model says, so nothing that it says can be relied on",
-        );
-        return Ok(Exit::Inconclusive);
+    match (cut, tuning.confirmation.as_ref().map(Confirmation::agrees)) {
+        (Some(Cut::Interrupted), _) => Ok(Exit::Interrupted),
+        (Some(Cut::Failed(failure)), _) => Err(failure),
+        (None, Some(Some(false))) => {
+            print::note(
+                "the server does not do what the model says, so nothing that it says can be relied on",
+            );
+            Ok(Exit::Inconclusive)
+        }
+        (None, Some(None)) => {
+            print::note("nothing was to be seen on the server, so nothing is confirmed");
+            Ok(Exit::Inconclusive)
+        }
+        (None, Some(Some(true)) | None) => Ok(exit(tuning.advice.answer)),
     }
-    Ok(exit(tuning.advice.answer))
 }
 
 /// How picklock ends: as a run would whose lock holds, does not, or is only too slow.
@@ -174,15 +213,14 @@ fn fits(args: &TuneArgs, inputs: &Inputs) -> Result<(), Failure> {
         ));
     }
     let conditions = &inputs.conditions;
-    let kept_ns = conditions.hold.mean_ns() + conditions.round_trip.mean_ns();
-    let busy = inputs.traffic.holds_per_ns() / f64::from(args.locks) * kept_ns;
+    let busy = inputs.traffic.holds_per_ns() / f64::from(args.locks) * conditions.mean_hold_ns();
     if busy >= BUSY {
         return Err(Failure::usage_text(
             format!(
                 "each lock is asked for during {:.0} % of the time: there are too few locks for so much work",
                 busy * 100.0
             ),
-            "give fewer --clients, a longer --every, more --locks, or a shorter --hold",
+            "give fewer --clients, a longer --every, more --locks, a shorter --hold, or fewer --pauses",
         ));
     }
     Ok(())
@@ -193,9 +231,9 @@ async fn look(
     args: &TuneArgs,
     study: Study,
     inputs: Inputs,
+    mut signals: watch::Receiver<bool>,
     terminal: &Terminal,
 ) -> Result<Option<(Tuning, Duration)>, Failure> {
-    let mut signals = signal::watch().map_err(|error| Failure::unavailable(&error))?;
     let watched = Arc::new(Watched::default());
     let shown = Arc::clone(&watched);
     let done = move || shown.done.load(Ordering::Relaxed);
@@ -203,7 +241,6 @@ async fn look(
     #[expect(clippy::disallowed_methods, reason = "how long it took is told to the user")]
     let began = Instant::now();
     let (watch, traffic) = (Arc::clone(&watched), study.traffic);
-    let (conditions, grid) = (study.conditions.clone(), study.grid.clone());
     let mut work = tokio::task::spawn_blocking(move || study.run(&watch));
     let points = tokio::select! {
         biased;
@@ -217,13 +254,6 @@ async fn look(
     };
     let wall = began.elapsed();
     drop(progress);
-    let confirmation = match args.confirm {
-        true => match confirm::confirm(args, &conditions, &grid, signals, terminal).await? {
-            Some(confirmation) => Some(confirmation),
-            None => return Ok(None),
-        },
-        false => None,
-    };
     let points = points.map_err(|error| Failure::internal(error.to_string()))?;
     let mut points = points.map_err(|error| Failure::internal(error.to_string()))?;
     let targets = Targets {
@@ -249,16 +279,26 @@ async fn look(
         simulated: watched.holds.load(Ordering::Relaxed),
         points,
         advice,
-        confirmation,
-        replay: replay(),
+        confirmation: None,
+        replay: replay(std::env::args().skip(1)),
     };
     Ok(Some((tuning, wall)))
 }
 
-/// The line that says it again.
-fn replay() -> String {
-    let words: Vec<String> = std::env::args().skip(1).map(|word| report::quoted(&word)).collect();
-    format!("picklock {}", words.join(" "))
+/// The line that says it again, without a password.
+fn replay(words: impl Iterator<Item = String>) -> String {
+    let mut line = String::from("picklock");
+    let mut is_url = false;
+    for word in words {
+        let shown = match word.split_once('=') {
+            Some(("--redis", _)) => "--redis=$PICKLOCK_REDIS".to_owned(),
+            _ if is_url => "$PICKLOCK_REDIS".to_owned(),
+            _ => word.clone(),
+        };
+        is_url = word == "--redis";
+        line += &format!(" {}", report::quoted(&shown));
+    }
+    line
 }
 
 /// Writes the report; where it lies.
@@ -293,4 +333,21 @@ fn write(
     let path = directory.path().to_owned();
     directory.finish().map_err(failed)?;
     Ok(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_replay_tells_everything_but_the_url() {
+        let said = |line: &str| replay(line.split(' ').map(str::to_owned));
+        let plain = "tune --hold 5ms --confirm --redis-x y";
+        assert_eq!(said(plain), format!("picklock {plain}"));
+        for given in ["--redis redis://:secret@h:1", "--redis=redis://:secret@h:1"] {
+            let line = said(&format!("tune {given} --ttl 5s"));
+            assert!(!line.contains("secret") && line.contains("$PICKLOCK_REDIS"), "{line}");
+            assert!(line.ends_with("--ttl 5s"), "{line}");
+        }
+    }
 }

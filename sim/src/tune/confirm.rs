@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use picklock::env::{CallError, Env, Node};
+use picklock::time::span_ns;
 use picklock::{Options, OptionsError, Renewal, Single};
 use scenarios::distribution::{Bucket, Distribution, Histogram};
 use scenarios::span::Span;
@@ -21,7 +22,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::counted::shares;
-use super::law::{Dice, Law, float};
+use super::law::{Dice, Law, float, whole};
 use super::lease::{Conditions, Setting};
 use super::played::{Played, StandStill, Unplayed};
 use super::stat::wilson_surely;
@@ -42,8 +43,15 @@ const SEEN: std::ops::RangeInclusive<f64> = 0.02..=0.9;
 const BEST: f64 = 0.25;
 /// How often a TTL is halved in search of one that goes wrong.
 const HALVED: u32 = 20;
-/// With so many holds the model is asked what it says.
+/// With so many holds the model is asked what it says; fewer where each takes many steps.
 const MODELLED: u64 = 300_000;
+/// A hold that takes more steps than this on the average is not tried.
+const MOST_STEPS: f64 = 200.0;
+/// So many holds without an answer are an accident, and of more one in so many may be.
+const ACCIDENTS: u64 = 20;
+const ACCIDENT_PART: u64 = 50;
+/// After one of them its client waits so long.
+const AFTER_ACCIDENT: Duration = PLAYED;
 
 /// Why nothing was confirmed.
 #[derive(Debug, thiserror::Error)]
@@ -57,6 +65,18 @@ pub enum ConfirmError {
     /// The lock.
     #[error(transparent)]
     Unplayed(#[from] Unplayed),
+    /// Too many answers were missing.
+    #[error(
+        "{left_out} holds had no answer beside {holds} that had; the last: {last}. Is the server busy with something else?"
+    )]
+    Accidents {
+        /// Those without.
+        left_out: u64,
+        /// Those with.
+        holds: u64,
+        /// The last of them.
+        last: Unplayed,
+    },
     /// The setting.
     #[error(transparent)]
     Options(#[from] OptionsError),
@@ -88,17 +108,21 @@ pub fn trials(
         grid.iter().copied().filter(|(_, renew)| renew.is_some() == renews).collect()
     });
     let kinds: Vec<_> = kinds.into_iter().filter(|kind| !kind.is_empty()).collect();
-    let length = length / u32::try_from(kinds.len().max(1)).unwrap_or(1);
-    kinds
-        .into_iter()
-        .map(|kind| {
-            let found = trial(conditions, &kind, length, seed);
-            found.ok_or_else(|| {
-                let (ttl, renew) = kind[0];
-                Box::new(unseen(ttl, renew, length))
-            })
-        })
-        .collect()
+    let kinds = &kinds;
+    let of = |length| kinds.iter().map(move |kind| trial(conditions, kind, length, seed));
+    let mut each = length / u32::try_from(kinds.len().max(1)).unwrap_or(1);
+    let mut found: Vec<Option<Trial>> = of(each).collect();
+    if found.iter().all(Option::is_none) {
+        // Where none can be seen in its share of the time, the first that can be seen in all of it has all of it.
+        each = length;
+        let mut taken = false;
+        found = of(length).map(|it| it.filter(|_| !std::mem::replace(&mut taken, true))).collect();
+    }
+    let told = found.into_iter().zip(kinds).map(|(found, kind)| {
+        let (ttl, renew) = kind[0];
+        found.ok_or_else(|| Box::new(unseen(ttl, renew, each)))
+    });
+    told.collect()
 }
 
 /// The setting of this kind at which most is to be seen.
@@ -118,8 +142,12 @@ fn trial(
             let trial = Trial::new(conditions, setting, in_grid)?;
             let holds = f64::from(CLIENTS) * length.as_nanos() as f64
                 / trial.conditions.mean_hold_ns().max(1.0);
+            // Before anything is simulated: what lasts too long here takes too long there.
+            if holds < FEWEST || trial.steps() > MOST_STEPS {
+                return None;
+            }
             let (lost, _) = shares(&trial.conditions, trial.setting, TRIED, seed).ok()?;
-            (holds >= FEWEST && SEEN.contains(&lost)).then_some((lost, trial))
+            SEEN.contains(&lost).then_some((lost, trial))
         });
         let far = |lost: f64| (lost.ln() - BEST.ln()).abs();
         seen.min_by(|one, other| far(one.0).total_cmp(&far(other.0)))
@@ -159,6 +187,13 @@ impl Trial {
         trial.options().is_ok().then_some(trial)
     }
 
+    /// How many renewals and pauses there are in a hold on the average.
+    fn steps(&self) -> f64 {
+        let hold_ns = self.conditions.mean_hold_ns();
+        let renewals = self.setting.renew.map_or(0.0, |every| hold_ns / float(span_ns(every)));
+        renewals + self.conditions.pause.as_ref().map_or(0.0, |(per_ns, _)| hold_ns * per_ns)
+    }
+
     fn options(&self) -> Result<Options, OptionsError> {
         let builder = Options::builder(self.setting.ttl);
         let renewal = self.setting.renew.map(|every| Renewal { every, max_hold: None });
@@ -176,10 +211,11 @@ impl Trial {
         length: Duration,
         seed: u64,
     ) -> Result<Confirmed, ConfirmError> {
-        let played = self.play(target, length, seed).await?;
+        let (played, left_out) = self.play(target, length, seed).await?;
         let trial = self.clone();
         // The model counts for a while, which a runtime must not wait for.
-        let compared = tokio::task::spawn_blocking(move || trial.compare(&played, seed)).await;
+        let compare = move || trial.compare(&played, left_out, seed);
+        let compared = tokio::task::spawn_blocking(compare).await;
         let seen =
             compared.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))?;
         let Self { ttl, renew, in_grid, stretch, .. } = *self;
@@ -192,7 +228,7 @@ impl Trial {
         target: &Target,
         length: Duration,
         seed: u64,
-    ) -> Result<Played, ConfirmError> {
+    ) -> Result<(Played, u64), ConfirmError> {
         let proxy = Proxy::start(Detail::Faults)?;
         let (mut clients, mut links) = (Vec::new(), Vec::new());
         for client in 1..=CLIENTS {
@@ -216,23 +252,39 @@ impl Trial {
             let (conditions, mut played) = (Arc::clone(&conditions), Played::default());
             let mut dice = Dice::new(seed, u64::from(client));
             playing.spawn(async move {
+                let mut accidents = Vec::new();
                 while Instant::now() < end {
-                    played.hold(&env, &lock, &conditions, &mut dice).await?;
+                    let held = played.hold(&env, &lock, &conditions, &mut dice).await;
+                    if let Err(error) = held {
+                        accidents.push(error);
+                        // What it may have left behind is gone by then.
+                        env.sleep(AFTER_ACCIDENT).await;
+                    }
                 }
-                Ok::<_, Unplayed>(played)
+                (played, accidents)
             });
         }
-        let mut all = Played::default();
+        let (mut all, mut accidents) = (Played::default(), Vec::new());
         while let Some(ended) = playing.join_next().await {
             // A panic in there is ours, and goes on here.
-            all.merge(ended.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))?);
+            let (played, mut theirs) =
+                ended.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
+            all.merge(played);
+            accidents.append(&mut theirs);
         }
         drop(links);
-        Ok(all)
+        // One slow answer among thousands is no reason to give up; many are.
+        let left_out = accidents.len() as u64;
+        match accidents.pop() {
+            Some(last) if left_out > ACCIDENTS.max(all.holds() / ACCIDENT_PART) => {
+                Err(ConfirmError::Accidents { left_out, holds: all.holds(), last })
+            }
+            _ => Ok((all, left_out)),
+        }
     }
 
     /// What was seen beside what the model makes of what was measured.
-    fn compare(&self, played: &Played, seed: u64) -> Result<Seen, OptionsError> {
+    fn compare(&self, played: &Played, left_out: u64, seed: u64) -> Result<Seen, OptionsError> {
         let worked_ns: f64 = played.works.iter().map(|it| float(*it)).sum();
         let pauses = played.pauses.len() as u64;
         let measured = Conditions {
@@ -243,7 +295,8 @@ impl Trial {
             drift_ppm: 0,
             write_ns: 0,
         };
-        let (lost, outlived) = shares(&measured, self.setting, MODELLED, seed)?;
+        let modelled = whole(float(MODELLED) / (1.0 + self.steps() / 4.0));
+        let (lost, outlived) = shares(&measured, self.setting, modelled, seed)?;
         let holds = played.holds();
         let compared = |hits: u64, model: f64| {
             let seen = wilson_surely(hits, holds);
@@ -253,6 +306,7 @@ impl Trial {
             ttl: Span(self.setting.ttl),
             holds,
             pauses,
+            left_out,
             lost: compared(played.lost, lost),
             outlived: compared(played.outlived, outlived),
         })

@@ -42,7 +42,7 @@ impl Conditions {
     }
 
     /// How long a hold lasts on the average, with its pauses.
-    pub(super) fn mean_hold_ns(&self) -> f64 {
+    pub(crate) fn mean_hold_ns(&self) -> f64 {
         let paused = self.pause.as_ref().map_or(0.0, |(per_ns, it)| per_ns * it.mean_ns());
         self.hold.mean_ns() * (1.0 + paused) + self.round_trip.mean_ns()
     }

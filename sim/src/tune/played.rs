@@ -6,7 +6,7 @@
 use std::future::Future;
 use std::time::Duration;
 
-use picklock::env::Env;
+use picklock::env::{CallError, Env};
 use picklock::{NotAcquired, Released, Single};
 
 use super::law::Dice;
@@ -18,15 +18,18 @@ pub(crate) trait StandStill: Env {
     fn stand_still(&self, span: Duration) -> impl Future<Output = ()> + Send;
 }
 
-/// Why holds cannot be counted.
+/// Why a hold cannot be counted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unplayed {
     /// The lock was not granted.
     #[error("a lock that nobody else wants was not granted: {0}")]
     NotAcquired(#[from] NotAcquired),
-    /// Nobody knows whether the lease had ended.
-    #[error("a release did not say whether its lease had ended: {0:?}")]
-    Released(Released),
+    /// The release had no answer.
+    #[error("a release had no answer: {0}")]
+    Unanswered(CallError),
+    /// It is another's.
+    #[error("a lock that nobody else wants was another's")]
+    Another,
 }
 
 /// What has been counted and measured.
@@ -71,37 +74,41 @@ impl Played {
     ) -> Result<(), Unplayed> {
         let asked = env.now();
         let guard = lock.try_acquire().await?;
-        self.round_trips.push(env.now().as_ns() - asked.as_ns());
-        self.work(env, conditions, dice).await;
+        let round_trip_ns = env.now().as_ns() - asked.as_ns();
+        let (work_ns, mut pauses) = work(env, conditions, dice).await;
         let lost = !guard.is_valid();
         let outlived = match guard.release().await {
             Released::Released => false,
             Released::AlreadyExpired => true,
-            other => return Err(Unplayed::Released(other)),
+            Released::Unknown(error) => return Err(Unplayed::Unanswered(error)),
+            _ => return Err(Unplayed::Another),
         };
         self.lost += u64::from(lost);
         self.outlived += u64::from(outlived);
+        self.round_trips.push(round_trip_ns);
+        self.works.push(work_ns);
+        self.pauses.append(&mut pauses);
         Ok(())
     }
+}
 
-    /// Works for so long as its process runs, which stands still now and then.
-    async fn work<E: StandStill>(&mut self, env: &E, conditions: &Conditions, dice: &mut Dice) {
-        let per_ns = conditions.pause.as_ref().map_or(0.0, |(per_ns, _)| *per_ns);
-        let mut left_ns = conditions.hold.draw(dice);
-        let mut worked_ns = 0;
-        loop {
-            let gap_ns = dice.gap(per_ns);
-            let begun = env.now();
-            env.sleep(Duration::from_nanos(gap_ns.min(left_ns))).await;
-            let stopped = env.now();
-            worked_ns += stopped.as_ns() - begun.as_ns();
-            let Some((_, lengths)) = conditions.pause.as_ref().filter(|_| gap_ns < left_ns) else {
-                self.works.push(worked_ns);
-                return;
-            };
-            left_ns -= gap_ns;
-            env.stand_still(Duration::from_nanos(lengths.draw(dice))).await;
-            self.pauses.push(env.now().as_ns() - stopped.as_ns());
-        }
+/// Works for so long as its process runs, which stands still now and then: how long that took, and how long each
+/// pause was.
+async fn work<E: StandStill>(env: &E, conditions: &Conditions, dice: &mut Dice) -> (u64, Vec<u64>) {
+    let per_ns = conditions.pause.as_ref().map_or(0.0, |(per_ns, _)| *per_ns);
+    let mut left_ns = conditions.hold.draw(dice);
+    let (mut worked_ns, mut pauses) = (0, Vec::new());
+    loop {
+        let gap_ns = dice.gap(per_ns);
+        let begun = env.now();
+        env.sleep(Duration::from_nanos(gap_ns.min(left_ns))).await;
+        let stopped = env.now();
+        worked_ns += stopped.as_ns() - begun.as_ns();
+        let Some((_, lengths)) = conditions.pause.as_ref().filter(|_| gap_ns < left_ns) else {
+            return (worked_ns, pauses);
+        };
+        left_ns -= gap_ns;
+        env.stand_still(Duration::from_nanos(lengths.draw(dice))).await;
+        pauses.push(env.now().as_ns() - stopped.as_ns());
     }
 }

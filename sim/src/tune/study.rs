@@ -231,7 +231,11 @@ impl Study {
                 rare.wrong.count,
             ),
         };
+        let never = self.share(Interval::default(), How::Construction);
         let overlap = || {
+            if self.traffic.others_per_ns() == 0.0 {
+                return never;
+            }
             self.asked(
                 lease,
                 rare.overlap.interval(),
@@ -239,7 +243,6 @@ impl Study {
                 rare.overlap.count,
             )
         };
-        let never = self.share(Interval::default(), How::Construction);
         let (belief, effect) = match keeping {
             Keeping::None => (overlap(), overlap()),
             Keeping::Tracked => (never, overlap()),

@@ -1,77 +1,127 @@
 //! `picklock tune --confirm`: the model against a server, and the server of `--measure`.
 //!
-//! Invariant: what was started for it ends with it, interrupted or not. Deliberately absent: what is tried and
-//! compared, which is [`crate::tune::confirm`].
+//! Invariant: what was started for it ends with it, interrupted or not, and what came in between takes nothing from
+//! what was simulated. Deliberately absent: what is tried and compared, which is [`crate::tune::confirm`].
 
 use std::time::Duration;
 
-use scenarios::tuning::Confirmation;
+use scenarios::tuning::{Confirmation, Confirmed, Tuning};
 use tokio::sync::watch;
 
 use super::args::TuneArgs;
 use crate::cli::args::World;
 use crate::cli::failure::Failure;
+use crate::cli::run::draw;
 use crate::cli::terminal::Terminal;
 use crate::cli::{print, world};
 use crate::live::limits::{ensure_open_files, files_needed};
 use crate::live::target::{KeySpace, Settings, Target};
-use crate::tune::Conditions;
-use crate::tune::confirm::{CLIENTS, trials};
+use crate::tune::confirm::{CLIENTS, ConfirmError, trials};
+use crate::tune::{Conditions, Study};
 
 /// Starts or finds the server, and says which.
-pub(super) async fn open(args: &TuneArgs, terminal: &Terminal) -> Result<Target, Failure> {
+pub(super) async fn open(
+    args: &TuneArgs,
+    world: World,
+    terminal: &Terminal,
+) -> Result<Target, Failure> {
     world::refuse_several(&args.server)?;
-    let chosen = world::choose(World::Auto, &args.server)?;
+    let chosen = world::choose(world, &args.server)?;
     if !terminal.is_quiet() {
         print::note(&chosen.why);
     }
-    let unique = std::process::id();
-    let keys = KeySpace::of_run(&format!("tune-{unique}"));
+    let keys = KeySpace::of_run(&format!("tune-{:016x}", draw()?));
     let target = Target::open(chosen.choice, keys, &Settings::default()).await;
     target.map_err(|error| Failure::unavailable(&error))
 }
 
-/// Tries what is to be seen; none where it was interrupted.
-pub(super) async fn confirm(
-    args: &TuneArgs,
-    conditions: &Conditions,
-    grid: &[(Duration, Option<Duration>)],
-    mut signals: watch::Receiver<bool>,
-    terminal: &Terminal,
-) -> Result<Option<Confirmation>, Failure> {
-    ensure_open_files(files_needed(u64::from(CLIENTS), 1))
-        .map_err(|error| Failure::unavailable(&error))?;
-    let trials = trials(conditions, grid, args.confirm_for.0, args.seed);
-    let playable = trials.iter().filter(|it| it.is_ok()).count();
-    let length = args.confirm_for.0 / u32::try_from(playable.max(1)).unwrap_or(1);
-    let target = open(args, terminal).await?;
-    let info = target.server();
-    let server = format!("{} {} ({})", info.software, info.version, info.how);
-    if !terminal.is_quiet() && playable > 0 {
-        let clients = format!("{CLIENTS} clients take leases there, for {}", args.confirm_for);
-        print::note(&clients);
+/// A server on which the model is to be tried.
+pub(super) struct Confirm {
+    target: Target,
+    conditions: Conditions,
+    grid: Vec<(Duration, Option<Duration>)>,
+}
+
+/// What came in between.
+pub(super) enum Cut {
+    /// A signal.
+    Interrupted,
+    /// The server.
+    Failed(Failure),
+}
+
+impl Confirm {
+    /// Opens the server: a real one, for the embedded model shows nothing of what real ones do.
+    pub(super) async fn open(
+        args: &TuneArgs,
+        study: &Study,
+        terminal: &Terminal,
+    ) -> Result<Self, Failure> {
+        ensure_open_files(files_needed(u64::from(CLIENTS), 1))
+            .map_err(|error| Failure::unavailable(&error))?;
+        let target = open(args, World::Redis, terminal).await?;
+        Ok(Self { target, conditions: study.conditions.clone(), grid: study.grid.clone() })
     }
-    let tried = async {
+
+    /// Ends what was started.
+    pub(super) async fn close(self) {
+        self.target.close().await;
+    }
+
+    /// Tries what is to be seen, and writes it into the tuning.
+    pub(super) async fn run(
+        self,
+        args: &TuneArgs,
+        mut signals: watch::Receiver<bool>,
+        terminal: &Terminal,
+        tuning: &mut Tuning,
+    ) -> Option<Cut> {
+        let info = self.target.server();
+        let server = format!("{} {} ({})", info.software, info.version, info.how);
         let mut tried = Vec::new();
+        let cut = tokio::select! {
+            biased;
+            Ok(_) = signals.wait_for(|interrupted| *interrupted) => Some(Cut::Interrupted),
+            ended = self.try_all(args, terminal, &mut tried) => {
+                ended.err().map(|error| Cut::Failed(Failure::unavailable(&error)))
+            }
+        };
+        // The leases end by themselves, but who waits for that?
+        let removed = self.target.remove_keys(&[]).await;
+        self.target.close().await;
+        let removed = removed.err().map(|error| Cut::Failed(Failure::unavailable(&error)));
+        let cut = cut.or(removed);
+        let cut_short = cut.as_ref().map(|cut| match cut {
+            Cut::Interrupted => "interrupted".to_owned(),
+            Cut::Failed(failure) => failure.first_line(),
+        });
+        tuning.confirmation = Some(Confirmation { server, tried, cut_short });
+        cut
+    }
+
+    async fn try_all(
+        &self,
+        args: &TuneArgs,
+        terminal: &Terminal,
+        tried: &mut Vec<Confirmed>,
+    ) -> Result<(), ConfirmError> {
+        let (conditions, grid) = (self.conditions.clone(), self.grid.clone());
+        let (length, seed) = (args.confirm_for.0, args.seed);
+        // It is searched for by simulating, which a runtime must not wait for.
+        let searched =
+            tokio::task::spawn_blocking(move || trials(&conditions, &grid, length, seed)).await;
+        let trials = searched.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
+        let playable = trials.iter().filter(|it| it.is_ok()).count();
+        if !terminal.is_quiet() && playable > 0 {
+            print::note(&format!("{CLIENTS} clients take leases there, for {}", args.confirm_for));
+        }
+        let length = length / u32::try_from(playable.max(1)).unwrap_or(1);
         for trial in trials {
             tried.push(match trial {
-                Ok(trial) => trial.run(&target, length, args.seed).await?,
+                Ok(trial) => trial.run(&self.target, length, seed).await?,
                 Err(none) => *none,
             });
         }
-        Ok(tried)
-    };
-    let tried = tokio::select! {
-        biased;
-        tried = tried => Some(tried),
-        Ok(_) = signals.wait_for(|interrupted| *interrupted) => None,
-    };
-    // The leases end by themselves, but who waits for that?
-    let removed = target.remove_keys(&[]).await;
-    target.close().await;
-    let Some(tried) = tried else { return Ok(None) };
-    let tried =
-        tried.map_err(|error: crate::tune::confirm::ConfirmError| Failure::unavailable(&error))?;
-    removed.map_err(|error| Failure::unavailable(&error))?;
-    Ok(Some(Confirmation { server, tried }))
+        Ok(())
+    }
 }

@@ -13,6 +13,7 @@ use tokio::runtime::Runtime;
 
 use super::args::TuneArgs;
 use super::confirm::open;
+use crate::cli::args::World;
 use crate::cli::failure::Failure;
 use crate::cli::print;
 use crate::cli::terminal::Terminal;
@@ -148,7 +149,7 @@ async fn measured(args: &TuneArgs, terminal: &Terminal) -> Result<(Found, String
             "say for how long, as in --measure-for 10s",
         ));
     }
-    let target = open(args, terminal).await?;
+    let target = open(args, World::Auto, terminal).await?;
     if !terminal.is_quiet() {
         print::note(&format!("measuring for {}", args.measure_for));
     }

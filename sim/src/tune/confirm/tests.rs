@@ -66,7 +66,7 @@ fn a_model_that_says_another_share_does_not_agree() {
         works: (0..1_000).map(|nth| if nth % 2 == 0 { ms(100) } else { ms(1_000) }).collect(),
         pauses: Vec::new(),
     };
-    let seen = |wrong: u64| trial.compare(&played(wrong), 1).expect("a setting");
+    let seen = |wrong: u64| trial.compare(&played(wrong), 0, 1).expect("a setting");
     assert!(seen(500).agrees());
     assert!((seen(500).lost.model - 0.5).abs() < 0.01);
     assert!(!seen(400).agrees() && !seen(600).agrees());

@@ -133,6 +133,15 @@ fn nothing_is_a_bare_zero() {
 }
 
 #[test]
+fn nobody_overlaps_who_is_alone() {
+    let mut study = study("100ms", Some((0.1, "lognormal:100ms,p99=1s")), &[(2_000, None)]);
+    study.traffic.clients = 1;
+    for point in found(&study) {
+        assert_eq!((point.effect.how, point.effect.high), (How::Construction, 0.0));
+    }
+}
+
+#[test]
 fn what_was_measured_says_nothing_beyond_its_longest() {
     use scenarios::distribution::{Bucket, Distribution, Histogram};
     let bucket = |ms, count| Bucket { value: Span(ms * MS), count };
