@@ -3,10 +3,11 @@
 //! Invariant: no script, and nothing is fetched; every text is escaped, the chart alone is set in as
 //! it is, for it was drawn here. Deliberately absent: the history, which has a file of its own.
 
+mod document;
 mod figures;
 mod page;
 mod style;
 mod verdicts;
 
+pub(crate) use document::document;
 pub use page::page;
-pub(crate) use style::SHEET;

@@ -11,7 +11,7 @@ fn leases_on_a_real_server_go_wrong_as_often_as_the_model_says() {
     let out = room.path().join("out").display().to_string();
     // Points of the grid that go wrong often enough: nothing is tried but them.
     let args = "tune --hold lognormal:1s,p99=10s --pause lognormal:1s,p99=10s --pauses 12/minute --every 1m --ttl 2s,3s \
-                --overlaps 100/s --lost 100/s --holds 2000 --confirm --confirm-for 8s --format json --out";
+                --overlaps 100/s --lost 100/s --holds 2000 --confirm --confirm-for 12s --format json --out";
     let args: Vec<&str> = args.split_whitespace().chain([&out[..]]).collect();
     let said = room.run(&args).ended(0);
     let tuning: Tuning = serde_json::from_str(&said.stdout).unwrap();

@@ -2,11 +2,11 @@
 //!
 //! Invariant: verdict first, then why, then figures, then how to do it again.
 
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use maud::{Markup, PreEscaped, html};
 use scenarios::result::{RunResult, ServerFacts};
 
+use super::document::document;
 use super::figures::{acquisitions, commands, latencies};
-use super::style::SHEET;
 use super::verdicts::{badge, levels, stories};
 use crate::format::{counted, plain};
 use crate::terminal::INTERRUPTED;
@@ -15,26 +15,14 @@ use crate::terminal::INTERRUPTED;
 pub fn page(result: &RunResult, chart: Option<&str>, files: &[String]) -> String {
     let scenario = plain(&result.scenario);
     let title = format!("{scenario}: {} — picklock", result.verdict.name());
-    let markup = html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                title { (title) }
-                style { (PreEscaped(SHEET)) }
-            }
-            body {
-                header {
-                    h1 { (scenario) " " (badge(result.verdict)) }
-                    p.lead { (lead(result)) }
-                }
-                main { (sections(result, chart, files)) }
-            }
+    let body = html! {
+        header {
+            h1 { (scenario) " " (badge(result.verdict)) }
+            p.lead { (lead(result)) }
         }
+        main { (sections(result, chart, files)) }
     };
-    markup.into_string()
+    document(&title, &body)
 }
 
 fn lead(result: &RunResult) -> String {

@@ -3,13 +3,13 @@
 //! Invariant: no script, and nothing is fetched; every text is escaped, the chart alone is set in as it is, for
 //! it was drawn here.
 
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use maud::{Markup, PreEscaped, html};
 use scenarios::tuning::{Answer, Confirmation, Keeping, Tuning};
 
 use super::confirmed;
 use super::table::{about, answer, belief, header, is_chosen, row};
 use crate::format::plain;
-use crate::html::SHEET;
+use crate::html::document;
 
 /// The page of a tuning, with its chart.
 pub fn page(tuning: &Tuning, chart: Option<&str>) -> String {
@@ -19,69 +19,58 @@ pub fn page(tuning: &Tuning, chart: Option<&str>) -> String {
         Answer::Unknown => "badge inconclusive",
         Answer::TooSlow | Answer::TooManyOverlaps => "badge violated",
     };
-    let markup = html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                title { "What TTL to set: " (answer(advice.answer)) " — picklock" }
-                style { (PreEscaped(SHEET)) }
+    let title = format!("What TTL to set: {} — picklock", answer(advice.answer));
+    let body = html! {
+        header {
+            h1 { "What TTL to set " span class=(class) { (answer(advice.answer)) } }
+            p.lead { (plain(&advice.says)) }
+        }
+        main {
+            section {
+                h2 { "Why" }
+                ul { @for reason in &advice.because { li { (plain(reason)) } } }
             }
-            body {
-                header {
-                    h1 { "What TTL to set " span class=(class) { (answer(advice.answer)) } }
-                    p.lead { (plain(&advice.says)) }
+            @if let Some(chart) = chart {
+                section {
+                    h2 { "The trade-off" }
+                    figure.scroll tabindex="0" aria-label="Frontier" { (PreEscaped(chart)) }
                 }
-                main {
-                    section {
-                        h2 { "Why" }
-                        ul { @for reason in &advice.because { li { (plain(reason)) } } }
-                    }
-                    @if let Some(chart) = chart {
-                        section {
-                            h2 { "The trade-off" }
-                            figure.scroll tabindex="0" aria-label="Frontier" { (PreEscaped(chart)) }
+            }
+            section {
+                h2 { "Every setting" }
+                h3 { (about(tuning.keeping)) }
+                (settings(tuning, tuning.keeping))
+                @for keeping in Keeping::ALL {
+                    // Who asked for one lock may look at the others, but need not pass them by.
+                    @if keeping != tuning.keeping && has(tuning, keeping) {
+                        details {
+                            summary { (about(keeping)) }
+                            (settings(tuning, keeping))
                         }
                     }
-                    section {
-                        h2 { "Every setting" }
-                        h3 { (about(tuning.keeping)) }
-                        (settings(tuning, tuning.keeping))
-                        @for keeping in Keeping::ALL {
-                            // Who asked for one lock may look at the others, but need not pass them by.
-                            @if keeping != tuning.keeping && has(tuning, keeping) {
-                                details {
-                                    summary { (about(keeping)) }
-                                    (settings(tuning, keeping))
-                                }
+                }
+            }
+            @if let Some(confirmation) = &tuning.confirmation { (shown(confirmation)) }
+            section {
+                h2 { "What it counts with" }
+                div.scroll tabindex="0" role="region" aria-label="Inputs" {
+                    table {
+                        thead { tr { th { "what" } th { "how much" } th { "from" } } }
+                        tbody {
+                            @for it in &tuning.inputs {
+                                tr { th { (it.name) } td { (plain(&it.value)) } td { (plain(&it.source)) } }
                             }
                         }
                     }
-                    @if let Some(confirmation) = &tuning.confirmation { (shown(confirmation)) }
-                    section {
-                        h2 { "What it counts with" }
-                        div.scroll tabindex="0" role="region" aria-label="Inputs" {
-                            table {
-                                thead { tr { th { "what" } th { "how much" } th { "from" } } }
-                                tbody {
-                                    @for it in &tuning.inputs {
-                                        tr { th { (it.name) } td { (plain(&it.value)) } td { (plain(&it.source)) } }
-                                    }
-                                }
-                            }
-                        }
-                    }
-                    section {
-                        h2 { "Say it again" }
-                        pre { (plain(&tuning.replay)) }
-                    }
                 }
+            }
+            section {
+                h2 { "Say it again" }
+                pre { (plain(&tuning.replay)) }
             }
         }
     };
-    markup.into_string()
+    document(&title, &body)
 }
 
 fn shown(confirmation: &Confirmation) -> Markup {

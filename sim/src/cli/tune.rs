@@ -49,8 +49,6 @@ pub(super) fn main(args: &TuneArgs, terminal: &Terminal) -> Result<Exit, Failure
             "say for how long, as in --confirm-for 20s",
         ));
     }
-    let signals = runtime.block_on(async { signal::watch() });
-    let signals = signals.map_err(|error| Failure::unavailable(&error))?;
     for (option, rate) in [("--overlaps", &args.overlaps), ("--lost", &args.lost)] {
         if rate.per_day() == 0.0 {
             return Err(Failure::usage_text(
@@ -75,6 +73,9 @@ pub(super) fn main(args: &TuneArgs, terminal: &Terminal) -> Result<Exit, Failure
         threads: args.threads.map_or(cores, usize::from),
     };
     let log = inputs.log.take();
+    // Not sooner: who is measuring ends at once.
+    let signals = runtime.block_on(async { signal::watch() });
+    let signals = signals.map_err(|error| Failure::unavailable(&error))?;
     let confirm = match args.confirm {
         // A server that cannot be had is told of before anything is simulated.
         true => Some(runtime.block_on(Confirm::open(args, &study, terminal))?),

@@ -168,8 +168,8 @@ fn unmet(points: &[Point], all: &[(usize, &Point)], targets: &Targets, keeping: 
     let says = match answer {
         Answer::Unknown => {
             because.push(
-                "its best guess meets the targets, and what it may be at most does not: measure for longer, for of \
-                 what is longer than anything measured nothing is known but how rare it is"
+                "its best guess meets the targets, and what it may be at most does not: measure for longer, or give more \
+                 --holds; of what is longer than anything seen nothing is known but how rare it is"
                     .to_owned(),
             );
             "what is known is too little for such targets"

@@ -67,7 +67,7 @@ pub enum ConfirmError {
     Unplayed(#[from] Unplayed),
     /// Too many answers were missing.
     #[error(
-        "{left_out} holds had no answer beside {holds} that had; the last: {last}. Is the server busy with something else?"
+        "{left_out} holds had no answer beside {holds} that had (the last: {last}); try again when the server has nothing else to do"
     )]
     Accidents {
         /// Those without.
@@ -112,7 +112,7 @@ pub fn trials(
     let of = |length| kinds.iter().map(move |kind| trial(conditions, kind, length, seed));
     let mut each = length / u32::try_from(kinds.len().max(1)).unwrap_or(1);
     let mut found: Vec<Option<Trial>> = of(each).collect();
-    if found.iter().all(Option::is_none) {
+    if kinds.len() > 1 && found.iter().all(Option::is_none) {
         // Where none can be seen in its share of the time, the first that can be seen in all of it has all of it.
         each = length;
         let mut taken = false;
@@ -161,7 +161,7 @@ fn unseen(ttl: Duration, renew: Option<Duration>, length: Duration) -> Confirmed
     let length = Span(Duration::from_secs(length.as_secs().max(1)));
     let says = format!(
         "it goes wrong too seldom, or holds last too long, for anything to be seen in {length} with {CLIENTS} clients, \
-         at shorter TTLs too"
+         at shorter TTLs too; a longer --confirm-for may show it"
     );
     Confirmed {
         ttl: Span(ttl),

@@ -61,8 +61,9 @@ pub const ALL: [Preset; 4] = [
         length: "uniform:0s..100ms",
         rate: "1/second",
         source: "Linux, \"CFS Bandwidth Control\", \
-                 https://kernel.org/doc/Documentation/scheduler/sched-bwc.txt: who has used its quota does not run until the next period, 100 ms by default; rate assumed, one period in ten, and \
-                 that any length up to a period is as likely as any other",
+                 https://kernel.org/doc/Documentation/scheduler/sched-bwc.txt: \
+                 who has used its quota does not run until the next period, 100 ms by default; rate assumed, one \
+                 period in ten, and that any length up to a period is as likely as any other",
     },
 ];
 
