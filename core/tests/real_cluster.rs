@@ -70,7 +70,9 @@ impl Nodes {
                 let info = call(&env, &["CLUSTER", "INFO"]).await;
                 let info = String::from_utf8_lossy(info.as_bytes().unwrap()).into_owned();
                 let known = format!("cluster_known_nodes:{}", nodes.servers.len());
-                info.contains("cluster_state:ok") && info.contains(&known)
+                // Without full coverage a node is well before it has heard who owns the other slots.
+                let all = "cluster_slots_assigned:16384";
+                info.contains("cluster_state:ok") && info.contains(&known) && info.contains(all)
             })
             .await;
         }
