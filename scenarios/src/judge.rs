@@ -24,6 +24,8 @@ pub struct Circumstances {
     pub server: ServerFacts,
     /// False where the run was interrupted.
     pub complete: bool,
+    /// Who else may have caused what was seen, if anybody: then nothing is concluded.
+    pub disturbed: Option<String>,
     /// What deserves attention.
     pub remarks: Vec<String>,
     /// Whether nothing was staged and faults struck at random.
@@ -47,10 +49,13 @@ pub fn judge(history: &History, circumstances: Circumstances) -> RunResult {
 /// The result of a history with this head, of which this was found and counted.
 pub fn sum_up(
     head: &Head,
-    findings: Vec<Finding>,
+    mut findings: Vec<Finding>,
     counts: Counts<'_>,
     circumstances: Circumstances,
 ) -> RunResult {
+    if let Some(why) = &circumstances.disturbed {
+        findings = findings.into_iter().map(|it| it.doubted(why)).collect();
+    }
     let invariants: Vec<Invariant> = findings.into_iter().map(Invariant::from).collect();
     let stats = Stats {
         server_commands: circumstances.server_commands,

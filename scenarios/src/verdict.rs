@@ -147,6 +147,18 @@ pub struct Finding {
     pub verdict: Verdict,
 }
 
+impl Finding {
+    /// The same where somebody from outside may have caused what was seen: nothing is concluded.
+    #[must_use]
+    pub fn doubted(self, why: &str) -> Self {
+        let verdict = match self.verdict {
+            Verdict::NotApplicable(why) => Verdict::NotApplicable(why),
+            _ => Verdict::Inconclusive(why.to_owned()),
+        };
+        Self { verdict, ..self }
+    }
+}
+
 /// The worst of these: violated before inconclusive before held before n/a.
 pub fn worst(outcomes: impl IntoIterator<Item = Outcome>) -> Outcome {
     outcomes.into_iter().max().unwrap_or(Outcome::NotApplicable)
@@ -164,6 +176,15 @@ mod tests {
             witness.told().iter().map(|it| it.at_ns).collect::<Vec<_>>()
         };
         assert_eq!((told(vec![step(3)]), told(Vec::new())), (vec![3], vec![1, 2]));
+    }
+
+    #[test]
+    fn nothing_is_concluded_where_somebody_else_may_have_done_it() {
+        let finding = |verdict| Finding { name: "ownership", level: Level::Key, verdict };
+        let violated = finding(Verdict::Violated(Witness::default())).doubted("a stranger");
+        assert_eq!(violated.verdict, Verdict::Inconclusive("a stranger".to_owned()));
+        let silent = finding(Verdict::NotApplicable("no key".to_owned()));
+        assert_eq!(silent.clone().doubted("a stranger"), silent);
     }
 
     #[test]

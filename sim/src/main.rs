@@ -1,4 +1,4 @@
-//! The binary: the hidden supervisor, or the command line.
+//! The binary: a process that looks after servers, or the command line.
 
 use std::process::ExitCode;
 
@@ -6,8 +6,5 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    if std::env::args_os().nth(1).is_some_and(|arg| arg == sim::live::supervisor::COMMAND) {
-        return sim::live::supervisor::main();
-    }
-    sim::cli::main().into()
+    sim::live::supervisor::main(std::env::args_os().skip(1)).unwrap_or_else(|| sim::cli::main().into())
 }

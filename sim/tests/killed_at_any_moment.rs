@@ -1,7 +1,8 @@
 //! picklock is killed at any moment, and nothing of it stays behind: no process, no port, no directory.
 //!
 //! The moments are spread evenly over a run: while its servers start, while one of them is killed and another takes
-//! its place, while a machine has no power. In every third run the servers stand still (SIGSTOP) when it happens.
+//! its place, while a machine has no power. In every third run the servers stand still (SIGSTOP) when it happens; in
+//! every second one the supervisor is killed at the same instant.
 //! Ten runs by default; `PICKLOCK_KILLS=100 cargo test -p sim --test killed_at_any_moment` makes it a hundred.
 
 #![expect(clippy::disallowed_methods, reason = "these tests watch real processes")]
@@ -17,6 +18,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use rand_pcg::Pcg64;
 use rand_pcg::rand_core::{Rng, SeedableRng};
+use sim::live::supervisor::COMMAND;
 
 const KILLS: usize = 10;
 /// So many at a time.
@@ -43,6 +45,15 @@ fn servers(room: &Room) -> Vec<(i32, u16)> {
     processes.filter_map(server).collect()
 }
 
+/// Who looks after them.
+fn supervisor(room: &Room) -> Option<Pid> {
+    let is_it = |pid: &i32| {
+        let line = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        line.split('\0').nth(1) == Some(COMMAND)
+    };
+    room.processes().into_iter().find(is_it).map(Pid::from_raw)
+}
+
 /// Kills a run; how many servers it had then.
 fn killed(number: usize) -> usize {
     let mut random = Pcg64::seed_from_u64(number as u64);
@@ -57,7 +68,12 @@ fn killed(number: usize) -> usize {
             let _ = kill(Pid::from_raw(*pid), Signal::SIGSTOP);
         }
     }
+    let supervisor = if number.is_multiple_of(2) { supervisor(&room) } else { None };
+    // Stopped first, so that it cannot notice that picklock is gone.
+    let both = |signal| supervisor.map(|it| kill(it, signal));
+    both(Signal::SIGSTOP);
     playing.signal(Signal::SIGKILL);
+    both(Signal::SIGKILL);
     drop(playing);
     room.is_left_clean();
     for (_, port) in &there {

@@ -45,7 +45,10 @@ struct Supervised {
 
 impl Supervised {
     fn spawn() -> Self {
-        let temp = tempfile::tempdir().unwrap();
+        Self::spawn_in(tempfile::tempdir().unwrap())
+    }
+
+    fn spawn_in(temp: tempfile::TempDir) -> Self {
         let mut child = Command::new(PICKLOCK)
             .arg(COMMAND)
             .env("TMPDIR", temp.path())
@@ -150,6 +153,55 @@ fn requests_that_make_no_sense_are_answered_and_survived() {
     supervised.send(&start(0));
     assert!(matches!(supervised.next(), Event::Error { id: Some(0), .. }));
     supervised.end(&[pid]);
+}
+
+/// The processes of a room, by the directory in their environment.
+fn processes(temp: &Path) -> Vec<Pid> {
+    let marker = format!("TMPDIR={}", temp.display());
+    let numbers = std::fs::read_dir("/proc").unwrap().flatten();
+    let numbers = numbers.filter_map(|it| it.file_name().to_str()?.parse::<i32>().ok());
+    let is_of_room = |pid: &i32| {
+        let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        String::from_utf8_lossy(&environment).split('\0').any(|it| it == marker)
+    };
+    numbers.filter(is_of_room).map(Pid::from_raw).collect()
+}
+
+#[test]
+fn a_supervisor_that_is_killed_leaves_its_servers_to_the_watcher() {
+    let mut supervised = Supervised::spawn();
+    let (pid, port, _) = supervised.start(0);
+    eventually("it listens", || connects(port));
+    supervised.child.kill().unwrap();
+    supervised.child.wait().unwrap();
+    eventually("the server is gone", || process_is_gone(pid));
+    eventually("the directory is gone", || entries(supervised.temp.path()) == 0);
+}
+
+#[test]
+fn what_all_three_left_is_swept_by_the_next_one_and_nothing_else_is() {
+    let mut supervised = Supervised::spawn();
+    let (pid, port, dir) = supervised.start(0);
+    eventually("it listens", || connects(port));
+    let supervisor = Pid::from_raw(i32::try_from(supervised.child.id()).unwrap());
+    let both = processes(supervised.temp.path());
+    assert!(both.contains(&supervisor) && both.len() >= 2, "a watcher: {both:?}");
+    let both = both.iter().filter(|it| it.as_raw() != pid);
+    // Stopped first, so that none notices the end of another.
+    both.clone().for_each(|it| kill(*it, Sig::SIGSTOP).unwrap());
+    both.for_each(|it| kill(*it, Sig::SIGKILL).unwrap());
+    supervised.child.wait().unwrap();
+    assert!(dir.exists() && !process_is_gone(pid), "the test has left nothing to be swept");
+    let strangers = supervised.temp.path().join("picklock-of-somebody-else");
+    std::fs::create_dir(&strangers).unwrap();
+
+    let mut next = Supervised::spawn_in(supervised.temp);
+    let (living, ..) = next.start(0);
+    eventually("the server is gone", || process_is_gone(pid));
+    eventually("the directory is gone", || !dir.exists());
+    assert!(strangers.exists() && !process_is_gone(living));
+    std::fs::remove_dir(&strangers).unwrap();
+    next.end(&[living]);
 }
 
 /// Holds the only writing end of the supervisor's pipe, asks for two servers, and waits for ever.

@@ -27,9 +27,9 @@ pub use self::replication::FollowError;
 pub(in crate::live) use self::sentinels::SERVICE;
 pub use self::sentinels::WatchError;
 use super::proxy::Upstream;
-use super::server::{ServerBinary, ServerSpec};
+use super::server::{Password, ServerBinary, ServerSpec};
 use super::supervisor::{LOG_FILE, Supervisor};
-use super::target::{Choice, KeySpace, ServerInfo, Settings, Target, TargetError};
+use super::target::{Choice, CommandStats, KeySpace, ServerInfo, Settings, Target, TargetError};
 
 /// The servers of a run. Dropping it ends what was started for it, in the background.
 pub struct Fleet {
@@ -48,6 +48,8 @@ struct Means {
     binary: ServerBinary,
     supervisor: Supervisor,
     settings: Settings,
+    /// One for all of them, for they follow and watch each other.
+    password: Password,
 }
 
 /// How the servers are.
@@ -83,7 +85,7 @@ impl Fleet {
             Choice::Started(binary) => {
                 let supervisor = Supervisor::spawn(settings.supervisor.as_deref())?;
                 let settings = settings.clone();
-                let with = means.insert(Means { binary, supervisor, settings });
+                let with = means.insert(Means { binary, supervisor, settings, password: Password::draw() });
                 start(with, &keys, scenario).await?
             }
             Choice::Url(url) if servers > 1 => {
@@ -159,8 +161,8 @@ impl Fleet {
     ///
     /// # Errors
     /// [`CallError`] where there is no answer.
-    pub async fn command_stats(&self) -> Result<Option<BTreeMap<String, u64>>, CallError> {
-        let mut all = BTreeMap::new();
+    pub async fn command_stats(&self) -> Result<Option<CommandStats>, CallError> {
+        let mut all = CommandStats::default();
         for node in self.nodes() {
             let counted = self.targets[self.server_of(node)].command_stats().await?;
             // Sentinels ask, too.
@@ -168,11 +170,21 @@ impl Fleet {
             let Some(counted) = counted.filter(|_| !theirs) else {
                 return Ok(None);
             };
-            for (name, count) in counted {
-                *all.entry(name).or_default() += count;
+            all.logins += counted.logins;
+            for (name, count) in counted.calls {
+                *all.calls.entry(name).or_default() += count;
             }
         }
         Ok(Some(all))
+    }
+
+    /// How many connections we have made to the servers behind the nodes, not counting those of clients.
+    pub(in crate::live) async fn connections(&self) -> u64 {
+        let mut all = self.feed_connections();
+        for target in &self.targets {
+            all += target.own_commands().await.get("auth").copied().unwrap_or(0);
+        }
+        all
     }
 
     /// Deletes what is left of the run, behind every node.
@@ -251,7 +263,7 @@ async fn start(
 ) -> Result<Vec<Target>, TargetError> {
     let mut starting = JoinSet::new();
     for server in 0..scenario.topology().servers() {
-        let (binary, spec) = (with.binary.clone(), spec(&with.binary, scenario));
+        let (binary, spec) = (with.binary.clone(), spec(with, scenario));
         let (supervisor, settings) = (with.supervisor.clone(), with.settings.clone());
         let keys = keys.clone();
         starting.spawn(async move {
@@ -280,7 +292,7 @@ async fn start(
 }
 
 /// How each server of a scenario is started.
-fn spec(binary: &ServerBinary, scenario: &Scenario) -> ServerSpec {
+fn spec(with: &Means, scenario: &Scenario) -> ServerSpec {
     let mut args: Vec<&str> = match scenario.server.append_only {
         AppendOnly::Off => Vec::new(),
         AppendOnly::Always => vec!["--appendonly", "yes", "--appendfsync", "always"],
@@ -298,6 +310,7 @@ fn spec(binary: &ServerBinary, scenario: &Scenario) -> ServerSpec {
     ServerSpec {
         args: args.into_iter().map(str::to_owned).collect(),
         paged: scenario.faults.iter().any(paged),
-        ..ServerSpec::new(&binary.path)
+        password: Some(with.password.clone()),
+        ..ServerSpec::new(&with.binary.path)
     }
 }

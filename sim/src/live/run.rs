@@ -25,12 +25,13 @@ use tokio::task::JoinError;
 
 use self::crew::Crew;
 use self::refused::Refused;
-use super::embedded::{self, EmbeddedServer, StartError};
+use super::embedded::{self, StartError};
 use super::env::LiveEnv;
 use super::fleet::{Fleet, FollowError, WatchError};
 use super::limits::{LimitError, ensure_open_files, files_needed};
 use super::proxy::{Detail, Proxy, ProxyError};
-use super::target::TargetError;
+use super::server::Password;
+use super::target::{CommandStats, TargetError};
 use crate::redis::options::Options;
 
 /// How much longer than the TTL background tasks may take to end.
@@ -61,6 +62,8 @@ pub struct Run {
     pub history: History,
     /// Why it did not come to its end, if so.
     pub cut_short: Option<CutShort>,
+    /// Who else has used servers of ours, if anybody: nothing can be concluded then.
+    pub disturbed: Option<String>,
     /// Commands the server carried out meanwhile, by upper-case name, where it is ours alone.
     pub server_commands: Option<BTreeMap<String, u64>>,
     /// What deserves attention.
@@ -170,9 +173,11 @@ pub async fn run(
     let ways = ways + u64::from(scenario.resource().is_some());
     ensure_open_files(files_needed(u64::from(scenario.clients), ways))?;
     // The model stands in for whatever the resource would be: it is not what is put to the test.
-    let resource = scenario.resource().map(|_| embedded::start(Options::default())).transpose()?;
+    let password = Password::draw();
+    let own = || Options { password: Some(password.reveal().to_owned()), ..Options::default() };
+    let resource = scenario.resource().map(|_| embedded::start(own())).transpose()?;
     let proxy = Proxy::start(Detail::Faults)?;
-    let apart = resource.as_ref().map(EmbeddedServer::addr);
+    let apart = resource.as_ref().map(|it| (it.addr(), &password));
     let gather = async {
         fleet.follow(&proxy, scenario, seed).await?;
         fleet.watch(sentinels).await?;
@@ -186,9 +191,10 @@ pub async fn run(
     }
     let (crew, mut errands) = Crew::hire(fleet, apart, &proxy, &order, trial.journal())?;
     let cues: Arc<[Staged]> = scenario.faults.clone().into();
-    let remarks = Vec::new();
+    let (remarks, strangers) = (Vec::new(), 0);
     let crew = &crew;
-    let mut stage = Stage { fleet, order, trial: &trial, crew, cues, interrupted, remarks };
+    let mut stage =
+        Stage { fleet, order, trial: &trial, crew, cues, interrupted, remarks, strangers };
     let played = tokio::select! {
         biased;
         played = stage.play(gauge) => played,
@@ -212,7 +218,8 @@ pub async fn run(
     }
     let mut remarks = stage.crew.nemesis().remarks();
     remarks.append(&mut stage.remarks);
-    Ok(Run { history, cut_short, server_commands, remarks })
+    let disturbed = (stage.strangers > 0).then(|| disturbed(stage.strangers));
+    Ok(Run { history, cut_short, disturbed, server_commands, remarks })
 }
 
 /// A run on its way.
@@ -224,6 +231,18 @@ struct Stage<'a> {
     cues: Arc<[Staged]>,
     interrupted: watch::Receiver<bool>,
     remarks: Vec<String>,
+    /// Logins at servers of ours that were not ours.
+    strangers: u64,
+}
+
+/// What was counted at servers of ours.
+#[derive(Clone, Debug)]
+struct Counts {
+    commands: BTreeMap<String, u64>,
+    /// Logins that succeeded.
+    logins: u64,
+    /// Connections of ours, each of which logs in once at most.
+    connections: u64,
 }
 
 type Played = (Option<CutShort>, Option<BTreeMap<String, u64>>);
@@ -261,6 +280,7 @@ impl Stage<'_> {
             None => Some(CutShort::Interrupted),
         };
         let after = self.counts().await;
+        self.strangers = strangers(before.as_ref(), after.as_ref());
         Ok((cut_short, since(before, after)))
     }
 
@@ -293,12 +313,15 @@ impl Stage<'_> {
         }
     }
 
-    /// What the server has counted, where its counts are ours.
-    async fn counts(&self) -> Option<BTreeMap<String, u64>> {
+    /// What the servers have counted, where their counts are ours.
+    async fn counts(&self) -> Option<Counts> {
         if !self.fleet.is_private() {
             return None;
         }
-        self.fleet.command_stats().await.ok().flatten()
+        let CommandStats { calls, logins } = self.fleet.command_stats().await.ok().flatten()?;
+        // Counted behind the servers, so that none of ours is missing.
+        let connections = self.crew.connections() + self.fleet.connections().await;
+        Some(Counts { commands: calls, logins, connections })
     }
 
     async fn clear_away(&mut self, complete: bool) {
@@ -325,16 +348,29 @@ impl Stage<'_> {
 }
 
 /// What was counted in between, by upper-case name as the history has it.
-fn since(
-    before: Option<BTreeMap<String, u64>>,
-    after: Option<BTreeMap<String, u64>>,
-) -> Option<BTreeMap<String, u64>> {
-    let (before, after) = (before?, after?);
+fn since(before: Option<Counts>, after: Option<Counts>) -> Option<BTreeMap<String, u64>> {
+    let (before, after) = (before?.commands, after?.commands);
     let count = |(name, count): (String, u64)| {
         let added = count - before.get(&name).copied().unwrap_or_default().min(count);
         (added > 0).then(|| (name.to_ascii_uppercase(), added))
     };
     Some(after.into_iter().filter_map(count).collect())
+}
+
+/// How many more have logged in meanwhile than we have made connections.
+fn strangers(before: Option<&Counts>, after: Option<&Counts>) -> u64 {
+    let (Some(before), Some(after)) = (before, after) else { return 0 };
+    let logins = after.logins.saturating_sub(before.logins);
+    // Whoever had connected before may log in only now.
+    logins.saturating_sub(after.connections.saturating_sub(before.connections))
+}
+
+fn disturbed(strangers: u64) -> String {
+    format!(
+        "somebody else has logged in {strangers} times to the servers that were started for this run, \
+         and may have caused what was seen; run it again where nobody else can read {}",
+        std::env::temp_dir().display()
+    )
 }
 
 #[cfg(test)]
@@ -343,12 +379,26 @@ mod tests {
 
     #[test]
     fn counts_are_what_came_in_between() {
-        let counts = |all: &[(&str, u64)]| {
-            Some(all.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect())
+        let named = |all: &[(&str, u64)]| -> BTreeMap<String, u64> {
+            all.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect()
         };
+        let counts =
+            |all: &[(&str, u64)]| Some(Counts { commands: named(all), logins: 0, connections: 0 });
         let (before, after) =
             (counts(&[("set", 2), ("info", 1)]), counts(&[("set", 5), ("info", 1), ("get", 1)]));
-        assert_eq!(since(before.clone(), after), counts(&[("GET", 1), ("SET", 3)]));
+        assert_eq!(since(before.clone(), after), Some(named(&[("GET", 1), ("SET", 3)])));
         assert_eq!(since(before, None), None);
+    }
+
+    #[test]
+    fn a_login_beyond_our_connections_is_a_strangers() {
+        let counts =
+            |logins, connections| Counts { commands: BTreeMap::new(), logins, connections };
+        let of = |before: Counts, after: Counts| strangers(Some(&before), Some(&after));
+        assert_eq!(of(counts(5, 5), counts(9, 9)), 0);
+        assert_eq!(of(counts(5, 5), counts(10, 9)), 1);
+        // A connection whose login was lost.
+        assert_eq!(of(counts(5, 5), counts(8, 9)), 0);
+        assert_eq!(strangers(None, Some(&counts(8, 9))), 0, "a server that has begun to count anew");
     }
 }

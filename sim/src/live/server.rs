@@ -9,6 +9,7 @@
 mod aof;
 mod discover;
 pub(in crate::live) mod page;
+mod password;
 mod probe;
 
 use std::net::{Ipv4Addr, SocketAddr};
@@ -19,6 +20,7 @@ use tokio::sync::watch;
 
 pub(in crate::live) use aof::CutAt;
 pub use discover::{DiscoverError, ServerBinary, find_server};
+pub use password::Password;
 
 use self::page::Page;
 use super::supervisor::{
@@ -43,14 +45,17 @@ pub struct ServerSpec {
     pub ready_within: Duration,
     /// Whether its clocks are to be set wrong, or its power is to be lost.
     pub paged: bool,
+    /// What it asks of its clients; none: nothing.
+    pub password: Option<Password>,
 }
 
 impl ServerSpec {
-    /// A standalone server without persistence, ready within ten seconds.
+    /// A standalone server without persistence or password, ready within ten seconds.
     pub fn new(binary: impl Into<PathBuf>) -> Self {
         let ready_within = Duration::from_secs(10);
         let (args, config, paged) = (Vec::new(), String::new(), false);
-        Self { binary: binary.into(), args, config, ready_within, paged }
+        let binary = binary.into();
+        Self { binary, args, config, ready_within, paged, password: None }
     }
 }
 
@@ -137,13 +142,15 @@ impl Server {
 
     async fn launch(&mut self, port: Port) -> Result<(), ServerError> {
         let deadline = Instant::now() + self.spec.ready_within;
+        let password = self.spec.password.clone();
+        let config = password.as_ref().map(Password::config).unwrap_or_default();
         self.supervisor.reset(self.id);
         self.supervisor.request(Request::Start(Start {
             id: self.id,
             binary: self.spec.binary.clone(),
             port,
             args: self.spec.args.clone(),
-            config: self.spec.config.clone(),
+            config: config + &self.spec.config,
             paged: self.spec.paged,
         }))?;
         let mut why = String::from("it has not been started yet");
@@ -154,7 +161,7 @@ impl Server {
                 ServerState::Started { pid, port, dir } => {
                     self.addr.set_port(port);
                     (self.pid, self.dir) = (pid, dir);
-                    match probe::version(self.addr, &self.dir, POLL * 40).await {
+                    match probe::version(self.addr, &self.dir, password.as_ref(), POLL * 40).await {
                         Ok(version) => {
                             self.version = version;
                             return self.open_page();

@@ -31,13 +31,14 @@ use tokio::task::JoinSet;
 
 use self::control::{Cause, Control, Failure};
 pub use self::error::TargetError;
+pub use self::info::CommandStats;
 pub use self::keys::{KeySpace, Removal};
 pub use self::refusal::Refusal;
 use self::url::Login;
 pub use self::url::{RedisUrl, UrlError};
 use super::embedded::{self, EmbeddedServer};
 use super::proxy::Upstream;
-use super::server::{Server, ServerBinary, ServerSpec};
+use super::server::{Password, Server, ServerBinary, ServerSpec};
 use super::supervisor::Supervisor;
 use crate::redis::options::Options;
 
@@ -122,21 +123,25 @@ impl Target {
     ) -> Result<Self, TargetError> {
         match choice {
             Choice::Embedded => {
+                let password = Password::draw();
                 let server = embedded::start(Options {
                     profile: settings.software.into(),
+                    password: Some(password.reveal().to_owned()),
                     ..Options::default()
                 })?;
                 let addr = server.addr();
                 let how = String::from("embedded Redis model");
-                let mut target =
-                    Self::try_own(Owned::Embedded(server), addr, how, keys, settings).await?;
+                let login = Login::with(Some(&password));
+                let owned = Owned::Embedded(server);
+                let mut target = Self::try_own(owned, addr, login, how, keys, settings).await?;
                 target.info.software = String::from("picklock model");
                 target.info.version += settings.software.besides();
                 Ok(target)
             }
             Choice::Started(binary) => {
                 let supervisor = Supervisor::spawn(settings.supervisor.as_deref())?;
-                let spec = ServerSpec::new(&binary.path);
+                let password = Some(Password::draw());
+                let spec = ServerSpec { password, ..ServerSpec::new(&binary.path) };
                 let started = Self::untried(&binary, spec, &supervisor, keys, settings).await;
                 let mut target = started?;
                 target.prove(settings).await?;
@@ -158,6 +163,7 @@ impl Target {
         keys: KeySpace,
         settings: &Settings,
     ) -> Result<Self, TargetError> {
+        let login = Login::with(spec.password.as_ref());
         let server = Server::start(supervisor, spec).await?;
         let (addr, version) = (server.addr(), server.version().to_owned());
         let found = match binary.found_by {
@@ -166,7 +172,7 @@ impl Target {
         };
         let how = format!("private server {}, {found}", binary.path.display());
         let info = ServerInfo { software: String::from("redis"), version, how, addr };
-        let control = Control::new(Upstream::Tcp(addr), Login::default(), settings.answer_within);
+        let control = Control::new(Upstream::Tcp(addr), login, settings.answer_within);
         let (server, supervisor) = (Box::new(Mutex::new(server)), supervisor.clone());
         Ok(Self { control, owned: Owned::Process { server, supervisor }, keys, info })
     }
@@ -188,11 +194,12 @@ impl Target {
     async fn try_own(
         owned: Owned,
         addr: SocketAddr,
+        login: Login,
         how: String,
         keys: KeySpace,
         settings: &Settings,
     ) -> Result<Self, TargetError> {
-        let control = Control::new(Upstream::Tcp(addr), Login::default(), settings.answer_within);
+        let control = Control::new(Upstream::Tcp(addr), login, settings.answer_within);
         match preflight::preflight(&control, &keys, settings.loading_within).await {
             Ok(told) => Ok(Self { control, owned, keys, info: report(told, how, addr) }),
             Err(refusal) => Err(TargetError::Refused { place: how, refusal }),
@@ -289,11 +296,11 @@ impl Target {
     ///
     /// # Errors
     /// [`CallError`] where there is no answer.
-    pub async fn command_stats(&self) -> Result<Option<BTreeMap<String, u64>>, CallError> {
+    pub async fn command_stats(&self) -> Result<Option<CommandStats>, CallError> {
         match self.control.call(&Command::new("INFO").arg("commandstats")).await {
             Ok(reply) => {
                 let text = String::from_utf8_lossy(reply.as_bytes().unwrap_or_default());
-                Ok(Some(info::calls(&text)))
+                Ok(Some(info::command_stats(&text)))
             }
             Err(Failure { sent: true, cause: Cause::Refused { .. } }) => Ok(None),
             Err(failure) => Err(self.call_error(failure)),
@@ -367,10 +374,10 @@ impl Target {
     }
 }
 
-/// A client that connects to a link of the proxy at `link` that leads to a server of ours, without a
-/// login. Nothing is sent yet.
-pub fn plain_client(link: SocketAddr) -> redis::Client {
-    client(link, &Login::default())
+/// A client that connects to a link of the proxy at `link` that leads to a server of ours with this
+/// password. Nothing is sent yet.
+pub(in crate::live) fn own_client(link: SocketAddr, password: &Password) -> redis::Client {
+    client(link, &Login::with(Some(password)))
 }
 
 fn client(link: SocketAddr, login: &Login) -> redis::Client {

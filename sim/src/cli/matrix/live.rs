@@ -166,7 +166,10 @@ async fn one(
         return Ok((stopped(), server));
     }
     // Of a run whose server has gone, nothing counts as held: what is claimed of it is not found.
-    let findings = checker::judge(&run.history, run.cut_short.is_none());
+    let mut findings = checker::judge(&run.history, run.cut_short.is_none());
+    if let Some(why) = &run.disturbed {
+        findings = findings.into_iter().map(|it| it.doubted(why)).collect();
+    }
     let runs = Level::ALL.map(|level| {
         let of_level = findings.iter().filter(|it| it.level == level);
         let mut tally = Tally::default();

@@ -61,6 +61,7 @@ pub(in crate::cli) fn main(run: &Path, terminal: &Terminal) -> Result<Exit, Fail
         Circumstances {
             server: manifest.server,
             complete: true,
+            disturbed: None,
             remarks: scenario.remarks(),
             searched: scenario.swarm.searched,
             replay: manifest.replay,

@@ -84,6 +84,7 @@ pub(super) fn files(
     let circumstances = Circumstances {
         server: server.clone(),
         complete: run.cut_short.is_none(),
+        disturbed: run.disturbed,
         remarks,
         searched: scenario.swarm.searched,
         replay: replay(args, scenario, world, seed, is_private),

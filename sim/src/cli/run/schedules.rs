@@ -68,7 +68,7 @@ fn schedule(scenario: &Scenario, seed: u64) -> Result<Made, Failure> {
         _ => vec![format!("{stuck} tasks were still waiting when everything had been put right")],
     };
     let history = runner.journal().history();
-    let run = Run { history, cut_short: None, server_commands: None, remarks };
+    let run = Run { history, cut_short: None, disturbed: None, server_commands: None, remarks };
     let server = ServerInfo {
         software: "picklock model".to_owned(),
         version: format!("{VERSION}{}", scenario.software().besides()),

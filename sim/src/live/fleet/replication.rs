@@ -130,6 +130,11 @@ impl Fleet {
         Ok(())
     }
 
+    /// How many connections replicas have made to primaries.
+    pub(super) fn feed_connections(&self) -> u64 {
+        self.state().feeds.links.iter().map(|link| link.counters().connections).sum()
+    }
+
     /// From now on replicas are as late as the scenario says.
     pub(in crate::live) fn lag(&self) {
         let mut state = self.state();

@@ -56,11 +56,14 @@ impl Fleet {
         let primary = self.targets[self.meant(None)].server().addr.port();
         let quorum = sentinels / 2 + 1;
         let mut config = format!("sentinel monitor {SERVICE} 127.0.0.1 {primary} {quorum}\n");
+        let password = &means.password;
+        let _ = writeln!(config, "sentinel auth-pass {SERVICE} {}", password.reveal());
         let _ = writeln!(config, "sentinel down-after-milliseconds {SERVICE} {DOWN_AFTER_MS}");
         let _ = writeln!(config, "sentinel failover-timeout {SERVICE} {HANDS_OFF_MS}");
         let spec = ServerSpec {
             args: vec![String::from("--sentinel")],
             config,
+            password: Some(password.clone()),
             ..ServerSpec::new(&means.binary.path)
         };
         let mut watching = Vec::new();

@@ -26,7 +26,8 @@ use crate::live::env::{LiveEnv, StillBusy};
 use crate::live::fleet::{Fleet, SERVICE};
 use crate::live::nemesis::{Cast, Errand, Nemesis};
 use crate::live::proxy::{Addresses, ClientId, Latency, Link, Plan, Proxy, ProxyError, Upstream};
-use crate::live::target::plain_client;
+use crate::live::server::Password;
+use crate::live::target::own_client;
 
 /// How many clients connect at once: a server's queue of connections is short.
 const CONNECT_AT_ONCE: usize = 32;
@@ -56,7 +57,7 @@ impl Crew {
     /// is sent for.
     pub(super) fn hire(
         fleet: &Fleet,
-        resource: Option<SocketAddr>,
+        resource: Option<(SocketAddr, &Password)>,
         proxy: &Proxy,
         order: &Order<'_>,
         journal: &Journal,
@@ -78,9 +79,9 @@ impl Crew {
         };
         let env = |client: u32| {
             let mut beside = Vec::new();
-            if let (Some(node), Some(addr)) = (scenario.resource(), resource) {
+            if let (Some(node), Some((addr, password))) = (scenario.resource(), resource) {
                 let link = link(client, node, Upstream::Tcp(addr), None)?;
-                beside.push(plain_client(link.addr()));
+                beside.push(own_client(link.addr(), password));
             }
             if fleet.is_watched() || fleet.is_cluster() {
                 let (inner, ways) = led(fleet, client, link)?;
@@ -103,6 +104,11 @@ impl Crew {
         let (clients, locks) = (envs.collect(), fleet.nodes().count());
         let playing = Mutex::default();
         Ok((Self { run, clients, ways, nemesis, nodes, locks, playing }, errands))
+    }
+
+    /// How many connections there have been to the servers of the lock.
+    pub(super) fn connections(&self) -> u64 {
+        self.ways.iter().flatten().map(|way| way.counters().connections).sum()
     }
 
     /// The run itself, as a client without latency.
@@ -249,7 +255,7 @@ fn led(
     let mut sentinels = Vec::new();
     for upstream in fleet.watchers() {
         let way = link(client, SENTINEL, upstream, Some(Arc::clone(&addresses)))?;
-        sentinels.push(plain_client(way.addr()));
+        sentinels.push(fleet.client(way.addr()));
         ways.push(way);
     }
     let options = TokioOptions::default();

@@ -11,17 +11,23 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
+use super::Password;
 use crate::resp::frame::{Kind, Limits, Scanner};
 
 /// The version of the server at `addr` whose working directory is `dir`, or what is wrong.
 pub(super) async fn version(
     addr: SocketAddr,
     dir: &Path,
+    password: Option<&Password>,
     within: Duration,
 ) -> Result<String, String> {
     let asked = async {
         let mut stream = TcpStream::connect(addr).await.map_err(|error| error.to_string())?;
-        ask(&mut stream, "PING").await?;
+        match password {
+            // What answers may be another's server, to which it is worth nothing.
+            Some(password) => introduce(&mut stream, password).await?,
+            None => ask(&mut stream, "PING").await.map(drop)?,
+        }
         let info = ask(&mut stream, "INFO server").await?;
         let field = |name: &str| {
             info.lines().find_map(|line| line.strip_prefix(name)).map(|text| text.trim().to_owned())
@@ -48,6 +54,12 @@ pub(super) async fn version(
         Ok(answer) => answer,
         Err(_) => Err(format!("no answer within {within:?}")),
     }
+}
+
+/// Says the password. What goes wrong is told without it.
+async fn introduce(stream: &mut TcpStream, password: &Password) -> Result<(), String> {
+    let said = ask(stream, &format!("AUTH {}", password.reveal())).await;
+    said.map(drop).map_err(|error| error.replace(password.reveal(), "***"))
 }
 
 /// Sends an inline command; gives the whole reply as text, or the error in it.

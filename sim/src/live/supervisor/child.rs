@@ -8,6 +8,7 @@
 #![expect(clippy::disallowed_methods, reason = "the live worlds run in real time")]
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, Write};
 use std::net::{Ipv4Addr, TcpListener};
@@ -18,13 +19,13 @@ use std::time::Duration;
 use nix::errno::Errno;
 use nix::sys::signal::{self, killpg};
 use nix::unistd::Pid;
-use tempfile::TempDir;
 use tokio::process::{Child, Command};
 use tokio::signal::unix::{SignalKind, signal as signal_stream};
 use tokio::sync::mpsc;
 
-use super::DIRECTORY_PREFIX;
-use super::protocol::{Event, LOG_FILE, PAGE_FILE, Port, Request, Signal, Start};
+use super::home::{self, Home, write_private};
+use super::protocol::{COMMAND, Event, LOG_FILE, PAGE_FILE, Port, Request, Signal, Start};
+use super::watcher::{self, Watcher};
 use crate::live::server::page::{LIBRARY, PAGE_BYTES};
 
 /// How long a server may take over SIGTERM.
@@ -32,8 +33,18 @@ const TERM_GRACE: Duration = Duration::from_secs(2);
 /// How much of a server's log is quoted.
 const LOG_TAIL: usize = 4096;
 
-/// Supervises until standard input ends. The caller is the whole program.
-pub fn main() -> ExitCode {
+/// Becomes the supervisor or its watcher where the arguments of this program say so. The caller is
+/// the whole program.
+pub fn main(mut args: impl Iterator<Item = OsString>) -> Option<ExitCode> {
+    let name = args.next()?;
+    if name == watcher::COMMAND {
+        return Some(watcher::main(args.next().map(PathBuf::from)));
+    }
+    (name == COMMAND).then(supervisor)
+}
+
+/// Supervises until standard input ends.
+fn supervisor() -> ExitCode {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return fail(&error),
@@ -71,7 +82,7 @@ async fn supervise() -> io::Result<()> {
     let (sender, mut news) = mpsc::unbounded_channel();
     let lines = sender.clone();
     std::thread::Builder::new().name("stdin".into()).spawn(move || read_lines(&lines))?;
-    let mut book = Book { root: None, servers: BTreeMap::new(), news: sender };
+    let mut book = Book { home: None, servers: BTreeMap::new(), news: sender };
     while let Some(what) = news.recv().await {
         let told = match what {
             News::Eof => break,
@@ -94,7 +105,11 @@ async fn supervise() -> io::Result<()> {
             book.forget(id);
         }
     }
-    book.root.map_or(Ok(()), TempDir::close)
+    if let Some((home, watcher)) = book.home {
+        home::clear(home.path());
+        watcher.end();
+    }
+    Ok(())
 }
 
 fn read_lines(news: &mpsc::UnboundedSender<News>) {
@@ -109,8 +124,8 @@ fn read_lines(news: &mpsc::UnboundedSender<News>) {
 
 /// Every server there is or was.
 struct Book {
-    /// Made with the first server.
-    root: Option<TempDir>,
+    /// Made with the first server, and watched over from then on.
+    home: Option<(Home, Watcher)>,
     servers: BTreeMap<u32, Entry>,
     news: mpsc::UnboundedSender<News>,
 }
@@ -148,7 +163,7 @@ impl Book {
             Port::Auto => free_port()?,
         };
         let config_file = dir.join("redis.conf");
-        fs::write(&config_file, config)?;
+        write_private(&config_file, config.as_bytes())?;
         let log = OpenOptions::new().create(true).append(true).open(dir.join(LOG_FILE))?;
         let mut command = Command::new(binary);
         if *paged {
@@ -181,23 +196,17 @@ impl Book {
 
     /// The directory of this server, made if it is new.
     fn directory(&mut self, id: u32) -> io::Result<PathBuf> {
-        if self.root.is_none() {
-            let made = tempfile::Builder::new().prefix(DIRECTORY_PREFIX).tempdir();
-            self.root = Some(made.map_err(|error| {
-                let place = std::env::temp_dir();
-                let why = format!(
-                    "no directory can be made for it in {} ({}): make room there, or set TMPDIR to \
-                     another place",
-                    place.display(),
-                    error.kind()
-                );
-                io::Error::new(error.kind(), why)
-            })?);
-        }
-        let root = self.root.as_ref().map(TempDir::path).unwrap_or(Path::new("."));
-        let dir = root.join(format!("server-{id}"));
-        fs::create_dir_all(&dir)?;
-        Ok(dir)
+        let home = match &self.home {
+            Some((home, _)) => home,
+            None => {
+                // Beside what is asked for: nobody waits for it.
+                std::thread::Builder::new().name("sweep".into()).spawn(home::sweep)?;
+                let home = Home::make().map_err(|error| no_room(&error))?;
+                let watcher = Watcher::start(home.path())?;
+                &self.home.insert((home, watcher)).0
+            }
+        };
+        home.server(id)
     }
 
     fn signal(&self, id: u32, signal: Signal) -> io::Result<Option<Event>> {
@@ -253,6 +262,15 @@ impl Book {
             send(pid, signal::Signal::SIGKILL);
         }
     }
+}
+
+fn no_room(error: &io::Error) -> io::Error {
+    let why = format!(
+        "no directory can be made for it in {} ({}): make room there, or set TMPDIR to another place",
+        std::env::temp_dir().display(),
+        error.kind()
+    );
+    io::Error::new(error.kind(), why)
 }
 
 /// Has a server load the library that shares a page with picklock. One that is started again has its page

@@ -11,13 +11,12 @@ use std::process::Stdio;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use nix::sys::signal::{Signal, killpg};
-use nix::unistd::Pid;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::sync::{mpsc, watch};
 
 use super::COMMAND;
+use super::home;
 use super::protocol::{Event, Request};
 
 /// Why there is no supervisor.
@@ -184,15 +183,12 @@ async fn read(mut child: Child, stdout: ChildStdout, states: States, ended: watc
     ended.send_replace(true);
 }
 
-/// Ends what a supervisor that was killed has left behind. One that has ended in order has left
-/// nothing, and the numbers it knew may be those of others by now.
+/// Clears away what a supervisor that was killed has left behind, should its watcher be gone, too.
 fn bury(server: &ServerState) {
-    if let ServerState::Started { pid, dir, .. } = server {
-        // It may have ended with its supervisor.
-        let _ = killpg(Pid::from_raw(*pid), Signal::SIGKILL);
-        if let Some(root) = dir.parent() {
-            let _ = std::fs::remove_dir_all(root);
-        }
+    if let ServerState::Started { dir, .. } = server
+        && let Some(root) = dir.parent()
+    {
+        home::clear(root);
     }
 }
 

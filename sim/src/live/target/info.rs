@@ -30,24 +30,43 @@ pub(super) fn identity(text: &str) -> Identity {
     Identity { software, version: version.to_owned(), is_sentinel }
 }
 
-/// Reads `INFO commandstats`: how often each command was carried out. Subcommands count for their
-/// command, `client|id` for `client`, because that is the name that clients send.
-pub(super) fn calls(text: &str) -> BTreeMap<String, u64> {
-    let mut calls = BTreeMap::new();
+/// What a server has counted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CommandStats {
+    /// How often each command was carried out, by lower-case name. Subcommands count for their
+    /// command, `client|id` for `client`, because that is the name that clients send. Those that log
+    /// in are left out: clients send them whenever they connect, and none belongs to a lock.
+    pub calls: BTreeMap<String, u64>,
+    /// How often somebody has logged in.
+    pub logins: u64,
+}
+
+/// The commands that log in.
+const LOGINS: [&str; 2] = ["auth", "hello"];
+
+/// Reads `INFO commandstats`.
+pub(super) fn command_stats(text: &str) -> CommandStats {
+    let mut stats = CommandStats::default();
     for line in text.lines() {
         let Some((name, fields)) =
             line.strip_prefix("cmdstat_").and_then(|line| line.rsplit_once(':'))
         else {
             continue;
         };
-        let count = fields.split(',').find_map(|field| field.strip_prefix("calls="));
-        let Some(count) = count.and_then(|digits| digits.trim().parse::<u64>().ok()) else {
-            continue;
+        let field = |name: &str| {
+            let digits = fields.split(',').find_map(|field| field.strip_prefix(name));
+            digits.and_then(|digits| digits.trim().parse::<u64>().ok())
         };
+        let Some(count) = field("calls=") else { continue };
         let command = name.split('|').next().unwrap_or(name).to_ascii_lowercase();
-        *calls.entry(command).or_default() += count;
+        if LOGINS.contains(&command.as_str()) {
+            // Servers of before 6.2 do not tell the failed ones apart.
+            stats.logins += count.saturating_sub(field("failed_calls=").unwrap_or(0));
+        } else {
+            *stats.calls.entry(command).or_default() += count;
+        }
     }
-    calls
+    stats
 }
 
 #[cfg(test)]
@@ -72,8 +91,10 @@ mod tests {
         let text = "# Commandstats\r\n\
                     cmdstat_set:calls=3,usec=9,usec_per_call=3.00,rejected_calls=1,failed_calls=0\r\n\
                     cmdstat_client|id:calls=2,usec=1\r\ncmdstat_client|list:calls=1,usec=1\r\n\
+                    cmdstat_auth:calls=5,usec=9,rejected_calls=1,failed_calls=2\r\n\
                     cmdstat_odd\r\ncmdstat_worse:calls=x\r\n";
         let expected = [("client".to_owned(), 3), ("set".to_owned(), 3)];
-        assert_eq!(calls(text), BTreeMap::from(expected));
+        let expected = CommandStats { calls: BTreeMap::from(expected), logins: 3 };
+        assert_eq!(command_stats(text), expected);
     }
 }

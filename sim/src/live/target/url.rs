@@ -10,6 +10,7 @@ use std::fmt;
 use redis::{ConnectionAddr, IntoConnectionInfo, ProtocolVersion, RedisConnectionInfo};
 
 use crate::live::proxy::Trust;
+use crate::live::server::Password;
 
 /// What is wrong with a URL. It is the user's to mend: a matter of usage, not of the environment.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -148,6 +149,12 @@ impl fmt::Debug for RedisUrl {
 }
 
 impl Login {
+    /// That of the default user, to a server of ours.
+    pub(super) fn with(password: Option<&Password>) -> Self {
+        let password = password.map(|it| it.reveal().to_owned());
+        Self { password, ..Self::default() }
+    }
+
     /// The settings of a redis-rs client. It names no library to the server, so that AUTH and
     /// SELECT (or HELLO) are all that its handshake sends.
     pub(super) fn settings(&self) -> RedisConnectionInfo {
