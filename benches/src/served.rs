@@ -22,8 +22,8 @@ pub fn beside_server(
     work: impl AsyncFnOnce(&Server) -> Result<(), Box<dyn Error>>,
 ) -> ExitCode {
     // The supervisor of the server is this program once more.
-    if std::env::args_os().nth(1).is_some_and(|arg| arg == supervisor::COMMAND) {
-        return supervisor::main();
+    if let Some(ended) = supervisor::main(std::env::args_os().skip(1)) {
+        return ended;
     }
     let runtime = threads.enable_all().build();
     let measured = runtime.map_err(Into::into).and_then(|runtime| runtime.block_on(serve(work)));

@@ -6,5 +6,6 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    sim::live::supervisor::main(std::env::args_os().skip(1)).unwrap_or_else(|| sim::cli::main().into())
+    sim::live::supervisor::main(std::env::args_os().skip(1))
+        .unwrap_or_else(|| sim::cli::main().into())
 }

@@ -85,7 +85,12 @@ impl Fleet {
             Choice::Started(binary) => {
                 let supervisor = Supervisor::spawn(settings.supervisor.as_deref())?;
                 let settings = settings.clone();
-                let with = means.insert(Means { binary, supervisor, settings, password: Password::draw() });
+                let with = means.insert(Means {
+                    binary,
+                    supervisor,
+                    settings,
+                    password: Password::draw(),
+                });
                 start(with, &keys, scenario).await?
             }
             Choice::Url(url) if servers > 1 => {

@@ -399,6 +399,10 @@ mod tests {
         assert_eq!(of(counts(5, 5), counts(10, 9)), 1);
         // A connection whose login was lost.
         assert_eq!(of(counts(5, 5), counts(8, 9)), 0);
-        assert_eq!(strangers(None, Some(&counts(8, 9))), 0, "a server that has begun to count anew");
+        assert_eq!(
+            strangers(None, Some(&counts(8, 9))),
+            0,
+            "a server that has begun to count anew"
+        );
     }
 }

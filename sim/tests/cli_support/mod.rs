@@ -276,17 +276,35 @@ impl Drop for Playing {
     }
 }
 
-/// How often the server on this port has carried out SET.
-pub(crate) fn sets(port: u16) -> u64 {
+/// What the server on this port answers to inline commands, one a line.
+pub(crate) fn asked(port: u16, commands: &str) -> String {
     let ask = || -> std::io::Result<String> {
         let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
         stream.set_read_timeout(Some(DEADLINE))?;
-        stream.write_all(b"INFO commandstats\r\nQUIT\r\n")?;
+        stream.write_all(format!("{commands}\r\nQUIT\r\n").as_bytes())?;
         let mut text = String::new();
         stream.read_to_string(&mut text)?;
         Ok(text)
     };
-    let text = ask().unwrap_or_default();
+    ask().unwrap_or_default()
+}
+
+/// The line by which one logs in to the server on this port, if picklock has started it.
+pub(crate) fn login(port: u16) -> String {
+    let config = |process: PathBuf| {
+        let line = fs::read_to_string(process.join("cmdline")).ok()?;
+        let is_it = line.contains("redis-server") && line.contains(&format!("127.0.0.1:{port}"));
+        is_it.then(|| fs::read_to_string(process.join("cwd/redis.conf")).ok())?
+    };
+    let config = fs::read_dir("/proc").unwrap().flatten().find_map(|entry| config(entry.path()));
+    let config = config.unwrap_or_default();
+    let password = config.lines().find_map(|line| line.strip_prefix("requirepass "));
+    password.map(|password| format!("AUTH {password}\r\n")).unwrap_or_default()
+}
+
+/// How often the server on this port has carried out SET.
+pub(crate) fn sets(port: u16) -> u64 {
+    let text = asked(port, &format!("{}INFO commandstats", login(port)));
     let calls = text.split("cmdstat_set:calls=").nth(1).and_then(|rest| rest.split(',').next());
     calls.and_then(|calls| calls.parse().ok()).unwrap_or(0)
 }

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::pin::{Pin, pin};
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use bytes::{Buf, BytesMut};
@@ -124,7 +124,13 @@ impl Lane {
         if self.input.capacity() - self.input.len() < missing.max(READ_LEAST / 4) {
             self.input.reserve(missing.max(READ_LEAST));
         }
-        let read = ready!(pin!(from.read_buf(&mut self.input)).poll(cx));
+        let Poll::Ready(read) = pin!(from.read_buf(&mut self.input)).poll(cx) else {
+            // Of thousands of connections most wait, and none of these needs a buffer.
+            if self.input.is_empty() {
+                self.input = BytesMut::new();
+            }
+            return Poll::Pending;
+        };
         if !matches!(read, Ok(1..)) {
             self.ended = true;
         }
@@ -347,5 +353,43 @@ impl Lane {
                 self.queue.pop_front();
             }
         }
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "lanes run in real time")]
+mod tests {
+    use std::task::Waker;
+
+    use tokio::io::duplex;
+
+    use super::*;
+    use crate::resp::frame::Limits;
+
+    #[test]
+    fn a_lane_that_waits_for_more_keeps_no_empty_buffer() {
+        let draws = Draws::new(1, [0; 4]);
+        let mut lane = Lane::new(Scanner::requests(Limits::default()), Latency::None, draws);
+        let mut cx = Context::from_waker(Waker::noop());
+        let (mut client, mut proxy) = duplex(64);
+        let mut say = |bytes: &[u8]| {
+            let said =
+                Pin::new(&mut client).poll_write(&mut Context::from_waker(Waker::noop()), bytes);
+            assert!(matches!(said, Poll::Ready(Ok(count)) if count == bytes.len()));
+        };
+        assert!(lane.poll_read(&mut cx, &mut proxy).is_pending());
+        assert_eq!(lane.input.capacity(), 0, "nothing has come yet");
+
+        say(b"PING\r\nPI");
+        assert!(lane.poll_read(&mut cx, &mut proxy).is_ready());
+        lane.forward(6, Instant::now());
+        assert!(lane.poll_read(&mut cx, &mut proxy).is_pending());
+        assert_eq!(&lane.input[..], b"PI", "half a request waits for its end");
+
+        say(b"NG\r\n");
+        assert!(lane.poll_read(&mut cx, &mut proxy).is_ready());
+        lane.forward(6, Instant::now());
+        assert!(lane.poll_read(&mut cx, &mut proxy).is_pending());
+        assert_eq!(lane.input.capacity(), 0, "all is on its way");
     }
 }

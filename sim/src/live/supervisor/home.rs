@@ -102,9 +102,8 @@ pub(super) fn sweep() {
         let is_named = entry.file_name().to_string_lossy().starts_with(DIRECTORY_PREFIX);
         let Ok(path) = entry.path().canonicalize() else { continue };
         // A link is nobody's directory.
-        let is_ours = entry
-            .metadata()
-            .is_ok_and(|it| it.is_dir() && it.uid() == geteuid().as_raw());
+        let is_ours =
+            entry.metadata().is_ok_and(|it| it.is_dir() && it.uid() == geteuid().as_raw());
         if is_named && is_ours && is_dead(&path) {
             clear(&path);
         }
