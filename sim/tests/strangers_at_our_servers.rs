@@ -1,8 +1,6 @@
 //! Other people on the machine cannot use the servers that picklock starts, and where somebody does nothing is
 //! concluded.
 
-#![expect(clippy::disallowed_methods, reason = "these tests watch real processes")]
-
 mod cli_support;
 
 use std::fs;
