@@ -18,4 +18,4 @@ pub(crate) mod picture;
 
 pub use caption::Caption;
 pub use growth::{Growth, Series};
-pub use picture::{ChartError, png, svg};
+pub use picture::{ChartError, narrow_svg, png, svg};

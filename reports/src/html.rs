@@ -10,4 +10,4 @@ mod style;
 mod verdicts;
 
 pub(crate) use document::document;
-pub use page::page;
+pub use page::{Chart, page};

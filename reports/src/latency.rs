@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use hdrhistogram::Histogram;
-use scenarios::history::{AcquireEnd, History, ReleaseEnd, Timeline};
+use scenarios::history::{AcquireEnd, CommandOp, History, ReleaseEnd, Timeline};
 use scenarios::result::LatencyFigures;
 
 /// What is told apart; a longer time counts as this one in the percentiles.
@@ -157,7 +157,9 @@ impl Latencies {
             }
         }
         latencies.handoffs(timeline);
-        for it in timeline.commands.iter().filter(|it| !history.head.is_resource(it.node)) {
+        // The run itself, client 0, only looks after the lock's key.
+        let of_clients = |it: &&CommandOp| it.client != 0 && !history.head.is_resource(it.node);
+        for it in timeline.commands.iter().filter(of_clients) {
             if let Some((end_ns, ..)) = it.answer {
                 let name = history.text(it.name).to_owned();
                 latencies.span(Operation::Command(name), it.invoke_ns, end_ns);
@@ -220,7 +222,7 @@ impl Latencies {
 
 #[cfg(test)]
 mod tests {
-    use scenarios::history::{Event, Head, What};
+    use scenarios::history::{Answer, Event, Head, Intent, Touch, What};
 
     use super::*;
     use crate::support;
@@ -249,6 +251,22 @@ mod tests {
         let acquired = timeline.acquisitions.iter().filter(|it| it.acquired_ns().is_some());
         assert_eq!(latencies.count(&Operation::Acquire), acquired.count() as u64);
         assert_eq!(latencies.count(&Operation::Command("DECR".to_owned())), 10);
+    }
+
+    #[test]
+    fn what_the_run_itself_asks_is_not_measured() {
+        let mut history = History::new(Head::default());
+        let (name, key) = (history.texts.intern("PTTL"), history.texts.intern("k"));
+        let intent = Intent { touch: Touch::None, compares: false };
+        for client in [0, 1] {
+            let command = What::Command { node: 0, name, key, intent };
+            let answered = What::Answered { touch: Touch::None, answer: Answer::Int(1) };
+            for (at_ns, what) in [(1, command), (5, answered)] {
+                let (acquisition, op) = (0, client + 1);
+                history.events.push(Event { at_ns, client, acquisition, op, what });
+            }
+        }
+        assert_eq!(Latencies::of(&history).count(&Operation::Command("PTTL".to_owned())), 1);
     }
 
     /// An acquisition: when it began, when it had the lock, when it began to release.

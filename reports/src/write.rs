@@ -33,6 +33,7 @@ pub fn write_all(
     let latencies = Latencies::of(history);
     let caption = Caption::of(history);
     let drawing = chart::svg(&latencies, &caption);
+    let narrow = chart::narrow_svg(&latencies, &caption);
     let mut files = manifest.files.clone();
     let mut done = |name: &str| files.push(name.to_owned());
 
@@ -71,7 +72,9 @@ pub fn write_all(
     for name in ["report.html", "manifest.json"] {
         files.push(name.to_owned());
     }
-    let page = html::page(result, drawing.as_deref().ok(), &files);
+    let charts = drawing.as_deref().ok().zip(narrow.as_deref().ok());
+    let chart = charts.map(|(wide, narrow)| html::Chart { wide, narrow });
+    let page = html::page(result, chart, &files);
     directory.write("report.html", |w| w.write_all(page.as_bytes()))?;
     let manifest = Manifest { format: FORMAT.to_owned(), files: files.clone(), ..manifest.clone() };
     directory.write("manifest.json", |w| json(w, &manifest))?;

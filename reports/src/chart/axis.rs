@@ -44,14 +44,16 @@ impl Percentiles {
 
     /// The named percentiles, for a scale of this length.
     pub(crate) fn ticks(self, length: f64) -> Vec<Tick> {
-        let roomy = length / self.decades > 190.0;
+        let decade_length = length / self.decades;
+        let roomy = decade_length > 190.0;
         let mut ticks = vec![Tick { at: 0.0, label: "0%".to_owned() }];
         let mut rest = 1.0;
         let mut decade = 0;
         while f64::from(decade) <= self.decades {
             let parts: &[f64] = match decade {
                 0 if roomy => &[0.5, 0.25],
-                0 => &[0.5],
+                0 if decade_length > 115.0 => &[0.5],
+                0 => &[],
                 _ if roomy => &[1.0, 0.5],
                 _ => &[1.0],
             };

@@ -1,11 +1,12 @@
 //! From a distribution to the points of its line.
 //!
-//! Invariant: a line begins at the fastest operation and ends at the slowest, and never falls.
+//! Invariant: a line begins at the fastest operation and ends at the slowest, never falls, and is made
+//! of level and upright pieces alone: at each percentile it stands at a time that was counted.
 
 use super::axis::{Percentiles, Times};
 use crate::latency::Distribution;
 
-/// Points closer than this, in parts of the scale, look like one.
+/// Steps smaller than this in both directions, in parts of the scale, are not drawn.
 const GRAIN: f64 = 0.003;
 
 /// The points, on scales from 0 to 1; none where there is no sample.
@@ -17,27 +18,27 @@ pub(super) fn points(
     let samples = distribution.count();
     let mut points: Vec<(f64, f64)> = Vec::new();
     let mut below = 0;
-    let mut last = None;
     for step in distribution.histogram().iter_recorded() {
-        let at = times.at(distribution.clamp_ns(step.value_iterated_to()));
         let count = step.count_since_last_iteration();
         if count == 0 {
             continue;
         }
-        for rank in [below, below + count - 1] {
-            let point = (percentiles.at(rank, samples), at);
-            let far =
-                |&(x, y): &(f64, f64)| (point.0 - x).abs() >= GRAIN || (point.1 - y).abs() >= GRAIN;
-            if points.last().is_none_or(far) {
-                points.push(point);
+        let x = percentiles.at(below, samples);
+        let y = times.at(distribution.clamp_ns(step.value_iterated_to()));
+        match points.last() {
+            None => points.push((x, y)),
+            Some(&(last_x, last_y)) if x - last_x >= GRAIN || y - last_y >= GRAIN => {
+                points.extend([(x, last_y), (x, y)]);
             }
-            last = Some(point);
+            Some(_) => {}
         }
         below += count;
     }
-    // The slowest operation is the one a reader looks for: it is never thinned out.
-    if let Some(last) = last.filter(|last| points.last() != Some(last)) {
-        points.push((last.0, times.at(distribution.max_ns())));
+    if let Some(&(_, last_y)) = points.last() {
+        // The slowest operation is the one a reader looks for: it is never thinned out.
+        let (x, y) = (percentiles.at(samples - 1, samples), times.at(distribution.max_ns()));
+        points.extend([(x, last_y), (x, y)]);
+        points.dedup();
     }
     points
 }
@@ -76,5 +77,18 @@ mod tests {
         assert!(points.len() < 1000, "{}", points.len());
         let times = Times::covering(1000, 25_000_000_000);
         assert_eq!(points[points.len() - 1], (1.0, times.at(25_000_000_000)));
+    }
+
+    #[test]
+    fn every_piece_of_a_line_is_level_or_upright() {
+        for samples in [&[1, 5, 5, 9][..], &[7; 3], &[1, 1_000_000, 2, 1_000_000_000, 3]] {
+            let points = drawn(samples);
+            let is_step = |pair: &[(f64, f64)]| pair[0].0 == pair[1].0 || pair[0].1 == pair[1].1;
+            assert!(points.windows(2).all(is_step), "{points:?}");
+        }
+        // Half of four operations took 1 ns and half 9: the step stands at the median.
+        let points = drawn(&[1, 1, 9, 9]);
+        let half = Percentiles::up_to(4).at(2, 4);
+        assert_eq!(points.iter().filter(|point| point.0 == half).count(), 2);
     }
 }

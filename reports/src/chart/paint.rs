@@ -21,9 +21,51 @@ use super::{curve, labels};
 use crate::format::{count, duration, plain};
 use crate::latency::{Distribution, Latencies, Operation};
 
-const RIGHT: f64 = 742.0;
-const LABELS: f64 = 772.0;
-const LABEL_WIDTH: f64 = 960.0 - LABELS - 36.0;
+/// Where the parts of the chart stand.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Frame {
+    pub(super) size: (u32, u32),
+    left: f64,
+    right: f64,
+    top: f64,
+    bottom: f64,
+    /// Whether it has a title of its own; on a page it stands under one.
+    titled: bool,
+    legend: Legend,
+    below: &'static str,
+}
+
+/// Where the names of the lines stand.
+#[derive(Clone, Copy, Debug)]
+enum Legend {
+    /// Behind the end of each line, from here on.
+    Beside { x: f64, width: f64 },
+    /// Below the plot, in two columns.
+    Below { y: f64, columns: [f64; 2], width: f64 },
+}
+
+/// For a file, and for a page on a screen.
+pub(super) const WIDE: Frame = Frame {
+    size: SIZE,
+    left: LEFT,
+    right: 742.0,
+    top: TOP,
+    bottom: BOTTOM,
+    titled: true,
+    legend: Legend::Beside { x: 772.0, width: 152.0 },
+    below: "percentile of operations; each line ends at its slowest one",
+};
+/// For a page on a telephone: nothing of it lies outside a width of 400, and its letters stay legible.
+pub(super) const NARROW: Frame = Frame {
+    size: (400, 580),
+    left: 62.0,
+    right: 382.0,
+    top: 34.0,
+    bottom: 330.0,
+    titled: false,
+    legend: Legend::Below { y: 412.0, columns: [26.0, 216.0], width: 160.0 },
+    below: "percentile of operations",
+};
 
 const LONG_TITLE: Type = Type::bold(15.0);
 const EMPTY: Type = Type::regular(16.0);
@@ -42,36 +84,39 @@ pub(super) fn paint<DB: DrawingBackend>(
     pen: &Pen<'_, DB>,
     latencies: &Latencies,
     caption: &Caption,
+    frame: &Frame,
 ) -> Result<(), ChartError> {
+    let Frame { left, right, top, bottom, .. } = *frame;
     pen.fill(WHITE)?;
-    titles(pen, latencies, caption)?;
+    if frame.titled {
+        titles(pen, latencies, caption)?;
+    }
     let chosen = chosen(latencies);
     let counts = chosen.iter().map(|(_, distribution)| distribution.count());
     let Some(samples) = counts.max() else {
-        let middle = ((LEFT + RIGHT) / 2.0, (TOP + BOTTOM) / 2.0);
-        let text = "No operation was carried out to its end: there is nothing to draw.";
-        return pen.text((f64::from(SIZE.0) / 2.0, middle.1), text, EMPTY, FAINT_INK, HPos::Center);
+        let middle = (f64::from(frame.size.0) / 2.0, (top + bottom) / 2.0);
+        return pen.text(middle, "No operation was completed.", EMPTY, FAINT_INK, HPos::Center);
     };
     let shortest = chosen.iter().map(|(_, it)| it.min_ns()).min().unwrap_or_default();
     let longest = chosen.iter().map(|(_, it)| it.max_ns()).max().unwrap_or_default();
     let percentiles = Percentiles::up_to(samples);
     let times = Times::covering(shortest, longest);
-    scales(pen, percentiles, times)?;
+    scales(pen, percentiles, times, frame)?;
 
     let drawn = chosen.into_iter().enumerate().map(|(number, (operation, distribution))| {
-        let place = |(x, y)| (LEFT + x * (RIGHT - LEFT), BOTTOM - y * (BOTTOM - TOP));
+        let place = |(x, y)| (left + x * (right - left), bottom - y * (bottom - top));
         let points = curve::points(distribution, percentiles, times);
         let (colour, mark) = line(number);
         let name = plain(&operation.to_string()).into_owned();
         let points = points.into_iter().map(place).collect();
         Line { name, distribution, points, colour, mark }
     });
-    lines(pen, &drawn.collect::<Vec<_>>())
+    lines(pen, &drawn.collect::<Vec<_>>(), frame)
 }
 
-/// The operations that are drawn: acquisition and release, then the most frequent commands.
+/// The operations that are drawn: what becomes of the lock, then the most frequent commands.
 fn chosen(latencies: &Latencies) -> Vec<(&Operation, &Distribution)> {
-    let main = [Operation::Acquire, Operation::Release];
+    let main = [Operation::Acquire, Operation::Hold, Operation::Release, Operation::Handoff];
     let (mut chosen, mut commands) = (Vec::new(), Vec::new());
     for (operation, distribution) in latencies.iter() {
         if main.contains(operation) {
@@ -103,35 +148,53 @@ fn scales<DB: DrawingBackend>(
     pen: &Pen<'_, DB>,
     percentiles: Percentiles,
     times: Times,
+    frame: &Frame,
 ) -> Result<(), ChartError> {
+    let Frame { left, right, top, bottom, .. } = *frame;
     for tick in times.ticks() {
-        let y = BOTTOM - tick.at * (BOTTOM - TOP);
-        pen.line(&[(LEFT, y), (RIGHT, y)], GRID, 1.0)?;
-        pen.text((LEFT - 10.0, y + 4.3), &tick.label, SCALE, FAINT_INK, HPos::Right)?;
+        let y = bottom - tick.at * (bottom - top);
+        pen.line(&[(left, y), (right, y)], GRID, 1.0)?;
+        pen.text((left - 10.0, y + 4.3), &tick.label, SCALE, FAINT_INK, HPos::Right)?;
     }
-    for tick in percentiles.ticks(RIGHT - LEFT) {
-        let x = LEFT + tick.at * (RIGHT - LEFT);
-        pen.line(&[(x, TOP), (x, BOTTOM)], GRID, 1.0)?;
-        pen.line(&[(x, BOTTOM), (x, BOTTOM + 5.0)], AXIS, 1.0)?;
-        pen.text((x, BOTTOM + 21.0), &tick.label, SCALE, FAINT_INK, HPos::Center)?;
+    for tick in percentiles.ticks(right - left) {
+        let x = left + tick.at * (right - left);
+        pen.line(&[(x, top), (x, bottom)], GRID, 1.0)?;
+        pen.line(&[(x, bottom), (x, bottom + 5.0)], AXIS, 1.0)?;
+        pen.text((x, bottom + 21.0), &tick.label, SCALE, FAINT_INK, HPos::Center)?;
     }
-    pen.line(&[(LEFT, BOTTOM), (RIGHT, BOTTOM)], AXIS, 1.0)?;
+    pen.line(&[(left, bottom), (right, bottom)], AXIS, 1.0)?;
     let unit = if times.is_logarithmic() { "latency, logarithmic scale" } else { "latency" };
-    pen.text((MARGIN, TOP - 16.0), unit, SCALE, INK, HPos::Left)?;
-    let below = "percentile of operations; each line ends at its slowest one";
-    pen.text((LEFT, BOTTOM + 48.0), below, SCALE, INK, HPos::Left)
+    pen.text((MARGIN.min(left / 2.0), top - 16.0), unit, SCALE, INK, HPos::Left)?;
+    pen.text((left, bottom + 48.0), frame.below, SCALE, INK, HPos::Left)
 }
 
-fn lines<DB: DrawingBackend>(pen: &Pen<'_, DB>, lines: &[Line<'_>]) -> Result<(), ChartError> {
+fn lines<DB: DrawingBackend>(
+    pen: &Pen<'_, DB>,
+    lines: &[Line<'_>],
+    frame: &Frame,
+) -> Result<(), ChartError> {
+    let Frame { left, right, top, bottom, .. } = *frame;
     let ends: Vec<(f64, f64)> =
-        lines.iter().map(|line| line.points.last().copied().unwrap_or((LEFT, BOTTOM))).collect();
-    let wanted: Vec<f64> = ends.iter().map(|end| end.1).collect();
-    let places = labels::spread(&wanted, LABEL_HEIGHT, (TOP, BOTTOM));
+        lines.iter().map(|line| line.points.last().copied().unwrap_or((left, bottom))).collect();
     let hidden = hidden(&ends);
-    for ((line, &end), &y) in lines.iter().zip(&ends).zip(&places) {
-        pen.dashes((end, (RIGHT, end.1)), line.colour, 0.75)?;
-        pen.dashes(((RIGHT, end.1), (LABELS - 9.0, y)), line.colour, 0.75)?;
-    }
+    let (places, width) = match frame.legend {
+        Legend::Beside { x, width } => {
+            let wanted: Vec<f64> = ends.iter().map(|end| end.1).collect();
+            let places = labels::spread(&wanted, LABEL_HEIGHT, (top, bottom));
+            for ((line, &end), &y) in lines.iter().zip(&ends).zip(&places) {
+                pen.dashes((end, (right, end.1)), line.colour, 0.75)?;
+                pen.dashes(((right, end.1), (x - 9.0, y)), line.colour, 0.75)?;
+            }
+            (places.into_iter().map(|y| (x, y)).collect(), width)
+        }
+        Legend::Below { y, columns, width } => {
+            let place = |number: usize| {
+                let row = u32::try_from(number / columns.len()).unwrap_or(u32::MAX);
+                (columns[number % columns.len()], y + f64::from(row) * LABEL_HEIGHT)
+            };
+            ((0..lines.len()).map(place).collect::<Vec<_>>(), width)
+        }
+    };
     // What was listed first is what a reader came for, so it is painted last.
     for (line, hidden) in lines.iter().zip(&hidden).rev().filter(|(line, _)| line.points.len() > 1)
     {
@@ -142,8 +205,8 @@ fn lines<DB: DrawingBackend>(pen: &Pen<'_, DB>, lines: &[Line<'_>]) -> Result<()
         pen.shape(&line.mark.corners(end, radius + 1.5), WHITE)?;
         pen.shape(&line.mark.corners(end, radius), line.colour)?;
     }
-    for (line, &y) in lines.iter().zip(&places) {
-        label(pen, line, y)?;
+    for (line, &place) in lines.iter().zip(&places) {
+        label(pen, line, place, width)?;
     }
     Ok(())
 }
@@ -158,12 +221,17 @@ fn hidden(ends: &[(f64, f64)]) -> Vec<f64> {
     counts.collect()
 }
 
-fn label<DB: DrawingBackend>(pen: &Pen<'_, DB>, line: &Line<'_>, y: f64) -> Result<(), ChartError> {
+fn label<DB: DrawingBackend>(
+    pen: &Pen<'_, DB>,
+    line: &Line<'_>,
+    (x, y): (f64, f64),
+    width: f64,
+) -> Result<(), ChartError> {
     let it = line.distribution;
-    pen.shape(&line.mark.corners((LABELS, y), MARK_RADIUS), line.colour)?;
-    let x = LABELS + 13.0;
-    pen.text((x, y - 1.0), &NAME.fit(&line.name, LABEL_WIDTH)?, NAME, INK, HPos::Left)?;
+    pen.shape(&line.mark.corners((x, y), MARK_RADIUS), line.colour)?;
+    let x = x + 13.0;
+    pen.text((x, y - 1.0), &NAME.fit(&line.name, width)?, NAME, INK, HPos::Left)?;
     let operations = count(it.count());
     let note = format!("{operations} ×, max {}", duration(it.max_ns()));
-    pen.text((x, y + 14.5), &NOTE.fit(&note, LABEL_WIDTH)?, NOTE, FAINT_INK, HPos::Left)
+    pen.text((x, y + 14.5), &NOTE.fit(&note, width)?, NOTE, FAINT_INK, HPos::Left)
 }

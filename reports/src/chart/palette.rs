@@ -1,4 +1,4 @@
-//! The chart's colours and marks.
+//! The chart's colours and marks, by day and by night.
 //!
 //! Invariant: two lines differ in colour to every kind of colour vision (the palette is Okabe and
 //! Ito's, without its yellow, which is lost on white) and in the shape of their mark, which survives
@@ -6,7 +6,7 @@
 
 use std::f64::consts::TAU;
 
-use plotters::style::RGBColor;
+use plotters::style::{RGBColor, WHITE};
 
 /// Titles and names.
 pub(crate) const INK: RGBColor = RGBColor(0x1c, 0x1f, 0x24);
@@ -16,6 +16,38 @@ pub(crate) const FAINT_INK: RGBColor = RGBColor(0x5a, 0x62, 0x6e);
 pub(crate) const AXIS: RGBColor = RGBColor(0x8a, 0x92, 0x9e);
 /// The grid.
 pub(crate) const GRID: RGBColor = RGBColor(0xe3, 0xe6, 0xea);
+/// Where all that is wanted is met, and the ink for its name.
+pub(crate) const MET: RGBColor = RGBColor(0xdd, 0xf1, 0xe1);
+pub(crate) const MET_INK: RGBColor = RGBColor(0x17, 0x65, 0x3b);
+
+/// What becomes of each colour on a dark page: the card's own colour, inks that are light, and lines
+/// bright enough for it.
+const NIGHT: [(RGBColor, &str); 14] = [
+    (WHITE, "#1c2026"),
+    (INK, "#e6e9ed"),
+    (FAINT_INK, "#a0a8b4"),
+    (AXIS, "#7b8490"),
+    (GRID, "#343a43"),
+    (MET_INK, "#8fdcae"),
+    (MET, "#163825"),
+    (LINES[0].0, "#4fa8e0"),
+    (LINES[1].0, "#ff8f4a"),
+    (LINES[2].0, "#33c79d"),
+    (LINES[3].0, "#e59fc6"),
+    (LINES[4].0, "#f2b63c"),
+    (LINES[5].0, "#a3daf7"),
+    (LINES[6].0, "#d3d8de"),
+];
+
+/// The style by which an SVG follows the reader's choice of a dark page. Viewers that know no such
+/// choice show it as by day.
+pub(crate) fn by_night() -> String {
+    let rules = NIGHT.iter().map(|(RGBColor(red, green, blue), night)| {
+        let day = format!("#{red:02X}{green:02X}{blue:02X}");
+        format!("svg [fill=\"{day}\"]{{fill:{night}}}svg [stroke=\"{day}\"]{{stroke:{night}}}")
+    });
+    format!("@media (prefers-color-scheme: dark){{{}}}", rules.collect::<String>())
+}
 
 /// How many lines can be told apart.
 pub(crate) const MOST_LINES: usize = LINES.len();

@@ -11,7 +11,8 @@ use plotters::prelude::{BitMapBackend, DrawingBackend, IntoDrawingArea, SVGBacke
 use super::caption::Caption;
 use super::font;
 use super::layout::SIZE;
-use super::paint::paint;
+use super::paint::{Frame, NARROW, WIDE, paint};
+use super::palette;
 use super::pen::{BITMAP, Measures, Pen, SVG};
 use crate::latency::Latencies;
 
@@ -38,6 +39,11 @@ impl ChartError {
 
 /// What can be painted.
 pub(crate) trait Painting {
+    /// How large it is, in its own units.
+    fn size(&self) -> (u32, u32) {
+        SIZE
+    }
+
     /// Its title, for those who cannot see it.
     fn title(&self) -> String;
 
@@ -46,15 +52,19 @@ pub(crate) trait Painting {
 }
 
 /// The latency chart.
-struct ByPercentile<'a>(&'a Latencies, &'a Caption);
+struct ByPercentile<'a>(&'a Latencies, &'a Caption, &'static Frame);
 
 impl Painting for ByPercentile<'_> {
+    fn size(&self) -> (u32, u32) {
+        self.2.size
+    }
+
     fn title(&self) -> String {
         self.1.title()
     }
 
     fn paint<DB: DrawingBackend>(&self, pen: &Pen<'_, DB>) -> Result<(), ChartError> {
-        paint(pen, self.0, self.1)
+        paint(pen, self.0, self.1, self.2)
     }
 }
 
@@ -63,22 +73,34 @@ impl Painting for ByPercentile<'_> {
 /// # Errors
 /// Where plotters fails, which would be a defect.
 pub fn svg(latencies: &Latencies, caption: &Caption) -> Result<String, ChartError> {
-    svg_of(&ByPercentile(latencies, caption))
+    svg_of(&ByPercentile(latencies, caption, &WIDE))
+}
+
+/// The same for a narrow page: its legend stands below, and the page says what it is of.
+///
+/// # Errors
+/// As [`svg`].
+pub fn narrow_svg(latencies: &Latencies, caption: &Caption) -> Result<String, ChartError> {
+    svg_of(&ByPercentile(latencies, caption, &NARROW))
 }
 
 /// A painting as an SVG document.
 pub(crate) fn svg_of(painting: &impl Painting) -> Result<String, ChartError> {
     let mut drawing = String::new();
-    let size = (SIZE.0 * SVG_SCALE, SIZE.1 * SVG_SCALE);
+    let (width, height) = painting.size();
+    let size = (width * SVG_SCALE, height * SVG_SCALE);
     let backend = SVGBackend::with_string(&mut drawing, size);
     draw(backend, SVG_SCALE, SVG, painting)?;
     // plotters' own opening tag gives the fine coordinates as the size in pixels and knows no title.
     let body = drawing.split_once('>').map_or("", |(_, body)| body);
     let title = escape(&painting.title());
     Ok(format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{}\" height=\"{}\" viewBox=\"0 0 {} {}\" \
-         role=\"img\" stroke-linejoin=\"round\" stroke-linecap=\"round\">\n<title>{title}</title>{body}",
-        SIZE.0, SIZE.1, size.0, size.1
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
+         viewBox=\"0 0 {} {}\" role=\"img\" stroke-linejoin=\"round\" stroke-linecap=\"round\">\n\
+         <title>{title}</title><style>{}</style>{body}",
+        size.0,
+        size.1,
+        palette::by_night()
     ))
 }
 
@@ -87,7 +109,7 @@ pub(crate) fn svg_of(painting: &impl Painting) -> Result<String, ChartError> {
 /// # Errors
 /// Where the file cannot be written in full.
 pub fn png(latencies: &Latencies, caption: &Caption, path: &Path) -> Result<(), ChartError> {
-    png_of(&ByPercentile(latencies, caption), path)
+    png_of(&ByPercentile(latencies, caption, &WIDE), path)
 }
 
 /// Writes a painting as a PNG.

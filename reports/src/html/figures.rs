@@ -10,16 +10,19 @@ use scenarios::result::{BypassFigures, LatencyFigures, RunResult, Stats};
 
 use crate::format::{count, duration, plain};
 
+/// The columns of the latency table; on a telephone each cell says its own.
+const COLUMNS: [&str; 6] = ["Count", "Min", "p50", "p90", "p99", "Max"];
+
 /// The latency table; nothing where nothing was measured.
 pub(super) fn latencies(figures: &[LatencyFigures]) -> Markup {
     html! {
         @if !figures.is_empty() {
             div.scroll tabindex="0" role="region" aria-label="Latency figures" {
-                table {
+                table.latencies {
                     thead {
                         tr {
                             th scope="col" { "Operation" }
-                            @for name in ["Count", "Min", "p50", "p90", "p99", "Max"] {
+                            @for name in COLUMNS {
                                 th.number scope="col" { (name) }
                             }
                         }
@@ -28,9 +31,10 @@ pub(super) fn latencies(figures: &[LatencyFigures]) -> Markup {
                         @for it in figures {
                             tr {
                                 th scope="row" { (plain(&it.operation)) }
-                                td.number { (count(it.count)) }
-                                @for ns in [it.min_ns, it.p50_ns, it.p90_ns, it.p99_ns, it.max_ns] {
-                                    td.number { (duration(ns)) }
+                                td.number data-name=(COLUMNS[0]) { (count(it.count)) }
+                                @let times = [it.min_ns, it.p50_ns, it.p90_ns, it.p99_ns, it.max_ns];
+                                @for (name, ns) in COLUMNS[1..].iter().zip(times) {
+                                    td.number data-name=(name) { (duration(ns)) }
                                 }
                             }
                         }
@@ -83,7 +87,7 @@ pub(super) fn commands(stats: &Stats) -> Markup {
                                 th scope="col" { "Command" }
                                 th.number scope="col" { "Sent by clients" }
                                 @if counted.is_some() {
-                                    th.number scope="col" { "Counted by server" }
+                                    th.number scope="col" { "Carried out by the server" }
                                 }
                             }
                         }
@@ -100,7 +104,13 @@ pub(super) fn commands(stats: &Stats) -> Markup {
                         }
                     }
                 }
-                @if counted.is_none() {
+                @if counted.is_some() {
+                    p.faint {
+                        "The server also counts what scripts call, such as the DEL in a script that releases, \
+                         and the few commands by which picklock itself looks at it. It does not count requests \
+                         that were lost on their way or refused."
+                    }
+                } @else {
                     p.faint { "The server's own count is not known: it does not serve us alone." }
                 }
             }

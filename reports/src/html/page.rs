@@ -11,8 +11,17 @@ use super::verdicts::{badge, levels, stories};
 use crate::format::{counted, plain};
 use crate::terminal::INTERRUPTED;
 
-/// The page of a run: its result, its chart as `chart::svg` drew it, and the files beside it.
-pub fn page(result: &RunResult, chart: Option<&str>, files: &[String]) -> String {
+/// The chart of a page, for each width that it may have.
+#[derive(Clone, Copy, Debug)]
+pub struct Chart<'a> {
+    /// As `chart::svg` drew it.
+    pub wide: &'a str,
+    /// As `chart::narrow_svg` drew it.
+    pub narrow: &'a str,
+}
+
+/// The page of a run: its result, its chart, and the files beside it.
+pub fn page(result: &RunResult, chart: Option<Chart<'_>>, files: &[String]) -> String {
     let scenario = plain(&result.scenario);
     let title = format!("{scenario}: {} — picklock", result.verdict.name());
     let body = html! {
@@ -31,7 +40,7 @@ fn lead(result: &RunResult) -> String {
     plain(&format!("{clients}, lock {lock}, world {world}, seed {seed}")).into_owned()
 }
 
-fn sections(result: &RunResult, chart: Option<&str>, files: &[String]) -> Markup {
+fn sections(result: &RunResult, chart: Option<Chart<'_>>, files: &[String]) -> Markup {
     html! {
         @if !result.complete {
             section.alert { strong { "Interrupted: " } (INTERRUPTED) "." }
@@ -50,7 +59,8 @@ fn sections(result: &RunResult, chart: Option<&str>, files: &[String]) -> Markup
         section {
             h2 { "Latency" }
             @if let Some(chart) = chart {
-                figure.scroll tabindex="0" aria-label="Latency by percentile" { (PreEscaped(chart)) }
+                figure.wide { (PreEscaped(chart.wide)) }
+                figure.narrow { (PreEscaped(chart.narrow)) }
             }
             (latencies(&result.stats.latencies))
         }

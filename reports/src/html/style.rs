@@ -1,7 +1,7 @@
 //! How the page looks: on a screen by day and by night, on a telephone, on paper.
 //!
 //! Invariant: every colour is a variable with a light and a dark value, and text on it keeps a
-//! contrast of at least 4.5 to 1. The chart keeps its white card in both.
+//! contrast of at least 4.5 to 1. Charts bring their own colours for both.
 
 /// The style sheet.
 pub(crate) const SHEET: &str = r"
@@ -76,8 +76,10 @@ thead .number { white-space: normal; }
 details { margin-top: 1rem; }
 summary { cursor: pointer; color: var(--link); padding: .3rem 0; }
 .faint { color: var(--faint); }
-figure { margin: 0 0 1.2rem; padding: .5rem; background: #fff; border: 1px solid var(--rule); border-radius: .4rem; }
-figure svg { display: block; width: 100%; min-width: 48rem; height: auto; }
+figure { margin: 0 0 1.2rem; padding: .5rem; border: 1px solid var(--rule); border-radius: .4rem; }
+figure svg { display: block; width: 100%; height: auto; }
+figure.scroll svg { min-width: 48rem; }
+figure.narrow { display: none; max-width: 28rem; }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: .35rem 1.4rem; margin: 0; }
 dt { color: var(--faint); }
 dd { margin: 0; overflow-wrap: anywhere; }
@@ -105,6 +107,15 @@ ul { margin: 0; padding-left: 1.2rem; }
   .story tr { display: grid; grid-template-columns: max-content 1fr; }
   .story td { padding-bottom: 0; }
   .story td:last-child { grid-column: 1 / -1; padding-top: 0; padding-bottom: .4rem; }
+  .latencies thead { position: absolute; clip-path: inset(50%); }
+  .latencies tr { display: grid; grid-template-columns: repeat(3, 1fr); padding: .4rem 0; }
+  .latencies th { grid-column: 1 / -1; padding-bottom: 0; }
+  .latencies td.number { text-align: left; padding-bottom: 0; }
+  .latencies td::before { content: attr(data-name); display: block; color: var(--faint); font-size: .8rem; }
+}
+@media (max-width: 52rem) {
+  figure.wide { display: none; }
+  figure.narrow { display: block; }
 }
 @media print {
   body { background: #fff; }

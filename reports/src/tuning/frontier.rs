@@ -24,14 +24,11 @@ use self::series::{Renewal, Wrong};
 use self::words::{ASCENT, Callout, LEADING, RING, Text, Words};
 use super::time;
 use crate::chart::layout::{BOTTOM, LINE_WIDTH, MARGIN, MARK_RADIUS, SCALE, SIZE, SUBTITLE, TITLE};
-use crate::chart::palette::{AXIS, FAINT_INK, GRID, INK, Mark, line};
+use crate::chart::palette::{AXIS, FAINT_INK, GRID, INK, MET, MET_INK, Mark, line};
 use crate::chart::pen::Pen;
 use crate::chart::picture::{ChartError, Painting, png_of, svg_of};
 use crate::format::plain;
 
-/// Where all that is wanted is met, and the ink for its name.
-const MET: RGBColor = RGBColor(0xdd, 0xf1, 0xe1);
-const MET_INK: RGBColor = RGBColor(0x17, 0x65, 0x3b);
 /// By so much a stroke is wider than another that lies on it.
 const WIDER: f64 = 3.0;
 

@@ -34,7 +34,7 @@ fn a_run_of_a_hundred_clients_has_a_line_for_each_operation() {
     let history = support::bonus_pool();
     let svg = svg(&Latencies::of(&history), &Caption::of(&history)).unwrap();
     let texts = texts(&svg);
-    for name in ["acquire", "release", "SET", "GET", "EVALSHA", "DECR", "50%", "99%"] {
+    for name in ["acquire", "hold", "release", "handoff", "SET", "GET", "EVALSHA", "50%", "99%"] {
         assert!(texts.contains(&name), "{name}: {texts:?}");
     }
     let title = "Latency by percentile — bonus-pool, single, 100 clients, redis";
@@ -47,8 +47,7 @@ fn a_run_of_a_hundred_clients_has_a_line_for_each_operation() {
 #[test]
 fn a_picture_of_nothing_says_so() {
     let svg = svg(&Latencies::default(), &caption()).unwrap();
-    let expected = "No operation was carried out to its end: there is nothing to draw.";
-    assert!(texts(&svg).contains(&expected));
+    assert!(texts(&svg).contains(&"No operation was completed."));
 }
 
 #[test]
@@ -80,6 +79,41 @@ fn more_commands_than_colours_show_the_most_frequent() {
     let texts = texts(&svg);
     assert!(texts.contains(&"acquire") && texts.contains(&"C12") && texts.contains(&"C7"));
     assert!(!texts.contains(&"C6"));
+}
+
+#[test]
+fn a_narrow_picture_says_the_same_within_its_width() {
+    let history = support::bonus_pool();
+    let (latencies, caption) = (Latencies::of(&history), Caption::of(&history));
+    let (wide, narrow) =
+        (svg(&latencies, &caption).unwrap(), narrow_svg(&latencies, &caption).unwrap());
+    let names = |svg: &str| -> Vec<String> {
+        let texts = texts(svg);
+        latencies
+            .iter()
+            .map(|(it, _)| it.to_string())
+            .filter(|it| texts.contains(&it.as_str()))
+            .collect()
+    };
+    assert_eq!(names(&narrow), names(&wide));
+    let limit = f64::from(NARROW.size.0 * SVG_SCALE);
+    for x in narrow.split(" x=\"").skip(1).filter_map(|rest| rest.split('"').next()) {
+        assert!((0.0..=limit).contains(&x.parse::<f64>().unwrap()), "{x}");
+    }
+}
+
+#[test]
+fn every_colour_of_a_picture_has_one_for_the_night() {
+    let history = support::bonus_pool();
+    let svg = svg(&Latencies::of(&history), &Caption::of(&history)).unwrap();
+    let (_, body) = svg.split_once("</style>").unwrap();
+    for attribute in ["fill", "stroke"] {
+        for colour in body.split(&format!(" {attribute}=\"#")).skip(1).filter_map(|it| it.get(..6))
+        {
+            let rule = format!("svg [{attribute}=\"#{colour}\"]");
+            assert!(svg.contains(&rule), "{rule}");
+        }
+    }
 }
 
 #[test]
