@@ -197,9 +197,11 @@ mod tests {
 
     #[test]
     fn percentiles_reach_as_far_as_the_samples() {
-        assert_eq!(labels(&Percentiles::up_to(0).ticks(100.0)), ["0%", "50%", "90%"]);
-        assert_eq!(labels(&Percentiles::up_to(99).ticks(100.0)), ["0%", "50%", "90%"]);
-        assert_eq!(labels(&Percentiles::up_to(100).ticks(100.0)), ["0%", "50%", "90%", "99%"]);
+        assert_eq!(labels(&Percentiles::up_to(0).ticks(120.0)), ["0%", "50%", "90%"]);
+        assert_eq!(labels(&Percentiles::up_to(99).ticks(240.0)), ["0%", "50%", "90%"]);
+        assert_eq!(labels(&Percentiles::up_to(100).ticks(240.0)), ["0%", "50%", "90%", "99%"]);
+        let narrow = Percentiles::up_to(100).ticks(200.0);
+        assert_eq!(labels(&narrow), ["0%", "90%", "99%"], "50% would touch 0%");
         let roomy = Percentiles::up_to(1000);
         let expected = ["0%", "50%", "75%", "90%", "95%", "99%", "99.5%", "99.9%"];
         assert_eq!(labels(&roomy.ticks(600.0)), expected);
