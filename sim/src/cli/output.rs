@@ -1,8 +1,9 @@
 //! What `--format` asks for: a text in each format, to stdout or to a file.
 //!
-//! Invariant: whether every file has a place is looked at before anything runs, and files are written whole.
+//! Invariant: whether every file has a place is looked at before anything runs, and regular files are
+//! written whole.
 
-use std::path::Path;
+use reports::file;
 
 use super::args::{Output, OutputFormat};
 use super::failure::Failure;
@@ -19,18 +20,8 @@ pub(super) fn check(outputs: &[Output]) -> Result<(), Failure> {
             "send the others to files, as in --format human --format junit=report.xml",
         ));
     }
-    outputs.iter().filter_map(|it| it.file.as_deref()).try_for_each(has_a_place)
-}
-
-fn has_a_place(file: &Path) -> Result<(), Failure> {
-    let directory = file.parent().filter(|it| !it.as_os_str().is_empty());
-    match directory.unwrap_or(Path::new(".")) {
-        directory if directory.is_dir() && !file.is_dir() => Ok(()),
-        _ => Err(Failure::usage_text(
-            format!("{} cannot be written", file.display()),
-            "name a file in a directory that is there",
-        )),
-    }
+    let files = outputs.iter().filter_map(|it| it.file.as_deref());
+    files.map(file::check).collect::<Result<(), _>>().map_err(|error| Failure::usage_error(&error))
 }
 
 /// Writes what `text` gives for each format, where it belongs.
@@ -42,8 +33,9 @@ pub(super) fn write(
         let text = text(*format)?;
         match file {
             None => print::results(&text)?,
-            Some(file) => reports::directory::write_file(file, &text)
-                .map_err(|error| Failure::unavailable(&error))?,
+            Some(file) => {
+                file::write(file, &text).map_err(|error| Failure::unavailable(&error))?;
+            }
         }
     }
     Ok(())
