@@ -7,7 +7,7 @@
 
 use std::fs::{self, File, Metadata, Permissions};
 use std::io::{self, ErrorKind, Write};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 
@@ -49,15 +49,20 @@ pub fn open(path: &Path) -> io::Result<File> {
 /// # Errors
 /// As those of [`write`].
 pub fn check(path: &Path) -> Result<(), WriteError> {
-    let tried = match fs::metadata(path) {
-        Ok(found) if found.is_dir() => Err(ErrorKind::IsADirectory.into()),
-        Ok(found) if !found.is_file() => Ok(()),
-        _ => behind_links(path).and_then(|target| match existing(&target)? {
-            Some(_) => Ok(()),
-            None => beside(parent(&target), &target).map(drop),
-        }),
-    };
-    tried.map_err(|source| failed(path, source))
+    try_out(path).map_err(|source| failed(path, source))
+}
+
+fn try_out(path: &Path) -> io::Result<()> {
+    match fs::metadata(path) {
+        Ok(found) if found.is_dir() => return Err(ErrorKind::IsADirectory.into()),
+        Ok(found) if !found.is_file() || own(&found)?.is_some() => return Ok(()),
+        _ => {}
+    }
+    let target = behind_links(path)?;
+    match existing(&target)? {
+        Some(_) => Ok(()),
+        None => beside(parent(&target), &target).map(drop),
+    }
 }
 
 fn failed(path: &Path, source: io::Error) -> WriteError {
@@ -70,20 +75,24 @@ fn stream(path: &Path) -> io::Result<Option<File>> {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         found => found?,
     };
-    // Stdout may be a file, too, and other results go there: it is written to where it stands. And a
-    // socket cannot be opened by its name in /dev at all.
+    match own(&found)? {
+        Some(own) => Ok(Some(own)),
+        None if found.is_file() => Ok(None),
+        None => File::options().write(true).open(path).map(Some),
+    }
+}
+
+/// Our own stdout or stderr, where that is what was found. It may be a file, to which other results go as
+/// well, so it is written to where it stands; and as a socket it could not be opened by its name at all.
+fn own(found: &Metadata) -> io::Result<Option<File>> {
     for own in [io::stdout().as_fd(), io::stderr().as_fd()] {
-        if let Some(own) = same(own, &found)? {
+        let own = File::from(own.try_clone_to_owned()?);
+        let about = own.metadata()?;
+        if (about.dev(), about.ino()) == (found.dev(), found.ino()) {
             return Ok(Some(own));
         }
     }
-    if found.is_file() { Ok(None) } else { File::options().write(true).open(path).map(Some) }
-}
-
-fn same(own: BorrowedFd<'_>, found: &Metadata) -> io::Result<Option<File>> {
-    let own = File::from(own.try_clone_to_owned()?);
-    let about = own.metadata()?;
-    Ok(((about.dev(), about.ino()) == (found.dev(), found.ino())).then_some(own))
+    Ok(None)
 }
 
 /// Writes beside and renames, so that a reader sees the old text or the new one.
