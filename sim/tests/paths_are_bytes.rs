@@ -54,6 +54,8 @@ fn a_report_goes_where_it_is_sent() {
     run(&room, &[OsStr::new("replay"), latest.as_os_str()]).ended(1);
     run(&room, &[OsStr::new("check"), history.as_os_str(), OsStr::new("--format"), &format])
         .ended(1);
+    let from = words("tune --preset go --ttl 5s --renew none --holds 1000 --format json --from");
+    run(&room, &[&from[..], &[latest.as_os_str()]].concat()).ended(0);
     let mut tune = words("tune --preset go --hold 5ms --ttl 5s --renew none --holds 1000 --out");
     tune.push(&out);
     let said = run(&room, &tune).ended(0);

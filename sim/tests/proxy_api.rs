@@ -243,7 +243,7 @@ fn an_address_with_a_password_is_refused_and_not_quoted() {
     for (path, body) in [
         ("/proxies", wanted.clone()),
         ("/populate", format!("[{wanted}]")),
-        ("/proxies/redis", wanted.clone()),
+        ("/proxies/redis", wanted),
     ] {
         let (code, says) = proxy.ask("POST", path, &body);
         let says = says["error"].to_string();

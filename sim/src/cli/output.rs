@@ -24,8 +24,8 @@ pub(super) fn check(outputs: &[Output]) -> Result<(), Failure> {
             "send the others to files, as in --format human --format junit=report.xml",
         ));
     }
-    let files = outputs.iter().filter_map(|it| it.file.as_deref());
-    files.map(file::check).collect::<Result<(), _>>().map_err(|error| Failure::usage_error(&error))
+    let mut files = outputs.iter().filter_map(|it| it.file.as_deref());
+    files.try_for_each(file::check).map_err(|error| Failure::usage_error(&error))
 }
 
 /// Writes what `text` gives for each format, where it belongs.
