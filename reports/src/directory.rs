@@ -8,7 +8,9 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use tempfile::{Builder, NamedTempFile};
+use tempfile::NamedTempFile;
+
+use crate::file::beside;
 
 mod error;
 mod link;
@@ -107,7 +109,7 @@ impl RunDirectory {
     ) -> Result<(), WriteError> {
         let path = self.path.join(name);
         let write = || {
-            let mut file = self.beside(name)?;
+            let mut file = beside(&self.path, Path::new(name))?;
             fill(&mut file)?;
             file.as_file().sync_all()?;
             file.persist(&path).map_err(|error| error.error)
@@ -118,13 +120,9 @@ impl RunDirectory {
         }
     }
 
-    fn beside(&self, name: &str) -> io::Result<NamedTempFile> {
-        beside(&self.path, Path::new(name))
-    }
-
     fn try_out(&self) -> Result<(), WriteError> {
         let write = || {
-            let mut file = self.beside("trial")?;
+            let mut file = beside(&self.path, Path::new("trial"))?;
             file.write_all(b"picklock")?;
             file.as_file().sync_all()
         };
@@ -157,40 +155,6 @@ fn remove_if_empty(dir: &Path) {
 }
 
 /// The directories that have to be made for this one, from the innermost out.
-/// Writes a file of its own, whole or not at all.
-///
-/// # Errors
-/// Where there is no such directory, or the disk does not take it.
-pub fn write_file(path: &Path, text: &str) -> Result<(), WriteError> {
-    let directory = path.parent().filter(|it| !it.as_os_str().is_empty());
-    let write = || {
-        let mut file = beside(directory.unwrap_or(Path::new(".")), path)?;
-        file.write_all(text.as_bytes())?;
-        file.as_file().sync_all()?;
-        file.persist(path).map_err(|error| error.error)
-    };
-    match write() {
-        Ok(_) => Ok(()),
-        Err(source) => Err(WriteError::File { path: path.to_owned(), source }),
-    }
-}
-
-/// A temporary file in this directory, which is the final one's: renaming works only within a file
-/// system.
-fn beside(directory: &Path, name: &Path) -> io::Result<NamedTempFile> {
-    let ending = name.extension().and_then(|it| it.to_str());
-    let suffix = ending.map(|it| format!(".{it}")).unwrap_or_default();
-    let mut builder = Builder::new();
-    builder.prefix(".writing-").suffix(&suffix);
-    #[cfg(unix)]
-    {
-        // A temporary file is for its owner alone; a report is for whom the umask allows.
-        use std::os::unix::fs::PermissionsExt;
-        builder.permissions(fs::Permissions::from_mode(0o666));
-    }
-    builder.tempfile_in(directory)
-}
-
 fn missing_above(dir: &Path) -> Vec<PathBuf> {
     let missing = dir.ancestors().take_while(|it| !it.as_os_str().is_empty() && !it.exists());
     missing.map(Path::to_owned).collect()

@@ -6,6 +6,7 @@
 
 pub mod chart;
 pub mod directory;
+pub mod file;
 mod format;
 pub mod hlog;
 pub mod html;

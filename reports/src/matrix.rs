@@ -8,6 +8,7 @@
 pub(crate) mod servers;
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 use scenarios::matrix::{Cell, Matrix, Pair, Standing, Totals};
@@ -52,11 +53,16 @@ pub(crate) fn surprise(cell: &Cell) -> String {
 }
 
 /// The matrix as JUnit: a scenario is a suite, a recipe in it a case. Of several servers, the suite's name
-/// says which it is of.
+/// says which it is of. Times are those of the world: how long the runs of a pair lasted by its clock. A case
+/// that failed holds the line that runs it again, which `replay` gives.
 ///
 /// # Errors
 /// None that memory does not give.
-pub fn junit(matrices: &[Matrix]) -> Result<String, quick_junit::SerializeError> {
+pub fn junit(
+    matrices: &[Matrix],
+    replay: impl Fn(&Pair) -> String,
+) -> Result<String, quick_junit::SerializeError> {
+    let mut whole = Duration::ZERO;
     let mut report = Report::new(format!("picklock matrix, world {}", world(matrices)));
     for (matrix, server) in matrices.iter().zip(servers::names(matrices)) {
         let world = &matrix.world;
@@ -69,14 +75,20 @@ pub fn junit(matrices: &[Matrix]) -> Result<String, quick_junit::SerializeError>
                 ),
             };
             let mut suite = TestSuite::new(suite);
+            let mut of_suite = Duration::ZERO;
             for pair in matrix.pairs.iter().filter(|it| it.scenario == scenario) {
-                let mut case = TestCase::new(pair.lock.as_str(), status(pair));
-                case.set_classname(class.as_str());
+                let lasted = Duration::from_nanos(pair.lasted_ns);
+                let mut case = TestCase::new(pair.lock.as_str(), status(pair, &replay));
+                case.set_classname(class.as_str()).set_time(lasted);
                 suite.add_test_case(case);
+                of_suite += lasted;
             }
+            suite.set_time(of_suite);
             report.add_test_suite(suite);
+            whole += of_suite;
         }
     }
+    report.set_time(whole);
     report.to_string()
 }
 
@@ -91,7 +103,7 @@ fn one_word(name: &str) -> String {
     name.chars().map(plain).collect()
 }
 
-fn status(pair: &Pair) -> TestCaseStatus {
+fn status(pair: &Pair, replay: impl Fn(&Pair) -> String) -> TestCaseStatus {
     if let Some(why) = &pair.not_run {
         let mut skipped = TestCaseStatus::skipped();
         skipped.set_message(why.as_str());
@@ -110,6 +122,7 @@ fn status(pair: &Pair) -> TestCaseStatus {
             let mut failed = TestCaseStatus::non_success(NonSuccessKind::Failure);
             failed.set_type("not as expected");
             failed.set_message(surprises.join("; "));
+            failed.set_description(format!("replay: {}", replay(pair)));
             failed
         }
     }

@@ -3,6 +3,8 @@
 //! Invariant: what does not say is never shown as a success, and a violation comes with its story or the seed that
 //! shows it. Deliberately absent: figures of latency, which the report's page and its charts show.
 
+use std::time::Duration;
+
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 use scenarios::result::{Invariant, RunResult};
 use scenarios::sweep::{Counts, Sweep};
@@ -22,6 +24,8 @@ pub struct Told {
     invariants: Vec<Row>,
     remarks: Vec<String>,
     replay: String,
+    /// How long it lasted by the clock of its world.
+    lasted: Duration,
 }
 
 /// An invariant.
@@ -34,6 +38,8 @@ struct Row {
     why: String,
     /// What shows a violation, line by line.
     story: Vec<String>,
+    /// The command line that shows it again.
+    replay: String,
 }
 
 impl Told {
@@ -45,29 +51,42 @@ impl Told {
             headline: ran,
             class: format!("picklock.{world}.{scenario}.{lock}"),
             verdict: result.verdict,
-            invariants: result.invariants.iter().map(Row::of_run).collect(),
+            invariants: result
+                .invariants
+                .iter()
+                .map(|it| Row::of_run(it, &result.replay))
+                .collect(),
             remarks: result.remarks.clone(),
             replay: result.replay.clone(),
+            lasted: Duration::from_nanos(result.stats.duration_ns),
         }
     }
 
     /// A sweep. `first` is the run of the seed that its report shows, and `headline` says what was swept.
-    pub fn sweep(sweep: &Sweep, first: &RunResult, headline: &str, remarks: &[String]) -> Self {
+    /// `replay` gives the line that runs one seed again, or all of them.
+    pub fn sweep(
+        sweep: &Sweep,
+        first: &RunResult,
+        headline: &str,
+        remarks: &[String],
+        replay: impl Fn(Option<u64>) -> String,
+    ) -> Self {
         let run = Self::run(first);
         let of_level = |counts: &Counts| {
             let shown = run.invariants.iter().find(|it| it.name == counts.name);
-            Row::of_sweep(counts, shown)
+            Row::of_sweep(counts, sweep.outcome(counts), shown, replay(counts.first_violated))
         };
         Self {
             headline: headline.to_owned(),
             verdict: sweep.verdict(),
             invariants: sweep.invariants.iter().map(of_level).collect(),
             remarks: remarks.to_vec(),
+            lasted: Duration::from_nanos(sweep.virtual_ns),
             ..run
         }
     }
 
-    /// As JUnit: a suite whose cases are the invariants.
+    /// As JUnit: a suite whose cases are the invariants. Each is looked at for as long as the run lasts.
     ///
     /// # Errors
     /// None that memory does not give.
@@ -75,10 +94,12 @@ impl Told {
         let mut suite = TestSuite::new(self.headline.as_str());
         for row in &self.invariants {
             let mut case = TestCase::new(format!("{} {}", row.level, row.name), row.status());
-            case.set_classname(self.class.as_str());
+            case.set_classname(self.class.as_str()).set_time(self.lasted);
             suite.add_test_case(case);
         }
+        suite.set_time(self.lasted);
         let mut report = Report::new(format!("picklock: {}", self.headline));
+        report.set_time(self.lasted);
         report.add_test_suite(suite);
         report.to_string()
     }
@@ -104,19 +125,19 @@ impl Told {
 }
 
 impl Row {
-    fn of_run(invariant: &Invariant) -> Self {
+    fn of_run(invariant: &Invariant, replay: &str) -> Self {
         let Invariant { name, level, verdict, reason, witness, .. } = invariant;
         let (why, story) = match witness {
             Some(witness) => (witness.summary.clone(), story(witness)),
             None => (reason.clone().unwrap_or_default(), Vec::new()),
         };
-        Self { level: level.name(), name: name.clone(), found: *verdict, why, story }
+        let replay = replay.to_owned();
+        Self { level: level.name(), name: name.clone(), found: *verdict, why, story, replay }
     }
 
     /// `shown` is what the run shows that the sweep reports.
-    fn of_sweep(counts: &Counts, shown: Option<&Self>) -> Self {
+    fn of_sweep(counts: &Counts, found: Outcome, shown: Option<&Self>, replay: String) -> Self {
         let Counts { name, level, held, violated, inconclusive, vacuous, .. } = counts;
-        let found = counts.outcome();
         let mut why = format!(
             "held in {} schedules, violated in {}, {} do not say, {} vacuous",
             count(*held),
@@ -129,7 +150,7 @@ impl Row {
             why += &format!(": {}", shown.why);
         }
         let story = shown.map(|it| it.story.clone()).unwrap_or_default();
-        Self { level: level.name(), name: name.clone(), found, why, story }
+        Self { level: level.name(), name: name.clone(), found, why, story, replay }
     }
 
     fn status(&self) -> TestCaseStatus {
@@ -147,9 +168,9 @@ impl Row {
         let mut status = TestCaseStatus::non_success(kind);
         status.set_type(self.found.name());
         status.set_message(self.why.as_str());
-        if !self.story.is_empty() {
-            status.set_description(self.story.join("\n"));
-        }
+        let replay = format!("replay: {}", self.replay);
+        let lines = self.story.iter().map(String::as_str).chain([replay.as_str()]);
+        status.set_description(lines.collect::<Vec<_>>().join("\n"));
         status
     }
 }
@@ -166,6 +187,8 @@ fn story(witness: &Witness) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use scenarios::sweep::Facts;
+
     use super::*;
     use crate::support;
 
@@ -179,9 +202,33 @@ mod tests {
         let junit = told().junit().unwrap();
         assert!(junit.contains("<failure message="), "{junit}");
         assert!(junit.contains("type=\"violated\""), "{junit}");
+        assert!(junit.contains(&format!("\nreplay: {}", told().replay)), "{junit}");
+        let time = format!("time=\"{:.3}\"", told().lasted.as_secs_f64());
+        let cases = told().invariants.len();
+        assert!(junit.matches(&time).count() == cases + 2 && cases > 0, "{time}: {junit}");
         let page = told().markdown();
         assert!(page.contains("Verdict: **violated**"), "{page}");
         assert!(page.contains("\n1. "), "{page}");
+    }
+
+    #[test]
+    fn a_sweep_names_the_seed_of_each_violation_and_is_no_success_where_it_was_interrupted() {
+        let history = support::bonus_pool();
+        let first = support::result(&history, vec![support::overlap()]);
+        let mut sweep = Sweep::default();
+        for seed in [5, 6] {
+            sweep.add(seed, &history, Facts { virtual_ns: 2_000_000_000, ..Facts::default() }, 1);
+        }
+        let counts = &mut sweep.invariants[0];
+        (counts.violated, counts.first_violated) = (1, Some(6));
+        sweep.interrupted = true;
+        let again = |seed: Option<u64>| format!("again {seed:?}");
+        let told = Told::sweep(&sweep, &first, "a sweep", &[], again);
+        let junit = told.junit().unwrap();
+        assert!(junit.contains("replay: again Some(6)</failure>"), "{junit}");
+        assert!(junit.contains("replay: again None</error>"), "{junit}");
+        assert!(junit.contains("time=\"4.000\""), "{junit}");
+        assert!(told.invariants.iter().all(|row| row.found != Outcome::Held), "{junit}");
     }
 
     #[test]
@@ -192,6 +239,7 @@ mod tests {
             found,
             why: "a | b".to_owned(),
             story: Vec::new(),
+            replay: "run it again".to_owned(),
         };
         let found = [Outcome::Held, Outcome::Inconclusive, Outcome::NotApplicable];
         let told = Told { invariants: found.map(row).to_vec(), ..told() };
@@ -199,6 +247,7 @@ mod tests {
         assert!(junit.contains("tests=\"3\""), "{junit}");
         assert!(junit.contains("errors=\"1\""), "{junit}");
         assert!(junit.contains("<error message=\"a | b\" type=\"inconclusive\""), "{junit}");
+        assert_eq!(junit.matches("replay: run it again<").count(), 1, "{junit}");
         assert!(junit.contains("<skipped message=\"a | b\""), "{junit}");
         assert!(told.markdown().contains("| key | ownership | n/a | a \\| b |"));
     }

@@ -4,6 +4,7 @@
 //! set beside it. A cell of which nothing is claimed is counted as such, with its reason, and never as a
 //! success. Deliberately absent: running anything.
 
+pub mod expected;
 mod several;
 
 use schemars::JsonSchema;
@@ -55,6 +56,9 @@ pub struct Pair {
     /// Why it was not run, if it was not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_run: Option<String>,
+    /// How long its runs lasted by the clock of their world, all of them together, in nanoseconds.
+    #[serde(default)]
+    pub lasted_ns: u64,
     /// The four levels; empty where it was not run.
     pub cells: Vec<Cell>,
 }
@@ -192,12 +196,7 @@ impl Pair {
     /// # Panics
     /// Where the catalogue has no such scenario.
     pub fn scenario(name: &str, lock: &str) -> Result<Scenario, ScenarioError> {
-        let mut scenario = catalogued(name, lock, false)?;
-        if !scenario.swarm.searched {
-            // What a sweep may add is no part of the story.
-            scenario.swarm = Swarm::default();
-        }
-        Ok(scenario)
+        catalogued(name, lock, false)
     }
 
     /// The same, in the scenario's searched form.
@@ -209,6 +208,32 @@ impl Pair {
     /// Where the catalogue has no such scenario.
     pub fn searched(name: &str, lock: &str) -> Result<Scenario, ScenarioError> {
         catalogued(name, lock, true)
+    }
+
+    /// What a pair runs of the scenario in this text, which has this name and lies in this file, or its
+    /// searched form.
+    ///
+    /// # Errors
+    /// [`ScenarioError`] as for [`Scenario::parse`].
+    pub fn form(
+        (name, file, text): (&str, &str, &str),
+        lock: &str,
+        searched: bool,
+    ) -> Result<Scenario, ScenarioError> {
+        let lock = Some(lock.to_owned());
+        let overrides = Overrides { lock, searched, ..Overrides::default() };
+        let mut scenario = Scenario::parse(name, file, text, &overrides)?;
+        if !scenario.swarm.searched {
+            // What a sweep may add is no part of the story.
+            scenario.swarm = Swarm::default();
+        }
+        Ok(scenario)
+    }
+
+    /// The same pair, whose runs lasted so long, in nanoseconds.
+    #[must_use]
+    pub fn lasting(self, lasted_ns: u64) -> Self {
+        Self { lasted_ns, ..self }
     }
 
     /// The pair, with what its runs have shown at each level.
@@ -234,6 +259,7 @@ impl Pair {
             searched: scenario.swarm.searched,
             why: expectation.map_or(String::new(), |it| it.why.clone()),
             not_run: why_not,
+            lasted_ns: 0,
             cells: Vec::new(),
         }
     }
@@ -306,10 +332,8 @@ impl Matrix {
 }
 
 fn catalogued(name: &str, lock: &str, searched: bool) -> Result<Scenario, ScenarioError> {
-    let lock = Some(lock.to_owned());
-    let overrides = Overrides { lock, searched, ..Overrides::default() };
     let text = catalog::text(name).expect("a scenario of the catalogue");
-    Scenario::parse(name, &format!("{name}.toml"), text, &overrides)
+    Pair::form((name, &format!("{name}.toml"), text), lock, searched)
 }
 
 /// The names of all recipes, in their order.

@@ -23,6 +23,9 @@ const STUCK: &str = "nobody-stuck";
 pub struct Sweep {
     /// How many schedules were run.
     pub schedules: u64,
+    /// True where it was ended before all had been run: nothing counts as held.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub interrupted: bool,
     /// Virtual nanoseconds of all of them.
     pub virtual_ns: u64,
     /// Events and polls of all of them.
@@ -85,6 +88,9 @@ pub struct Counts {
     pub vacuous: u64,
     /// It makes no statement.
     pub not_applicable: u64,
+    /// The lowest seed that violated it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_violated: Option<u64>,
 }
 
 /// Schedules that showed nothing, all for the same reason.
@@ -127,17 +133,25 @@ impl Counts {
     fn new(name: &str, level: Level) -> Self {
         let name = name.to_owned();
         let (held, violated, inconclusive, vacuous, not_applicable) = (0, 0, 0, 0, 0);
-        Self { name, level, held, violated, inconclusive, vacuous, not_applicable }
+        let first_violated = None;
+        Self { name, level, held, violated, inconclusive, vacuous, not_applicable, first_violated }
     }
 
-    fn count(&mut self, verdict: &Verdict) {
+    fn count(&mut self, seed: u64, verdict: &Verdict) {
         match verdict {
             Verdict::Held => self.held += 1,
-            Verdict::Violated(_) => self.violated += 1,
+            Verdict::Violated(_) => {
+                self.violated += 1;
+                self.violated_by(Some(seed));
+            }
             Verdict::Inconclusive(_) => self.inconclusive += 1,
             Verdict::Vacuous(_) => self.vacuous += 1,
             Verdict::NotApplicable(_) => self.not_applicable += 1,
         }
+    }
+
+    fn violated_by(&mut self, seed: Option<u64>) {
+        self.first_violated = self.first_violated.into_iter().chain(seed).min();
     }
 
     /// The worst outcome of any schedule; an invariant that says something of some schedules and
@@ -166,12 +180,25 @@ impl Sweep {
     /// The worst outcome at this level.
     pub fn level(&self, level: Level) -> Outcome {
         let of_level = self.invariants.iter().filter(|it| it.level == level);
-        worst(of_level.map(Counts::outcome))
+        worst(of_level.map(|it| self.outcome(it)))
+    }
+
+    /// What one of its invariants shows. Of a sweep that was interrupted nothing counts as held: the
+    /// schedules that are missing might have violated it.
+    pub fn outcome(&self, counts: &Counts) -> Outcome {
+        match counts.outcome() {
+            Outcome::Held if self.interrupted => Outcome::Inconclusive,
+            outcome => outcome,
+        }
     }
 
     /// The worst outcome of all.
     pub fn verdict(&self) -> Outcome {
-        worst(self.invariants.iter().map(Counts::outcome))
+        match worst(self.invariants.iter().map(|it| self.outcome(it))) {
+            // It had not come to its first schedule.
+            Outcome::NotApplicable if self.interrupted => Outcome::Inconclusive,
+            outcome => outcome,
+        }
     }
 
     /// Adds a schedule, keeping the lowest `keep` seeds that fail.
@@ -194,7 +221,7 @@ impl Sweep {
         let stuck = Finding { name: STUCK, level: Level::Progress, verdict: stuck };
         let (mut violated, mut vacuous) = (Vec::new(), None);
         for Finding { name, level, verdict } in findings.iter().chain([&stuck]) {
-            self.counts(name, *level).count(verdict);
+            self.counts(name, *level).count(seed, verdict);
             match verdict {
                 Verdict::Violated(_) => violated.push((*name).to_owned()),
                 // What is missing for all invariants stands behind what is for the first alone.
@@ -215,6 +242,7 @@ impl Sweep {
     /// Adds another sweep of the same scenario.
     pub fn merge(&mut self, other: Self, keep: usize) {
         self.schedules += other.schedules;
+        self.interrupted |= other.interrupted;
         self.virtual_ns = self.virtual_ns.saturating_add(other.virtual_ns);
         self.events += other.events;
         self.operations += other.operations;
@@ -228,6 +256,7 @@ impl Sweep {
             mine.inconclusive += theirs.inconclusive;
             mine.vacuous += theirs.vacuous;
             mine.not_applicable += theirs.not_applicable;
+            mine.violated_by(theirs.first_violated);
         }
         for (fault, it) in other.coverage {
             self.coverage.entry(fault).or_default().add(it);

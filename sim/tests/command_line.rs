@@ -8,7 +8,7 @@ use std::process::Stdio;
 use cli_support::{Room, SHORT};
 
 /// Arguments, and what the message must hold.
-const WRONG: [(&[&str], &str); 50] = [
+const WRONG: [(&[&str], &str); 57] = [
     (&[], "--scenario"),
     (&["--scenario", ""], "picklock list"),
     (&["--scenario", "bonus-pol"], "did you mean `bonus-pool`?"),
@@ -58,6 +58,14 @@ const WRONG: [(&[&str], &str); 50] = [
     (&["--scenario", "bonus-pool", "--tls-insecure"], "--redis rediss://"),
     (&["-q", "-v", "list"], "leave one away"),
     (&["show", "singel"], "did you mean `single`?"),
+    // Another letter is another word.
+    (&["show", "nope"], "`picklock list` shows the names"),
+    (&["--scenario", "bonus-pool", "--threads", "2"], "add --seeds A..B"),
+    (&["run", "--scenario", "bonus-pool", "--threads", "2"], "add --seeds A..B"),
+    (&["--scenario", "bonus-pool", "--set", "fault.0.for=1s"], "the scenario has no `fault`"),
+    (&["list", "--format", "junit"], "write human or json"),
+    (&["help", "matrx"], "unrecognized subcommand"),
+    (&["matrix", "--scenario", "missing.toml"], "give the path of a scenario file"),
     (&["show", "single", "--toml"], "tells what there is to say of it"),
     (&["show", "failover", "--lock", "singel"], "did you mean `single`?"),
     (&["matrix", "--scenario", "gc-paus"], "did you mean `gc-pause`?"),
@@ -175,6 +183,9 @@ fn what_is_asked_for_is_printed_on_stdout_alone() {
         (&["--version"], "picklock "),
         (&["--help"], "Exit codes"),
         (&["run", "--help"], "--scenario"),
+        (&["help"], "Exit codes"),
+        (&["help", "matrix"], "picklock matrix [OPTIONS]"),
+        (&["list", "--format", "json"], "\"picklock/list/1\""),
     ] {
         let said = room.run(args).ended(0);
         assert!(said.stdout.contains(holds), "{args:?}: {}", said.stdout);
@@ -269,6 +280,63 @@ fn a_scenario_of_ones_own_begins_from_one_of_the_catalogue() {
 }
 
 #[test]
+fn a_list_for_programs_names_everything_that_can_be_run() {
+    let said = Room::new().run(&["list", "--format", "json"]).ended(0);
+    let list: serde_json::Value = serde_json::from_str(&said.stdout).unwrap();
+    let names = |what: &str| -> Vec<String> {
+        let all = list[what].as_array().unwrap().iter();
+        all.map(|it| it["name"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(names("scenarios"), scenarios::catalog::ALL.map(|(name, _)| name));
+    assert_eq!(names("recipes"), scenarios::recipe::list::ALL.map(|about| about.name));
+}
+
+#[test]
+fn a_variable_for_threads_is_no_word_on_the_command_line() {
+    let room = Room::new().with("PICKLOCK_THREADS", "2");
+    room.run(&["--scenario", "gc-pause", "--world", "virtual", "--seed", "1"]).ended(1);
+}
+
+#[test]
+fn a_quiet_sweep_says_what_failed_and_the_verdict() {
+    let sweep = ["--scenario", "gc-pause", "--world", "virtual", "--seeds", "0..3", "-q"];
+    let room = Room::new();
+    let said = room.run(&[&sweep[..], &["--lock", "none"]].concat()).ended(1).stdout;
+    assert!(said.starts_with("gc-pause: ") && said.contains("\nverdict: violated\n"), "{said}");
+    assert!(said.contains("--seed 0\n"), "{said}");
+    for left_out in ["a second of processor time", "inconclusive", "in a hold"] {
+        assert!(!said.contains(left_out), "{left_out}: {said}");
+    }
+    assert_eq!(room.runs().len(), 1, "the report is written all the same");
+}
+
+#[test]
+fn what_a_file_expects_is_set_beside_what_was_found() {
+    let room = Room::new();
+    let text = scenarios::catalog::text("gc-pause").unwrap();
+    let file = room.file("mine.toml", text);
+    let run = ["--scenario", &file, "--lock", "single", "--world", "virtual"];
+    for seeds in [["--seed", "1"], ["--seeds", "0..3"]] {
+        // The exit code says whether the lock is safe, and not whether that was expected.
+        let said = room.run(&[&run[..], &seeds].concat()).ended(1).stdout;
+        assert!(said.contains("as expected of single at key, belief, effect, progress"), "{said}");
+        assert!(!said.contains("not as expected"), "{said}");
+    }
+    let wrong = text.replacen("effect = \"violated\"", "effect = \"held\"", 9);
+    assert_ne!(wrong, text);
+    let file = room.file("wrong.toml", wrong);
+    let run = ["--scenario", &file, "--lock", "single", "--world", "virtual"];
+    for seeds in [["--seed", "1"], ["--seeds", "0..3"]] {
+        let said = room.run(&[&run[..], &seeds].concat()).ended(1).stdout;
+        let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(
+            said.contains("not as expected of single: effect is violated, and held is expected"),
+            "{said}"
+        );
+    }
+}
+
+#[test]
 fn a_run_is_written_in_every_form() {
     let room = Room::new();
     let file = |name: &str| room.path().join(name);
@@ -304,6 +372,15 @@ fn a_run_is_written_in_every_form() {
             "{junit}"
         );
         assert!(junit.contains("<failure "), "{junit}");
+        let failed = junit.matches("<failure ").count() + junit.matches("<error ").count();
+        assert_eq!(
+            junit.matches("\nreplay: ").count() + junit.matches(">replay: ").count(),
+            failed
+        );
+        assert!(junit.contains("--scenario gc-pause --lock del-release --world virtual --seed"));
+        let cases = junit.matches("<testcase ").count();
+        assert_eq!(junit.matches(" time=\"").count(), cases + 2, "{junit}");
+        assert!(!junit.contains("time=\"0.000\""), "{junit}");
     }
     let twice = room.run(&[&run[..], &["--format", "json", "--format", "junit"]].concat()).ended(2);
     assert!(twice.message().contains("stdout takes one format"), "{}", twice.stderr);

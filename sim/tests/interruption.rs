@@ -9,6 +9,7 @@ use std::fs;
 use cli_support::{LONG, Room, eventually, sets};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use scenarios::sweep::Sweep;
 use scenarios::verdict::Outcome;
 use target_support::Theirs;
 
@@ -73,6 +74,27 @@ fn the_embedded_world_is_interrupted_alike() {
     playing.signal(Signal::SIGINT);
     playing.said().ended(130);
     check_partial_report(&room);
+}
+
+#[test]
+fn an_interrupted_sweep_does_not_say_that_anything_held() {
+    let room = Room::new();
+    let sweep =
+        "--scenario crash-holder --lock single --world virtual --threads 1 --progress lines";
+    let many = ["--seeds", "0..1000000000", "--format", "human", "--format", "json=sweep.json"];
+    let args: Vec<&str> = sweep.split(' ').chain(many).collect();
+    let playing = room.start(&args);
+    eventually("the sweep goes on", || playing.stderr().contains("schedules done").then_some(()));
+    playing.signal(Signal::SIGINT);
+    let said = playing.said().ended(130);
+    let flat = said.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(flat.contains("of 1000000000 schedules"), "{}", said.stdout);
+    assert!(said.stdout.contains("verdict: inconclusive"), "{}", said.stdout);
+    let found: Sweep =
+        serde_json::from_slice(&fs::read(room.path().join("sweep.json")).unwrap()).unwrap();
+    assert!(found.interrupted && found.schedules > 0);
+    assert_eq!(found.verdict(), Outcome::Inconclusive);
+    room.is_left_clean();
 }
 
 #[test]

@@ -45,6 +45,47 @@ fn what_is_not_found_where_it_is_claimed_ends_badly() {
 }
 
 #[test]
+fn scenarios_of_ones_own_are_put_to_the_test_beside_those_of_the_catalogue() {
+    let room = Room::new();
+    let text = scenarios::catalog::text("gc-pause").unwrap();
+    let mine = room.file("mine.toml", text);
+    let wrong = room.file("wrong.toml", text.replace("effect = \"violated\"", "effect = \"held\""));
+    let with = |files: &str| -> Vec<String> {
+        let words = "matrix --lock single,none --seeds 0..2 --format human --format";
+        let mut args: Vec<String> = words.split(' ').map(str::to_owned).collect();
+        let junit = room.path().join("m.xml");
+        args.extend([format!("junit={}", junit.display()), "--scenario".into(), files.to_owned()]);
+        args
+    };
+    let said = room.run(&with(&format!("{mine},crash-holder"))).ended(0).stdout;
+    assert!(said.contains("\nmine\n") && said.contains("\ncrash-holder\n"), "{said}");
+    let said = room.run(&[with(&mine), vec!["--searched".to_owned()]].concat());
+    assert!(said.stdout.contains("\nmine\n"), "{}", said.stdout);
+    let said = room.run(&with(&wrong)).ended(1).stdout;
+    assert!(
+        said.contains("not as expected: wrong with none, single: effect is violated"),
+        "{said}"
+    );
+    let junit = std::fs::read_to_string(room.path().join("m.xml")).unwrap();
+    let replay = junit.split("replay: ").nth(1).unwrap().split('<').next().unwrap();
+    assert!(
+        replay.contains(&format!("matrix --world virtual --scenario {wrong} --lock ")),
+        "{replay}"
+    );
+    assert!(replay.ends_with(" --seeds 0..1"), "{replay}");
+    let failed = junit.matches("<failure ").count();
+    assert!(failed > 0 && junit.matches("replay: ").count() == failed, "{junit}");
+    assert!(junit.contains(" time=\"") && !junit.contains("time=\"0.000\""), "{junit}");
+    // The line does again what it says.
+    let words: Vec<&str> = replay.split(' ').skip_while(|word| *word != "matrix").collect();
+    let again = room.run(&words).ended(1).stdout;
+    assert!(again.contains("not as expected: wrong with"), "{again}");
+    // Of two with one name nobody could tell which is meant.
+    let said = room.run(&with(&format!("{mine},{mine}"))).ended(2);
+    assert!(said.message().contains("two scenarios are called mine"), "{}", said.stderr);
+}
+
+#[test]
 fn searched_forms_are_run_where_there_are_any() {
     let room = Room::new();
     let some = ["matrix", "--searched", "--lock", "none", "--seeds", "0..3", "--format", "json"];

@@ -199,6 +199,10 @@ fn what_is_no_request_is_refused_and_the_next_one_is_served() {
     assert_eq!(request("Host: localhost\r\n").0, 200);
     assert_eq!(request("Host: localhost\r\nUser-Agent: Mozilla/5.0\r\n").0, 403);
     assert_eq!(request("Host: evil.example:8475\r\n").0, 403);
+    for header in ["Origin: http://localhost", "Origin: null", "Sec-Fetch-Site: same-site"] {
+        let (code, says) = request(&format!("Host: localhost\r\n{header}\r\n"));
+        assert!(code == 403 && says.contains("web pages"), "{header}: {code} {says}");
+    }
     assert_eq!(proxy.send("nonsense\r\n\r\n").0, 400);
     assert_eq!(proxy.ask("POST", "/proxies", "{").0, 400);
     let head = "POST /proxies HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n";
@@ -207,6 +211,45 @@ fn what_is_no_request_is_refused_and_the_next_one_is_served() {
     let (code, body) = proxy.ask("POST", "/proxies", &"[".repeat(100_000));
     assert_eq!(code, 400, "{body}");
     assert_eq!(proxy.ask("GET", "/proxies/redis", "").0, 200);
+}
+
+#[test]
+fn who_is_slow_is_in_nobodys_way() {
+    let proxy = Proxy::start("127.0.0.1:1");
+    let control = proxy.said("control: http://");
+    let slow = || {
+        let mut stream = TcpStream::connect(&control).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        stream
+            .write_all(b"GET /version HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n")
+            .unwrap();
+        stream
+    };
+    let half: Vec<TcpStream> = (0..64).map(|_| slow()).collect();
+    assert_eq!(proxy.ask("GET", "/proxies/redis", "").0, 200);
+    // It was not their time that had run out: all but the oldest are still welcome.
+    for mut stream in half.into_iter().skip(1) {
+        stream.write_all(b"\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    }
+}
+
+#[test]
+fn an_address_with_a_password_is_refused_and_not_quoted() {
+    let proxy = Proxy::start("127.0.0.1:1");
+    let wanted = json!({"name": "other", "upstream": "ann:s3cret@127.0.0.1:1"}).to_string();
+    for (path, body) in [
+        ("/proxies", wanted.clone()),
+        ("/populate", format!("[{wanted}]")),
+        ("/proxies/redis", wanted),
+    ] {
+        let (code, says) = proxy.ask("POST", path, &body);
+        let says = says["error"].to_string();
+        assert!(code == 400 && says.contains("a user or a password"), "{path}: {says}");
+        assert!(!says.contains("s3cret"), "{says}");
+    }
 }
 
 #[test]

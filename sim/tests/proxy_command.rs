@@ -157,6 +157,8 @@ fn a_port_that_is_taken_is_69_and_what_is_wrong_on_the_command_line_is_2() {
     for (args, says) in [
         (&["--fault", "drop-reply SET nht=3"][..], "did you mean nth?"),
         (&["--fault", "latency=5"], "the unit is missing"),
+        (&["--fault", "reset GET nth=x"], "nth takes the number of a request, from 1 on"),
+        (&["--fault", "reset GET from=0"], "from takes the number of a request, from 1 on"),
         (&["--fault", "cut proxy=cache"], "there is no proxy cache"),
         (&["--upstream", "127.0.0.1:2"], "1 to listen on, and 2 to lead to"),
         (&["--listen", "nowhere", "--upstream", "127.0.0.1:1"], "no address to listen on"),
@@ -169,4 +171,48 @@ fn a_port_that_is_taken_is_69_and_what_is_wrong_on_the_command_line_is_2() {
     }
     let said = run(&["--log", "no/such/dir/log"]).ended(69);
     assert!(said.message().contains("no/such/dir/log"), "{}", said.stderr);
+}
+
+#[test]
+fn a_password_of_the_server_is_refused_and_never_shown() {
+    let (room, server) = (Room::new(), server());
+    for upstream in [
+        "rediss://ann:s3cret@127.0.0.1:1",
+        "redis://:s3cret@127.0.0.1:1",
+        "ann:s3cret@127.0.0.1:1",
+        "redis://s3cret@",
+    ] {
+        let args = ["proxy", "--listen", "0", "--upstream", upstream, "--tls-insecure"];
+        let said = room.run(&args).ended(2);
+        assert!(said.message().contains("a user or a password"), "{}", said.stderr);
+        assert!(!format!("{}{}", said.stdout, said.stderr).contains("s3cret"), "{}", said.stderr);
+        let room = Room::new().with("PICKLOCK_UPSTREAM", upstream);
+        let said = room.run(&["proxy", "--help"]).ended(0);
+        assert!(!said.stdout.contains("s3cret"), "{}", said.stdout);
+        // A variable that the command line overrides is no slip.
+        let args = ["proxy", "--listen", "0", "--upstream", &server];
+        listening(&room.start(&args), 1);
+    }
+}
+
+#[test]
+fn a_fault_that_never_struck_is_told_at_the_end() {
+    let (room, server) = (Room::new(), server());
+    let listen = ["proxy", "--listen", "a=0,b=0", "--upstream", &server, "--upstream", &server];
+    let faults = [
+        "reset PING nth=2 proxy=a",
+        "reset PING nth=9",
+        "latency=0s proxy=a",
+        "latency=0s proxy=b",
+    ];
+    let faults = faults.iter().flat_map(|fault| ["--fault", fault]);
+    let args: Vec<&str> = listen.into_iter().chain(faults).collect();
+    let playing = room.start(&args);
+    let places = listening(&playing, 2);
+    assert!(ping(&places[0]).is_ok() && ping(&places[0]).is_err());
+    playing.signal(Signal::SIGTERM);
+    let said = playing.said().ended(0).stderr;
+    let told: Vec<&str> = said.lines().filter(|line| line.contains("never struck")).collect();
+    assert_eq!(told.len(), 2, "{said}");
+    assert!(told[0].contains("`reset PING nth=9`") && told[1].contains("`latency=0s proxy=b`"));
 }

@@ -17,7 +17,7 @@ use benches::locks::{Polling, for_long, in_line, notified};
 use benches::served::beside_server;
 use picklock::TokioEnv;
 use reports::chart::{Growth, Series};
-use reports::directory::write_file;
+use reports::file;
 use sim::live::server::Server;
 use tokio::runtime::Builder;
 
@@ -61,7 +61,7 @@ async fn measure(server: &Server) -> Result<(), Box<dyn Error>> {
             y: "requests".to_owned(),
             series,
         };
-        write_file(&directory.join("polling-load.svg"), &chart.svg()?)?;
+        file::write(&directory.join("polling-load.svg"), &chart.svg()?)?;
         chart.png(&directory.join("polling-load.png"))?;
     }
     Ok(())

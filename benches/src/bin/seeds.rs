@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use benches::seeds::{Claim, Searches, measure, searchable};
-use reports::directory::write_file;
+use reports::file;
 use scenarios::catalog;
 use scenarios::scenario::Scenario;
 
@@ -19,7 +19,7 @@ const AIMS: [u64; 2] = [100, 20];
 
 fn main() -> ExitCode {
     let written = page().and_then(|page| match std::env::args_os().nth(1) {
-        Some(file) => Ok(write_file(Path::new(&file), &page)?),
+        Some(file) => Ok(file::write(Path::new(&file), &page)?),
         None => {
             print!("{page}");
             Ok(())

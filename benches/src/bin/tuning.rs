@@ -18,7 +18,7 @@ use benches::served::beside_server;
 use picklock::options::OptionsBuilder;
 use picklock::{Options, TokioEnv};
 use reports::chart::{Growth, Series};
-use reports::directory::write_file;
+use reports::file;
 use sim::live::server::Server;
 use sim::tune::closed::orphaned_renewed_ns;
 use tokio::runtime::Builder;
@@ -249,7 +249,7 @@ fn chart(directory: &Path, series: Vec<Series>, version: &str) -> Result<(), Box
         y: String::from("renewals a second, or milliseconds until the next has the lock"),
         series,
     };
-    write_file(&directory.join("tuning-load.svg"), &chart.svg()?)?;
+    file::write(&directory.join("tuning-load.svg"), &chart.svg()?)?;
     chart.png(&directory.join("tuning-load.png"))?;
     Ok(())
 }

@@ -31,7 +31,10 @@ pub enum WriteError {
         source: io::Error,
     },
     /// A file that was asked for by its path cannot be written.
-    #[error("cannot write {}: {source}; name a file in a directory that can be written", path.display())]
+    #[error(
+        "cannot write {}: {source}; name a file in a directory that is there and can be written",
+        path.display()
+    )]
     File {
         /// Which.
         path: PathBuf,

@@ -15,7 +15,7 @@ fn matrix() -> Matrix {
             tally.add(3, if level == Level::Key { key } else { expected });
             tally
         });
-        Pair::found(&scenario, runs)
+        Pair::found(&scenario, runs).lasting(1_500_000_000)
     };
     let scenario = Pair::scenario("gc-pause", "queue").unwrap();
     let left = Pair::not_run(&scenario, Some("only <here>".to_owned()));
@@ -23,15 +23,27 @@ fn matrix() -> Matrix {
     Matrix::new("virtual", None, pairs, false)
 }
 
+fn again(pair: &Pair) -> String {
+    format!("again {} & {}", pair.scenario, pair.lock)
+}
+
 #[test]
 fn a_ci_sees_what_failed_and_what_was_left_out() {
-    let text = junit(&[matrix()]).unwrap();
+    let text = junit(&[matrix()], again).unwrap();
     assert!(text.contains("tests=\"3\""), "{text}");
     assert!(text.contains("failures=\"1\""), "{text}");
     assert!(text.contains("skipped") && text.contains("only &lt;here&gt;"), "{text}");
     let surprise = "key is violated, and held is expected: of 1 runs it held in 0, was violated in 1, \
                     first with seed 3, and 0 do not say";
     assert!(text.contains(surprise), "{text}");
+    assert!(text.contains("replay: again gc-pause &amp; polling</failure>"), "{text}");
+    assert_eq!(text.matches("replay: ").count(), 1, "{text}");
+    for (of, time) in
+        [("testcase name=\"single\"", "1.500"), ("testsuite ", "3.000"), ("testsuites ", "3.000")]
+    {
+        let element = text.split(&format!("<{of}")).nth(1).and_then(|it| it.split('>').next());
+        assert!(element.unwrap().contains(&format!("time=\"{time}\"")), "{of}: {text}");
+    }
 }
 
 #[test]
@@ -71,12 +83,12 @@ fn on_servers() -> Vec<Matrix> {
 
 #[test]
 fn a_ci_sees_which_server_each_suite_is_of() {
-    let text = junit(&on_servers()).unwrap();
+    let text = junit(&on_servers(), again).unwrap();
     for server in ["redis 7.0.15", "valkey 9.1.2", "redis 8.2.3"] {
         assert!(text.contains(&format!("<testsuite name=\"gc-pause on {server}\"")), "{text}");
     }
     assert!(text.contains("classname=\"picklock.virtual.valkey_9_1_2.gc-pause\""), "{text}");
-    assert!(!junit(&[matrix()]).unwrap().contains(" on "));
+    assert!(!junit(&[matrix()], again).unwrap().contains(" on "));
 }
 
 #[test]

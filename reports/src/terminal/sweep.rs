@@ -7,8 +7,8 @@ use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use scenarios::sweep::{Counts, Silent, Sweep};
 use scenarios::verdict::Level;
 
-use super::Style;
 use super::ink::Ink;
+use super::{Style, Verbosity};
 use crate::format::{count, duration, plain};
 
 /// What was swept, and how fast.
@@ -26,7 +26,13 @@ pub struct Swept {
 
 /// The summary of a sweep. `replay` gives the line that runs one seed again.
 pub fn sweep(swept: &Swept, found: &Sweep, replay: impl Fn(u64) -> String, style: Style) -> String {
-    let mut blocks = vec![format!("{}\n", plain(&swept.headline)), outcomes(found, style)];
+    let verdict = style.verdict(found.verdict(), 0);
+    let verdict = format!("{}: {verdict}\n", style.ink(Ink::Bold, "verdict"));
+    let headline = format!("{}\n", plain(&swept.headline));
+    if style.verbosity == Verbosity::Quiet {
+        return headline + &failing(found, replay, style) + &verdict;
+    }
+    let mut blocks = vec![headline, outcomes(found, style)];
     blocks.push(silent(found));
     if !found.coverage.is_empty() {
         blocks.push(coverage(found));
@@ -40,8 +46,7 @@ pub fn sweep(swept: &Swept, found: &Sweep, replay: impl Fn(u64) -> String, style
         let said = style.wrap(&plain(remark), 6);
         blocks.push(format!("{}: {said}\n", style.ink(Ink::Yellow, "note")));
     }
-    let verdict = style.verdict(found.verdict(), 0);
-    blocks.push(format!("{}: {verdict}\n", style.ink(Ink::Bold, "verdict")));
+    blocks.push(verdict);
     blocks.retain(|block| !block.is_empty());
     blocks.join("\n")
 }
@@ -165,9 +170,11 @@ mod tests {
             inconclusive: 0,
             vacuous: 3,
             not_applicable: 0,
+            first_violated: None,
         };
         let pause = Coverage { strikes: 12_345, in_hold: 67, schedules: 89, schedules_in_hold: 5 };
         let found = Sweep {
+            interrupted: false,
             schedules: 2_000,
             virtual_ns: 4_000_000_000_000,
             events: 6_000_000,
@@ -209,6 +216,19 @@ mod tests {
             assert!(text.contains(line), "{line:?} in\n{text}");
         }
         assert!(text.ends_with("verdict: violated\n"), "{text}");
+        let quiet = Style { verbosity: Verbosity::Quiet, ..Style::default() };
+        let short = sweep(&swept, &found, |seed| format!("run --seed {seed}"), quiet);
+        let lines: Vec<&str> = short.lines().collect();
+        assert_eq!(
+            lines,
+            [
+                "pool: seeds 0..2000",
+                "2 of 2,000 schedules violated something; the lowest seeds:",
+                "  seed 17: mutual-exclusion",
+                "    run --seed 17",
+                "verdict: violated"
+            ]
+        );
         let row = text.lines().find(|line| line.starts_with("pause")).unwrap();
         assert_eq!(
             row.split_whitespace().collect::<Vec<_>>(),

@@ -138,9 +138,11 @@ impl Scenario {
         while let Some(key) = keys.next() {
             let names: Vec<String> = part.keys().cloned().collect();
             let why = match part.get(key) {
-                Some(Value::Array(all)) => {
-                    format!("of `{key}` there are {}, counted from 0", all.len())
-                }
+                Some(Value::Array(all)) => match all.len() {
+                    0 => format!("the scenario has no `{key}`"),
+                    1 => format!("the scenario has one `{key}`, and it is `{key}.0`"),
+                    many => format!("the scenario has `{key}.0` to `{key}.{}`", many - 1),
+                },
                 Some(_) => format!("`{key}` is no table, so nothing in it can be set"),
                 None => format!("there is no table {key:?} there, only {}", quoted(&names)),
             };

@@ -97,3 +97,34 @@ fn a_schedule_that_shows_nothing_is_counted_once_and_told_with_its_seed() {
     assert_eq!(sweep.level(Level::Belief), Outcome::Held, "three of five show something");
     assert_eq!(sweep.level(Level::Key), Outcome::Inconclusive, "none of five");
 }
+
+#[test]
+fn of_an_interrupted_sweep_nothing_counts_as_held_and_a_violation_counts() {
+    let mut sweep = Sweep { invariants: vec![counts(9, 0, 0, 0)], ..Sweep::default() };
+    assert_eq!(sweep.verdict(), Outcome::Held);
+    sweep.interrupted = true;
+    assert_eq!(
+        (sweep.verdict(), sweep.level(Level::Key)),
+        (Outcome::Inconclusive, Outcome::Inconclusive)
+    );
+    sweep.invariants = vec![counts(9, 1, 0, 0)];
+    assert_eq!(sweep.verdict(), Outcome::Violated);
+    let none = Sweep { interrupted: true, ..Sweep::default() };
+    assert_eq!(none.verdict(), Outcome::Inconclusive, "not one schedule was run");
+}
+
+#[test]
+fn an_invariant_keeps_the_lowest_seed_that_violated_it() {
+    let violated = Verdict::Violated(Witness::default());
+    let of = |seeds: &[u64]| {
+        let mut counts = Counts::new("it", Level::Key);
+        seeds.iter().for_each(|seed| counts.count(*seed, &violated));
+        Sweep { invariants: vec![counts], ..Sweep::default() }
+    };
+    let mut sweep = of(&[7, 5, 9]);
+    assert_eq!(sweep.invariants[0].first_violated, Some(5));
+    sweep.merge(of(&[]), 5);
+    assert_eq!(sweep.invariants[0].first_violated, Some(5));
+    sweep.merge(of(&[3]), 5);
+    assert_eq!(sweep.invariants[0].first_violated, Some(3));
+}

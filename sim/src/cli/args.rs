@@ -4,12 +4,14 @@
 //! Deliberately absent: defaults of a scenario, which its file has.
 
 use std::cmp::Ordering;
+use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::ops::Range;
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use clap::builder::BoolishValueParser;
+use clap::builder::{BoolishValueParser, OsStringValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use scenarios::span::Span;
 
@@ -22,7 +24,6 @@ use super::tune::args::TuneArgs;
 /// four levels whether the lock held.
 #[derive(Debug, Parser)]
 #[command(name = "picklock", version, about, long_about, after_help = EXIT_CODES)]
-#[command(disable_help_subcommand = true)]
 pub struct Cli {
     /// What to do; without a word here, `run`.
     #[command(subcommand)]
@@ -46,7 +47,7 @@ pub enum Command {
     /// Run a scenario and judge the lock
     Run(Box<RunArgs>),
     /// List scenarios and recipes
-    List,
+    List(ListArgs),
     /// Tell the story of a scenario or recipe, and what is expected of it
     Show {
         /// The scenario's or recipe's name
@@ -97,7 +98,7 @@ pub struct RunArgs {
         value_name = "NAME|FILE.toml",
         env = "PICKLOCK_SCENARIO"
     )]
-    pub scenario: Option<String>,
+    pub scenario: Option<OsString>,
     /// Which lock: a recipe of `picklock list`
     #[arg(long, value_name = "RECIPE", env = "PICKLOCK_LOCK")]
     pub lock: Option<String>,
@@ -129,11 +130,11 @@ pub struct RunArgs {
     /// Run every schedule of these seeds, the last one excluded (only with --world virtual)
     #[arg(long, value_name = "A..B", env = "PICKLOCK_SEEDS", conflicts_with = "seed")]
     pub seeds: Option<Seeds>,
-    /// How many threads run schedules; as many as there are processors where it is not given
+    /// How many threads run the schedules of --seeds; as many as there are processors where it is not given
     #[arg(long, value_name = "N", env = "PICKLOCK_THREADS", value_parser = clap::value_parser!(u16).range(1..))]
     pub threads: Option<u16>,
     /// Also digest every history of --seeds, to compare builds and machines; takes twice as long
-    #[arg(long, env = "PICKLOCK_DIGEST", requires = "seeds")]
+    #[arg(long, env = "PICKLOCK_DIGEST", value_parser = BoolishValueParser::new(), requires = "seeds")]
     pub digest: bool,
     /// Where the report goes
     #[arg(long, value_name = "DIR", default_value = "picklock-out", env = "PICKLOCK_OUT")]
@@ -144,6 +145,7 @@ pub struct RunArgs {
         value_name = "FORMAT[=FILE]",
         default_value = "human",
         env = "PICKLOCK_FORMAT",
+        value_parser = outputs(),
         value_delimiter = ';'
     )]
     pub format: Vec<Output>,
@@ -164,6 +166,21 @@ pub struct CheckArgs {
         value_name = "FORMAT[=FILE]",
         default_value = "human",
         env = "PICKLOCK_FORMAT",
+        value_parser = outputs(),
+        value_delimiter = ';'
+    )]
+    pub format: Vec<Output>,
+}
+
+/// What `list` takes.
+#[derive(Clone, Debug, Args)]
+pub struct ListArgs {
+    /// What is written, and where: human or json, to stdout or =FILE; may be repeated
+    #[arg(
+        long,
+        value_name = "FORMAT[=FILE]",
+        default_value = "human",
+        value_parser = outputs(),
         value_delimiter = ';'
     )]
     pub format: Vec<Output>,
@@ -175,9 +192,9 @@ pub struct MatrixArgs {
     /// Where to run it
     #[arg(long, value_enum, default_value = "virtual", env = "PICKLOCK_WORLD")]
     pub world: World,
-    /// Only these scenarios
-    #[arg(long, value_name = "NAME,…", value_delimiter = ',', env = "PICKLOCK_SCENARIO")]
-    pub scenario: Vec<String>,
+    /// Only these scenarios: names of `picklock list`, or TOML files
+    #[arg(long, value_name = "NAME|FILE.toml,…", value_delimiter = ',', env = "PICKLOCK_SCENARIO")]
+    pub scenario: Vec<OsString>,
     /// Only these locks
     #[arg(long, value_name = "RECIPE,…", value_delimiter = ',', env = "PICKLOCK_LOCK")]
     pub lock: Vec<String>,
@@ -201,6 +218,7 @@ pub struct MatrixArgs {
         value_name = "FORMAT[=FILE]",
         default_value = "human",
         env = "PICKLOCK_FORMAT",
+        value_parser = outputs(),
         value_delimiter = ';'
     )]
     pub format: Vec<Output>,
@@ -228,18 +246,24 @@ pub enum OutputFormat {
     Markdown,
 }
 
-impl FromStr for Output {
-    type Err = String;
+/// Reads what `--format` takes. A path is bytes, and need be no text.
+fn outputs() -> impl TypedValueParser<Value = Output> {
+    OsStringValueParser::new().try_map(|text| Output::read(&text))
+}
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        let (format, file) = match text.split_once('=') {
-            Some((_, "")) => return Err("name a file behind the =".to_owned()),
-            Some((format, file)) => (format, Some(PathBuf::from(file))),
-            None => (text, None),
+impl Output {
+    fn read(text: &OsStr) -> Result<Self, &'static str> {
+        let bytes = text.as_bytes();
+        let (format, file) = match bytes.iter().position(|byte| *byte == b'=') {
+            Some(place) if place + 1 == bytes.len() => return Err("name a file behind the ="),
+            Some(place) => {
+                let file = OsStr::from_bytes(&bytes[place + 1..]);
+                (&bytes[..place], Some(PathBuf::from(file)))
+            }
+            None => (bytes, None),
         };
-        let format = OutputFormat::from_str(format, false).map_err(|_| {
-            "write human, json, junit or markdown, as in junit=report.xml".to_owned()
-        })?;
+        let format = OutputFormat::from_str(&String::from_utf8_lossy(format), false)
+            .map_err(|_| "write human, json, junit or markdown, as in junit=report.xml")?;
         Ok(Self { format, file })
     }
 }

@@ -16,6 +16,7 @@ use scenarios::result::RunResult;
 use super::args::CheckArgs;
 use super::exit::Exit;
 use super::failure::Failure;
+use super::line::quoted;
 use super::run::report;
 use super::terminal::Terminal;
 use super::{output, print};
@@ -29,7 +30,7 @@ pub(super) fn main(args: &CheckArgs, terminal: &Terminal) -> Result<Exit, Failur
     let word = args.history.display().to_string();
     let circumstances = Circumstances {
         complete: !args.incomplete,
-        replay: format!("picklock check {}", report::quoted(&word)),
+        replay: format!("picklock check {}", quoted(&word)),
         ..Circumstances::default()
     };
     let (result, lines) =
@@ -81,7 +82,7 @@ fn unreadable(name: &str, error: &ReadError) -> Failure {
                 "xz" => "xz -dc",
                 _ => "bzip2 -dc",
             };
-            let help = format!("`{unpack} {} | picklock check -`", report::quoted(name));
+            let help = format!("`{unpack} {} | picklock check -`", quoted(name));
             Failure::usage_text(message, help)
         }
         _ => Failure::usage_text(

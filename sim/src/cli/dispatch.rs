@@ -86,6 +86,20 @@ fn parse() -> Result<Cli, clap::Error> {
             return Err(clap::Error::raw(ErrorKind::ArgumentConflict, message));
         }
     }
+    let of_run = match matches.subcommand() {
+        None => Some(&matches),
+        Some(("run", of_run)) => Some(of_run),
+        Some(_) => None,
+    };
+    // A variable is for all runs, and means those that have threads.
+    if let Some(run) = of_run
+        && run.value_source("threads") == Some(ValueSource::CommandLine)
+        && run.value_source("seeds").is_none()
+    {
+        let message = "--threads runs many schedules at a time, and without --seeds there is one: add \
+                       --seeds A..B, or leave --threads away\n";
+        return Err(clap::Error::raw(ErrorKind::ArgumentConflict, message));
+    }
     // Not left to clap, for which a variable is as good as a word on the command line.
     match (spoken("quiet"), spoken("verbose")) {
         (true, true) => {
@@ -108,7 +122,7 @@ fn act(cli: &Cli, terminal: &Terminal) -> Result<Exit, Failure> {
         Some(Command::Matrix(args)) => return matrix::main(args, terminal),
         Some(Command::Proxy(args)) => return proxy::main(args, terminal),
         Some(Command::Tune(args)) => return tune::main(args, terminal),
-        Some(Command::List) => list::text(terminal)?,
+        Some(Command::List(args)) => return list::main(args, terminal),
         Some(Command::Show { name, lock, toml }) => show::text(name, lock.as_deref(), *toml)?,
         Some(Command::Doctor { server }) => doctor::text(server)?,
         Some(Command::Completions { shell }) => {

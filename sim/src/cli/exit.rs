@@ -75,6 +75,7 @@ impl Exit {
     pub fn of_sweep(found: &Sweep) -> Self {
         let safety = [Level::Key, Level::Belief, Level::Effect];
         match found.verdict() {
+            _ if found.interrupted => Self::Interrupted,
             _ if safety.iter().any(|level| found.level(*level) == Outcome::Violated) => {
                 Self::Violated
             }

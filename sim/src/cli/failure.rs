@@ -41,6 +41,11 @@ impl Failure {
         Self { exit: Exit::Unavailable, diagnostic }
     }
 
+    /// A signal came before everything was done.
+    pub(super) fn interrupted(message: impl Into<String>, help: impl Into<String>) -> Self {
+        Self { exit: Exit::Interrupted, ..Self::unavailable_text(message, help) }
+    }
+
     /// A bug of picklock's own.
     pub(super) fn internal(message: impl Into<String>) -> Self {
         let help = "this is a bug of picklock's: please report it with the command line";

@@ -3,16 +3,59 @@
 //! Invariant: what is listed can be run.
 
 use comfy_table::{ContentArrangement, Table, presets};
+use scenarios::recipe::About;
+use scenarios::scenario::Scenario;
 use scenarios::{catalog, recipe};
+use serde_json::{Value, json};
 
+use super::args::{ListArgs, Output, OutputFormat};
+use super::exit::Exit;
 use super::failure::Failure;
+use super::output;
+use super::run::report;
 use super::terminal::Terminal;
 
-/// The lists, as printed on stdout.
-pub(super) fn text(terminal: &Terminal) -> Result<String, Failure> {
+/// The version of the format.
+const SCHEMA: &str = "picklock/list/1";
+
+/// Writes the lists, where they were asked for.
+pub(super) fn main(args: &ListArgs, terminal: &Terminal) -> Result<Exit, Failure> {
+    let is_other = |it: &Output| !matches!(it.format, OutputFormat::Human | OutputFormat::Json);
+    if args.format.iter().any(is_other) {
+        return Err(Failure::usage_text(
+            "a list is no report: there is no JUnit or markdown of it",
+            "write human or json, as in --format json",
+        ));
+    }
+    output::check(&args.format)?;
     let scenarios = catalog::all().map_err(Failure::usage)?;
+    output::write(&args.format, |format| match format {
+        OutputFormat::Json => report::json_text(&json(&scenarios)),
+        _ => Ok(text(&scenarios, terminal)),
+    })?;
+    Ok(Exit::Held)
+}
+
+/// The lists for programs.
+fn json(scenarios: &[Scenario]) -> Value {
+    let scenarios: Vec<Value> = scenarios
+        .iter()
+        .map(|it| {
+            let searchable = it.unsearchable().is_none();
+            json!({ "name": it.name, "title": it.title, "source": it.source, "searched": searchable })
+        })
+        .collect();
+    let recipes = recipe::list::ALL.map(|about| {
+        let About { name, how, from, flaw, assumes, .. } = about;
+        json!({ "name": name, "how": how, "from": from, "flaw": flaw, "assumes": assumes })
+    });
+    json!({ "schema": SCHEMA, "scenarios": scenarios, "recipes": recipes })
+}
+
+/// The lists for people.
+fn text(scenarios: &[Scenario], terminal: &Terminal) -> String {
     let mut table = table(terminal, ["scenario", "story"]);
-    for scenario in &scenarios {
+    for scenario in scenarios {
         table.add_row([scenario.name.as_str(), scenario.title.as_str()]);
     }
     let mut text = format!("{table}\n\n");
@@ -21,9 +64,9 @@ pub(super) fn text(terminal: &Terminal) -> Result<String, Failure> {
         table.add_row([about.name, about.how, about.flaw.unwrap_or("none known")]);
     }
     text += &format!(
-        "{table}\n\n`picklock show NAME` tells more; `picklock --scenario NAME --lock RECIPE` runs it.\n"
+        "{table}\n\n`picklock show NAME` tells more.\n`picklock --scenario NAME --lock RECIPE` runs it.\n"
     );
-    Ok(text)
+    text
 }
 
 fn table<const N: usize>(terminal: &Terminal, header: [&str; N]) -> Table {

@@ -3,6 +3,8 @@
 //! Invariant: a file is a file (it ends in `.toml`, or has a `/`), everything else is a name; the two
 //! are never confused.
 
+use std::borrow::Cow;
+use std::ffi::OsStr;
 use std::io::Read;
 use std::path::Path;
 
@@ -14,6 +16,17 @@ use super::failure::Failure;
 
 /// A longer file is not a scenario.
 const FILE_MOST: u64 = 1024 * 1024;
+
+/// A scenario's text, and what it is called.
+pub(super) struct Source {
+    /// The name it has where its text gives it none.
+    pub(super) name: String,
+    /// The file as messages name it.
+    pub(super) file: String,
+    pub(super) text: Cow<'static, str>,
+    /// Whether it is a file of the user's.
+    pub(super) is_file: bool,
+}
 
 /// The scenario that was asked for, with everything the command line says beside it.
 pub(super) fn scenario(args: &RunArgs) -> Result<Scenario, Failure> {
@@ -31,28 +44,34 @@ pub(super) fn scenario(args: &RunArgs) -> Result<Scenario, Failure> {
         set: args.set.clone(),
         searched: args.searched,
     };
-    let parsed = if is_file(asked) {
-        let text = read(asked).map_err(|why| {
-            let help = "give the path of a scenario file, or a name of `picklock list`";
-            Failure::usage_text(format!("cannot read the scenario {asked}: {why}"), help)
-        })?;
-        let stem = Path::new(asked).file_stem().unwrap_or_default().to_string_lossy();
-        Scenario::parse(&stem, asked, &text, &overrides)
-    } else {
-        let text = catalog::text(asked).map_err(|unknown| {
-            let help = match unknown.nearest {
-                Some(nearest) => format!("did you mean `{nearest}`?"),
-                None => "`picklock list` shows the scenarios; a file of your own ends in .toml"
-                    .to_owned(),
-            };
-            Failure::usage_text(unknown.to_string(), help)
-        })?;
-        Scenario::parse(asked, &format!("{asked}.toml"), text, &overrides)
-    };
-    parsed.map_err(Failure::usage)
+    let Source { name, file, text, .. } = source(asked)?;
+    Scenario::parse(&name, &file, &text, &overrides).map_err(Failure::usage)
 }
 
-fn read(path: &str) -> Result<String, String> {
+/// The text of a file, or of the catalogue.
+pub(super) fn source(asked: &OsStr) -> Result<Source, Failure> {
+    let file = asked.to_string_lossy().into_owned();
+    if is_file(asked) {
+        let text = read(Path::new(asked)).map_err(|why| {
+            let help = "give the path of a scenario file, or a name of `picklock list`";
+            Failure::usage_text(format!("cannot read the scenario {file}: {why}"), help)
+        })?;
+        let name = Path::new(asked).file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        return Ok(Source { name, file, text: text.into(), is_file: true });
+    }
+    let text = catalog::text(&file).map_err(|unknown| {
+        let help = match unknown.nearest {
+            Some(nearest) => format!("did you mean `{nearest}`?"),
+            None => {
+                "`picklock list` shows the scenarios; a file of your own ends in .toml".to_owned()
+            }
+        };
+        Failure::usage_text(unknown.to_string(), help)
+    })?;
+    Ok(Source { file: format!("{file}.toml"), name: file, text: text.into(), is_file: false })
+}
+
+fn read(path: &Path) -> Result<String, String> {
     let mut bytes = Vec::new();
     let file = std::fs::File::open(path).map_err(|error| error.to_string())?;
     file.take(FILE_MOST + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
@@ -65,8 +84,10 @@ fn read(path: &str) -> Result<String, String> {
     })
 }
 
-fn is_file(asked: &str) -> bool {
-    asked.contains(['/', '\\']) || Path::new(asked).extension().is_some_and(|it| it == "toml")
+/// Whether a file is meant.
+pub(super) fn is_file(asked: &OsStr) -> bool {
+    asked.as_encoded_bytes().iter().any(|byte| matches!(byte, b'/' | b'\\'))
+        || Path::new(asked).extension().is_some_and(|it| it == "toml")
 }
 
 fn first_name() -> &'static str {

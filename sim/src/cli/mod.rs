@@ -6,6 +6,7 @@ mod dispatch;
 mod doctor;
 mod exit;
 mod failure;
+mod line;
 mod list;
 mod load;
 mod matrix;

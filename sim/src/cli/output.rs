@@ -1,12 +1,17 @@
 //! What `--format` asks for: a text in each format, to stdout or to a file.
 //!
-//! Invariant: whether every file has a place is looked at before anything runs, and files are written whole.
+//! Invariant: whether every file has a place is looked at before anything runs, and regular files are
+//! written whole. Nobody waits for the reader of a pipe longer than the user does.
 
+use std::fs;
 use std::path::Path;
+
+use reports::file;
+use tokio::sync::oneshot;
 
 use super::args::{Output, OutputFormat};
 use super::failure::Failure;
-use super::print;
+use super::{print, signal};
 
 /// For people, on stdout.
 pub(super) const HUMAN: [Output; 1] = [Output { format: OutputFormat::Human, file: None }];
@@ -19,18 +24,8 @@ pub(super) fn check(outputs: &[Output]) -> Result<(), Failure> {
             "send the others to files, as in --format human --format junit=report.xml",
         ));
     }
-    outputs.iter().filter_map(|it| it.file.as_deref()).try_for_each(has_a_place)
-}
-
-fn has_a_place(file: &Path) -> Result<(), Failure> {
-    let directory = file.parent().filter(|it| !it.as_os_str().is_empty());
-    match directory.unwrap_or(Path::new(".")) {
-        directory if directory.is_dir() && !file.is_dir() => Ok(()),
-        _ => Err(Failure::usage_text(
-            format!("{} cannot be written", file.display()),
-            "name a file in a directory that is there",
-        )),
-    }
+    let mut files = outputs.iter().filter_map(|it| it.file.as_deref());
+    files.try_for_each(file::check).map_err(|error| Failure::usage_error(&error))
 }
 
 /// Writes what `text` gives for each format, where it belongs.
@@ -42,9 +37,40 @@ pub(super) fn write(
         let text = text(*format)?;
         match file {
             None => print::results(&text)?,
-            Some(file) => reports::directory::write_file(file, &text)
-                .map_err(|error| Failure::unavailable(&error))?,
+            Some(file) if fs::metadata(file).is_ok_and(|it| !it.is_file()) => pass_on(file, text)?,
+            Some(file) => {
+                file::write(file, &text).map_err(|error| Failure::unavailable(&error))?;
+            }
         }
     }
     Ok(())
+}
+
+/// Writes to a pipe, a device or the like. Its reader may never come, or never read: a signal ends the wait.
+fn pass_on(file: &Path, text: String) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::unavailable(&error))?;
+    let (done, written) = oneshot::channel();
+    let theirs = file.to_owned();
+    // Ends with the process where nobody ever reads.
+    let writing = move || done.send(file::write(&theirs, &text));
+    std::thread::Builder::new()
+        .name("picklock-output".into())
+        .spawn(writing)
+        .map_err(|error| Failure::unavailable(&error))?;
+    let written = runtime.block_on(async {
+        let mut signals = signal::watch().map_err(|error| Failure::unavailable(&error))?;
+        tokio::select! {
+            biased;
+            Ok(written) = written => Ok(written),
+            Ok(_) = signals.wait_for(|interrupted| *interrupted) => Err(Failure::interrupted(
+                format!("interrupted while writing to {}", file.display()),
+                "nobody may have read from it: start what reads it first",
+            )),
+            else => Err(Failure::internal("the thread that writes has panicked")),
+        }
+    })?;
+    written.map_err(|error| Failure::unavailable(&error))
 }

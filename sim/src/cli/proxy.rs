@@ -8,6 +8,7 @@ mod writing;
 
 pub use args::ProxyArgs;
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -22,6 +23,7 @@ use crate::live::limits::ensure_open_files;
 use crate::live::proxy::{Detail, FaultError, Log, Trust, Upstream, Written};
 use crate::live::switchboard::{
     Control, Names, SwitchError, Switchboard, Toxic, Wanted, listen_address, upstream_way,
+    without_credentials,
 };
 use writing::LogFile;
 
@@ -59,16 +61,23 @@ pub(super) fn main(args: &ProxyArgs, terminal: &Terminal) -> Result<Exit, Failur
             print::note(&format!("note: {name} listens for everybody who can reach this machine"));
         }
     }
+    let mut texts = BTreeMap::new();
     for (place, (text, written)) in faults.into_iter().enumerate() {
+        let toxic_name = format!("fault-{}", place + 1);
         let named = written.proxy.clone().map(|name| vec![name]);
         for name in named.unwrap_or_else(|| board.all().into_iter().map(|it| it.name).collect()) {
-            let toxic = Toxic::of_text(format!("fault-{}", place + 1), &text, &written);
+            let toxic = Toxic::of_text(toxic_name.clone(), &text, &written);
             board.put(&name, toxic).map_err(|error| failure(&error))?;
             let _ = writeln!(said, "{name}: {text}");
         }
+        texts.insert(toxic_name, text);
     }
     let board = Arc::new(board);
     runtime.block_on(serve(said, control, &board))?;
+    for name in board.idle().into_iter().filter(|_| !terminal.is_quiet()) {
+        let fault = texts.get(&name).map_or(name, |text| format!("the fault `{text}`"));
+        print::note(&format!("note: {fault} never struck: no request or connection met it"));
+    }
     // Requests that are still open hold it as well.
     drop(runtime);
     // Its connections end here, and with them the last records.
@@ -156,6 +165,7 @@ fn proxies(args: &ProxyArgs) -> Result<Vec<Wanted>, Failure> {
 
 /// The way to a server, through TLS where it says so.
 fn way(upstream: &str, args: &ProxyArgs) -> Result<Upstream, Failure> {
+    without_credentials(upstream).map_err(|error| failure(&error))?;
     let Some(place) = upstream.strip_prefix("rediss://") else {
         let place = upstream.strip_prefix("redis://").unwrap_or(upstream);
         return upstream_way(place.trim_end_matches('/')).map_err(|error| failure(&error));

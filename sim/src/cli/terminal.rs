@@ -1,9 +1,11 @@
 //! What stdout and stderr can show.
 //!
-//! Invariant: without a terminal, or with NO_COLOR, no escape code is written unless it was asked
-//! for in so many words.
+//! Invariant: without a terminal, on one that is dumb, or with NO_COLOR, no escape code is written unless it
+//! was asked for in so many words.
 
 use std::io::IsTerminal;
+
+use terminal_size::{Width, terminal_size_of};
 
 use super::args::{Color, Progress, Talk};
 
@@ -18,6 +20,8 @@ pub(super) struct Terminal {
     stdout: bool,
     stderr: bool,
     no_color: bool,
+    /// It knows no escape codes, and no line is rewritten on it.
+    is_dumb: bool,
     utf8: bool,
     columns: Option<usize>,
 }
@@ -34,11 +38,13 @@ impl Terminal {
             it.contains("utf-8") || it.contains("utf8")
         });
         let columns = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
+        let columns = columns.filter(|columns| *columns > 0).or_else(columns_of_terminal);
         Self {
             talk,
             stdout: std::io::stdout().is_terminal(),
             stderr: std::io::stderr().is_terminal(),
             no_color: set("NO_COLOR"),
+            is_dumb: std::env::var_os("TERM").is_some_and(|term| term == "dumb"),
             utf8,
             columns,
         }
@@ -63,7 +69,7 @@ impl Terminal {
         match self.talk.color {
             Color::Always => true,
             Color::Never => false,
-            Color::Auto => is_terminal && !self.no_color,
+            Color::Auto => is_terminal && !self.no_color && !self.is_dumb,
         }
     }
 
@@ -81,7 +87,7 @@ impl Terminal {
     pub(super) fn progress(&self) -> Progress {
         match self.talk.progress {
             _ if self.talk.quiet => Progress::Off,
-            Progress::Auto if self.stderr => Progress::Bar,
+            Progress::Auto if self.stderr && !self.is_dumb => Progress::Bar,
             Progress::Auto => Progress::Lines,
             asked => asked,
         }
@@ -96,4 +102,11 @@ impl Terminal {
     pub(super) fn is_verbose(&self) -> bool {
         self.talk.verbose
     }
+}
+
+/// How wide the terminal is that stdout leads to, or else stderr.
+fn columns_of_terminal() -> Option<usize> {
+    let size = terminal_size_of(std::io::stdout()).or_else(|| terminal_size_of(std::io::stderr()));
+    // One that was never told its size says 0.
+    size.map(|(Width(columns), _)| usize::from(columns)).filter(|columns| *columns > 0)
 }

@@ -24,6 +24,7 @@ use self::confirm::{Confirm, Cut};
 use self::inputs::{Inputs, gather};
 use super::exit::Exit;
 use super::failure::Failure;
+use super::line::quoted;
 use super::progress::Progress;
 use super::run::{now, report};
 use super::terminal::Terminal;
@@ -281,7 +282,7 @@ async fn look(
         points,
         advice,
         confirmation: None,
-        replay: replay(std::env::args().skip(1)),
+        replay: replay(std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned())),
     };
     Ok(Some((tuning, wall)))
 }
@@ -297,7 +298,7 @@ fn replay(words: impl Iterator<Item = String>) -> String {
             _ => word.clone(),
         };
         is_url = word == "--redis";
-        line += &format!(" {}", report::quoted(&shown));
+        line += &format!(" {}", quoted(&shown));
     }
     line
 }

@@ -7,7 +7,7 @@
 mod http;
 mod toxic;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -17,7 +17,8 @@ pub use http::Control;
 pub use toxic::{Toxic, ToxicError};
 
 use super::proxy::{
-    ClientId, Fault, FaultId, Gate, Link, Log, Plan, Proxy, ProxyError, Record, Upstream,
+    ClientId, Fault, FaultId, Gate, Link, Log, Plan, Proxy, ProxyError, Record, RuleHandle,
+    Upstream,
 };
 
 /// The names of proxies, by what stands for them in the log.
@@ -53,6 +54,8 @@ struct Line {
 struct Put {
     toxic: Toxic,
     id: FaultId,
+    /// How often it has struck, where it is one at commands.
+    fired: Option<RuleHandle>,
     gate: Option<Gate>,
 }
 
@@ -110,6 +113,12 @@ pub enum SwitchError {
     /// An address that others can reach, and that the command line has not named.
     #[error("`{0}` can be reached by others: only a proxy of the command line listens there")]
     Beyond(String),
+    /// An address of a server with a user or a password. Nothing of it is quoted.
+    #[error(
+        "the address of a server holds a user or a password, and the proxy logs in nowhere: leave \
+         them away, as in 127.0.0.1:6379; clients log in through the proxy"
+    )]
+    Credentials,
     /// An address of a server that is none.
     #[error("`{0}` is no address of a server: write it as in 127.0.0.1:6379, or redis.local:6379")]
     BadUpstream(String),
@@ -314,16 +323,32 @@ impl Switchboard {
         Ok(self.proxy.log().newest(limit, is_meant))
     }
 
+    /// The names of faults in force that have struck nowhere yet.
+    pub fn idle(&self) -> BTreeSet<String> {
+        let lines = self.lines();
+        let all =
+            || lines.by_name.values().flat_map(|it| it.faults.iter().map(move |put| (it, put)));
+        let named = |has_struck: bool| -> BTreeSet<String> {
+            let those = all().filter(|(line, put)| put.has_struck(line) == has_struck);
+            those.map(|(_, put)| put.toxic.name.clone()).collect()
+        };
+        // One that stands on several proxies has struck where it did on one.
+        &named(false) - &named(true)
+    }
+
     fn install(&self, line: &Line, toxic: Toxic, fault: Fault) -> Put {
         let gate = fault.gate();
-        let id = match fault {
+        let (id, fired) = match fault {
             Fault::Wire { sides, effect, toxicity } => {
-                FaultId::Effect(line.link.add_effects(&sides, &effect, toxicity))
+                (FaultId::Effect(line.link.add_effects(&sides, &effect, toxicity)), None)
             }
-            Fault::Command(rule) => FaultId::Rule(self.proxy.add_rule(rule.node(line.node)).id()),
+            Fault::Command(rule) => {
+                let rule = self.proxy.add_rule(rule.node(line.node));
+                (FaultId::Rule(rule.id()), Some(rule))
+            }
         };
         line.link.note_put(&toxic.name, id);
-        Put { toxic, id, gate }
+        Put { toxic, id, fired, gate }
     }
 
     fn take_away(&self, line: &Line, put: Put) {
@@ -355,6 +380,15 @@ impl Lines {
 
     fn get_mut(&mut self, name: &str) -> Result<&mut Line, SwitchError> {
         self.by_name.get_mut(name).ok_or_else(|| no_proxy(name))
+    }
+}
+
+impl Put {
+    fn has_struck(&self, line: &Line) -> bool {
+        match (self.id, &self.fired) {
+            (FaultId::Effect(id), _) => line.link.counters().befallen.contains(&id),
+            (FaultId::Rule(_), rule) => rule.as_ref().is_some_and(|rule| rule.fired() > 0),
+        }
     }
 }
 
@@ -409,11 +443,21 @@ pub fn listen_address(text: &str) -> Result<SocketAddr, SwitchError> {
     Ok((ip, port).into())
 }
 
+/// Refuses the address of a server that holds a password: it would be shown to whoever looks.
+///
+/// # Errors
+/// [`SwitchError::Credentials`].
+pub fn without_credentials(text: &str) -> Result<(), SwitchError> {
+    if text.contains('@') { Err(SwitchError::Credentials) } else { Ok(()) }
+}
+
 /// The way to a server. A name is looked up now.
 ///
 /// # Errors
-/// [`SwitchError::BadUpstream`] where it is no address, or nobody knows the name.
+/// [`SwitchError::BadUpstream`] where it is no address, or nobody knows the name, and
+/// [`SwitchError::Credentials`].
 pub fn upstream_way(text: &str) -> Result<Upstream, SwitchError> {
+    without_credentials(text)?;
     let bad = || SwitchError::BadUpstream(text.to_owned());
     let (host, port) = text.rsplit_once(':').ok_or_else(bad)?;
     let host = host.trim_start_matches('[').trim_end_matches(']');

@@ -11,6 +11,7 @@ use scenarios::checker;
 use scenarios::matrix::{Pair, Tally};
 use scenarios::recipe::BuildError;
 use scenarios::scenario::Scenario;
+use scenarios::sweep::Facts;
 use scenarios::verdict::{Level, Outcome, worst};
 
 use super::choices::Choices;
@@ -87,15 +88,18 @@ fn pair(
     let seeds = seeds.unwrap_or_else(|| usual(scenario));
     let mut runner = Runner::new(scenario)?;
     let mut runs = [Tally::default(); 4];
+    let mut lasted_ns = 0;
     for seed in seeds {
         if progress.stop.load(Ordering::Relaxed) {
             return Ok(interrupted(scenario));
         }
-        for (tally, shown) in runs.iter_mut().zip(shown(&mut runner, seed)) {
+        let facts = runner.run(seed, Choices::seeded(seed)).facts;
+        lasted_ns += facts.virtual_ns;
+        for (tally, shown) in runs.iter_mut().zip(of(&runner, facts)) {
             tally.add(seed, shown);
         }
     }
-    Ok(Pair::found(scenario, runs))
+    Ok(Pair::found(scenario, runs).lasting(lasted_ns))
 }
 
 fn interrupted(scenario: &Scenario) -> Pair {
@@ -104,7 +108,13 @@ fn interrupted(scenario: &Scenario) -> Pair {
 
 /// What one schedule shows at each level, in the order of [`Level::ALL`].
 pub fn shown(runner: &mut Runner, seed: u64) -> [Outcome; 4] {
-    let stuck = runner.run(seed, Choices::seeded(seed)).facts.stuck > 0;
+    let facts = runner.run(seed, Choices::seeded(seed)).facts;
+    of(runner, facts)
+}
+
+/// What the schedule that was just run shows.
+fn of(runner: &Runner, facts: Facts) -> [Outcome; 4] {
+    let stuck = facts.stuck > 0;
     runner.journal().look(|history| {
         let findings = checker::judge(history, true);
         Level::ALL.map(|level| {

@@ -83,7 +83,10 @@ fn values_of_a_fault_can_be_set() {
     let scenario = set("", &[("server.append_only", "always")]).unwrap();
     assert_eq!(scenario.server.append_only, AppendOnly::Always);
     let error = set(crash, &[("fault.1.for", "3s")]).unwrap_err();
-    assert!(error.to_string().contains("of `fault` there are 1"), "{error}");
+    assert!(
+        error.to_string().contains("the scenario has one `fault`, and it is `fault.0`"),
+        "{error}"
+    );
     let error = set(crash, &[("fault.0.on", "server 1")]).unwrap_err();
     assert_eq!(error.offset(), None, "the file is not to blame: {error}");
 }

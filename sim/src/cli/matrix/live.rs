@@ -176,5 +176,5 @@ async fn one(
         tally.add(SEED, worst(of_level.map(|it| it.verdict.outcome())));
         tally
     });
-    Ok((Pair::found(scenario, runs), server))
+    Ok((Pair::found(scenario, runs).lasting(run.history.duration_ns()), server))
 }

@@ -15,7 +15,13 @@ pub struct ProxyArgs {
     #[arg(long, value_name = "[NAME=]ADDRESS", env = "PICKLOCK_LISTEN", value_delimiter = ',')]
     pub listen: Vec<String>,
     /// Where to lead, such as 127.0.0.1:6379, or rediss://redis.local:6380 for TLS
-    #[arg(long, value_name = "ADDRESS", env = "PICKLOCK_UPSTREAM", value_delimiter = ',')]
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        env = "PICKLOCK_UPSTREAM",
+        hide_env_values = true,
+        value_delimiter = ','
+    )]
     pub upstream: Vec<String>,
     /// A fault, such as latency=5ms, 'drop-reply SET nth=3' or cut; may be repeated. docs/proxy.md has
     /// them all

@@ -27,10 +27,10 @@ pub(super) struct LogFile {
 }
 
 impl LogFile {
-    /// Creates the file, or empties it.
+    /// Creates the file, or empties it; what is no regular file is written to.
     pub(super) fn create(path: &Path, names: &Names) -> Result<Self, Failure> {
         let failed = |error| cannot(path, &error);
-        let file = File::create(path).map_err(failed)?;
+        let file = reports::file::open(path).map_err(failed)?;
         let (sender, records) = sync_channel(UNDER_WAY);
         let names = Names::clone(names);
         let thread = std::thread::Builder::new()

@@ -4,7 +4,7 @@
 //! place of the report is there.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use reports::directory::{Latest, RunDirectory};
 use reports::latency::Latencies;
@@ -13,6 +13,7 @@ use reports::single::Told;
 use reports::terminal::{Style, Verbosity};
 use reports::write::write_all;
 use scenarios::judge::{Circumstances, judge};
+use scenarios::matrix::expected;
 use scenarios::result::{Capable, RunResult, ServerFacts};
 use scenarios::scenario::Scenario;
 use serde::Serialize;
@@ -21,9 +22,10 @@ use serde_json::{Value, json};
 use super::super::args::{Output, OutputFormat, RunArgs};
 use super::super::exit::Exit;
 use super::super::failure::Failure;
+use super::super::line::Line;
 use super::super::terminal::Terminal;
 use super::super::world;
-use super::super::{output, print};
+use super::super::{load, output, print};
 use crate::live::run::{CutShort, Order, Run};
 use crate::live::target::ServerInfo;
 
@@ -87,11 +89,17 @@ pub(super) fn files(
         disturbed: run.disturbed,
         remarks,
         searched: scenario.swarm.searched,
-        replay: replay(args, scenario, world, seed, is_private),
+        replay: replay(args, scenario, world, &format!("--seed {seed}"), is_private),
         server_commands: run.server_commands,
         latencies: Latencies::of(&run.history).summaries(),
     };
-    let result = judge(&run.history, circumstances);
+    let mut result = judge(&run.history, circumstances);
+    if let Some(asked) = args.scenario.as_deref().filter(|it| load::is_file(it))
+        && result.complete
+    {
+        let remark = expected::remark(scenario, false, |level| result.level(level));
+        result.remarks.extend(remark.map(|it| format!("{}: {it}", asked.to_string_lossy())));
+    }
     let manifest = Manifest {
         format: manifest::FORMAT.to_owned(),
         picklock: env!("CARGO_PKG_VERSION").to_owned(),
@@ -140,7 +148,7 @@ fn exit(result: &RunResult, cut_short: Option<&CutShort>) -> Exit {
 pub(super) fn print(
     formats: &[Output],
     result: &RunResult,
-    path: Option<&std::path::Path>,
+    path: Option<&Path>,
     terminal: &Terminal,
 ) -> Result<(), Failure> {
     let footer = path.map(|path| reports::terminal::footer(result, path, style(terminal)));
@@ -163,7 +171,7 @@ pub(in crate::cli) fn print_with(
 }
 
 /// As JSON, with an end.
-pub(super) fn json_text(value: &impl Serialize) -> Result<String, Failure> {
+pub(in crate::cli) fn json_text(value: &impl Serialize) -> Result<String, Failure> {
     let json = serde_json::to_string_pretty(value);
     Ok(json.map_err(|error| Failure::internal(error.to_string()))? + "\n")
 }
@@ -185,93 +193,50 @@ pub(in super::super) fn style(terminal: &Terminal) -> Style {
 /// The options as they were used.
 fn options(args: &RunArgs) -> BTreeMap<String, Value> {
     let text = |span: Option<scenarios::span::Span>| span.map(|span| span.to_string());
+    // A path is bytes, and need be no text.
+    let path = |path: Option<&Path>| path.map(|path| path.to_string_lossy().into_owned());
     let set: Vec<String> = args.set.iter().map(|(key, value)| format!("{key}={value}")).collect();
     let all = [
         ("lock", json!(args.lock)),
         ("world", json!(args.world.name())),
-        ("server_bin", json!(world::named(&args.server))),
-        ("tls_ca", json!(args.server.tls_ca)),
+        ("server_bin", json!(path(world::named(&args.server)))),
+        ("tls_ca", json!(path(args.server.tls_ca.as_deref()))),
         ("tls_insecure", json!(args.server.tls_insecure)),
         ("clients", json!(args.clients)),
         ("ttl", json!(text(args.ttl))),
         ("hold", json!(text(args.hold))),
         ("set", json!(set)),
         ("searched", json!(args.searched)),
-        ("out", json!(args.out)),
+        ("out", json!(path(Some(&args.out)))),
     ];
     all.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// The command line that runs the same again; a password is never part of it.
+/// The command line that runs the same again, with these seeds: `--seed 7`, or `--seeds 0..100`.
 pub(super) fn replay(
     args: &RunArgs,
     scenario: &Scenario,
     world: &str,
-    seed: u64,
+    seeds: &str,
     is_private: bool,
 ) -> String {
-    // Under cargo there is no picklock on PATH as a rule.
-    let program = match std::env::var_os("CARGO_MANIFEST_DIR") {
-        Some(_) => "cargo run -p sim --",
-        None => "picklock",
-    };
-    let mut line = String::from(program);
-    let mut say =
-        |option: &str, value: &str| line.push_str(&format!(" {option} {}", quoted(value)));
-    say("--scenario", args.scenario.as_deref().unwrap_or(&scenario.name));
-    say("--lock", &scenario.lock.recipe);
-    say("--world", world);
-    if !is_private {
-        say("--redis", "$PICKLOCK_REDIS");
-    }
-    if let Some(path) = world::named(&args.server) {
-        say("--server-bin", &path.display().to_string());
-    }
-    if let Some(path) = &args.server.tls_ca {
-        say("--tls-ca", &path.display().to_string());
-    }
+    let asked = args.scenario.as_ref().map(|asked| asked.to_string_lossy());
+    let mut line = Line::new()
+        .option("--scenario", asked.as_deref().unwrap_or(&scenario.name))
+        .option("--lock", &scenario.lock.recipe)
+        .option("--world", world)
+        .server(&args.server, is_private);
     if let Some(clients) = args.clients {
-        say("--clients", &clients.to_string());
+        line = line.option("--clients", &clients.to_string());
     }
     for (option, span) in [("--ttl", args.ttl), ("--hold", args.hold)] {
         if let Some(span) = span {
-            say(option, &span.to_string());
+            line = line.option(option, &span.to_string());
         }
     }
     for (key, value) in &args.set {
-        say("--set", &format!("{key}={value}"));
+        line = line.option("--set", &format!("{key}={value}"));
     }
-    say("--seed", &seed.to_string());
-    for (option, given) in
-        [("--searched", args.searched), ("--tls-insecure", args.server.tls_insecure)]
-    {
-        if given {
-            line.push_str(&format!(" {option}"));
-        }
-    }
-    line
-}
-
-/// A word as a shell takes it.
-pub(in crate::cli) fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@".contains(c);
-    match word {
-        // A variable, to be filled in by the shell.
-        "$PICKLOCK_REDIS" => format!("\"{word}\""),
-        _ if !word.is_empty() && word.chars().all(plain) => word.to_owned(),
-        _ => format!("'{}'", word.replace('\'', "'\\''")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn words_are_quoted_for_a_shell() {
-        assert_eq!(quoted("bonus-pool"), "bonus-pool");
-        assert_eq!(quoted("1m 30s"), "'1m 30s'");
-        assert_eq!(quoted("it's"), "'it'\\''s'");
-        assert_eq!(quoted(""), "''");
-    }
+    line = line.word(seeds);
+    if args.searched { line.word("--searched") } else { line }.text()
 }

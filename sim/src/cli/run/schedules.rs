@@ -18,6 +18,7 @@ use nix::time::{ClockId, clock_gettime};
 use picklock::time::span_ns;
 use reports::single::Told;
 use reports::terminal::{Swept, sweep as told};
+use scenarios::matrix::expected;
 use scenarios::scenario::Scenario;
 use scenarios::sweep::Sweep;
 
@@ -26,7 +27,7 @@ use super::super::exit::Exit;
 use super::super::failure::Failure;
 use super::super::progress::Progress;
 use super::super::terminal::Terminal;
-use super::super::{output, signal, world};
+use super::super::{load, output, signal, world};
 use super::report::{self, Made};
 use super::{directory, seed, unbuildable};
 use crate::live::run::{Order, Run};
@@ -100,28 +101,30 @@ fn many(
         .map_err(|error| Failure::unavailable(&error))?;
     let made = schedule(scenario, reported)?;
     let (first, path) = report::files(args, order, &started, made, directory, terminal)?;
-    let swept = || Told::sweep(&found.sweep, &first, &found.told.headline, &found.told.remarks);
+    let replay = |seeds: &str| report::replay(args, scenario, WORLD, seeds, true);
+    let one = |seed: u64| replay(&format!("--seed {seed}"));
+    let again = |seed: Option<u64>| seed.map_or_else(|| replay(&format!("--seeds {seeds}")), one);
+    let Swept { headline, remarks, .. } = &found.told;
+    let swept = || Told::sweep(&found.sweep, &first, headline, remarks, again);
     output::write(&args.format, |format| match format {
         OutputFormat::Json => report::json_text(&found.sweep),
         OutputFormat::Junit => report::junit(&swept()),
         OutputFormat::Markdown => Ok(swept().markdown()),
         OutputFormat::Human => {
-            let replay = |seed| report::replay(args, scenario, WORLD, seed, true);
-            let summary = told(&found.told, &found.sweep, replay, report::style(terminal));
+            let summary = told(&found.told, &found.sweep, one, report::style(terminal));
             let path = path.display();
             Ok(format!(
                 "{summary}report: {path}/report.html (seed {reported}), {path}/sweep.json\n"
             ))
         }
     })?;
-    Ok(if found.interrupted { Exit::Interrupted } else { Exit::of_sweep(&found.sweep) })
+    Ok(Exit::of_sweep(&found.sweep))
 }
 
 /// What a sweep has found, and how.
 struct Found {
     sweep: Sweep,
     told: Swept,
-    interrupted: bool,
 }
 
 fn look(
@@ -138,30 +141,30 @@ fn look(
         .build()
         .map_err(|error| Failure::unavailable(&error))?;
     let (wall, cpu_ns) = (Instant::now(), cpu_ns());
-    let (sweep, interrupted) = runtime.block_on(async {
+    let total = seeds.0.end - seeds.0.start;
+    let sweep = runtime.block_on(async {
         let mut signals = signal::watch().map_err(|error| Failure::unavailable(&error))?;
         let watched = Arc::new(sweep::Progress::default());
         let shown = Arc::clone(&watched);
         let done = move || shown.done.load(Ordering::Relaxed);
-        let total = seeds.0.end - seeds.0.start;
         let progress = Progress::show(terminal, done, total, "schedules");
         let (theirs, watch) = (scenario.clone(), Arc::clone(&watched));
         let order =
             sweep::Order { seeds: seeds.0.clone(), threads, keep: KEEP, digest: args.digest };
         let mut work = tokio::task::spawn_blocking(move || sweep::sweep(&theirs, &order, &watch));
-        let mut interrupted = false;
         let swept = tokio::select! {
             biased;
             swept = &mut work => swept,
             Ok(_) = signals.wait_for(|interrupted| *interrupted) => {
-                interrupted = true;
                 watched.stop.store(true, Ordering::Relaxed);
                 work.await
             }
         };
         drop(progress);
         let swept = swept.map_err(|error| Failure::internal(error.to_string()))?;
-        Ok::<_, Failure>((swept.map_err(|error| unbuildable(&error))?, interrupted))
+        let mut sweep = swept.map_err(|error| unbuildable(&error))?;
+        sweep.interrupted = sweep.schedules < total;
+        Ok::<_, Failure>(sweep)
     })?;
     let headline = format!(
         "{}: {} clients, lock {}, world {WORLD}, {}seeds {seeds}, {threads} threads",
@@ -171,12 +174,17 @@ fn look(
         if args.searched { "searched, " } else { "" }
     );
     let mut remarks = scenario.remarks();
-    if interrupted {
-        remarks.push(format!("interrupted after {} schedules", sweep.schedules));
+    if sweep.interrupted {
+        remarks.push(format!(
+            "interrupted after {} of {total} schedules: what the others would have shown is not known",
+            sweep.schedules
+        ));
+    } else if args.scenario.as_deref().is_some_and(load::is_file) {
+        remarks.extend(expected::remark(scenario, true, |level| sweep.level(level)));
     }
     let wall_ns = span_ns(wall.elapsed());
     let told = Swept { headline, wall_ns, cpu_ns: self::cpu_ns() - cpu_ns, remarks };
-    Ok(Found { sweep, told, interrupted })
+    Ok(Found { sweep, told })
 }
 
 /// Processor time of this process so far, in nanoseconds.

@@ -182,10 +182,15 @@ fn read(option: &str, mut distribution: Distribution) -> Result<Distribution, Fa
 
 /// What an earlier run has measured of this operation.
 fn of_run(run: &Path, tag: &str) -> Result<Distribution, Failure> {
-    let file = run.join("latency.hlog").display().to_string();
+    let log = "latency.hlog";
+    // A distribution names its file in text, which a path need not be.
+    let (beside, file) = match run.join(log).to_str() {
+        Some(file) => (Path::new("."), file.to_owned()),
+        None => (run, log.to_owned()),
+    };
     let measured = Measured { file, tag: Some(tag.to_owned()), unit: None };
     let mut found = Distribution::Histogram(Histogram::of_file(measured));
-    found.read(Path::new(".")).map_err(|error| {
+    found.read(beside).map_err(|error| {
         Failure::usage_text(
             format!("--from: {error}"),
             "name the directory of a run whose clients got the lock, such as picklock-out/bonus-pool/latest",

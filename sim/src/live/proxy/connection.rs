@@ -187,6 +187,9 @@ impl<U: AsyncRead + AsyncWrite + Unpin> Connection<U> {
             let switches = link.switches();
             let tell = |id, is_befallen| {
                 let event = if is_befallen { Event::Befallen(id) } else { Event::Spared(id) };
+                if is_befallen {
+                    link.note_befallen(id);
+                }
                 link.log.note(link.place(*number), event);
             };
             let [requests, replies] = self.befallen.take_over(

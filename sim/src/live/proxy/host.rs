@@ -260,10 +260,13 @@ async fn connect(mut around: Around, client: TcpStream) {
     let switches = poll_fn(|cx| {
         link.wakers.register(around.task, cx.waker());
         let switches = link.switches();
-        let is_cut = switches.cut != Cut::None
-            || switches.effects.iter().any(|installed| {
-                installed.effect == Effect::Cut && link.befalls(installed, around.number)
-            });
+        let cut = switches.effects.iter().find(|installed| {
+            installed.effect == Effect::Cut && link.befalls(installed, around.number)
+        });
+        if let Some(installed) = cut {
+            link.note_befallen(installed.id);
+        }
+        let is_cut = switches.cut != Cut::None || cut.is_some();
         let goes = !is_cut || switches.epoch != around.epoch;
         if goes { Poll::Ready(switches) } else { Poll::Pending }
     })

@@ -187,6 +187,12 @@ impl LinkState {
         add(&mut self.counters.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
+    pub(super) fn note_befallen(&self, id: EffectId) {
+        self.count(|counters| {
+            counters.befallen.insert(id);
+        });
+    }
+
     fn switch(&self, change: impl FnOnce(&mut Switches)) {
         change(&mut self.switches.lock().unwrap_or_else(PoisonError::into_inner));
         self.version.fetch_add(1, Ordering::AcqRel);

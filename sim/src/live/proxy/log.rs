@@ -8,7 +8,7 @@
 
 mod json;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::mpsc::SyncSender;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -113,6 +113,8 @@ pub struct Counters {
     pub replies: u64,
     /// Requests for each command name.
     pub commands: BTreeMap<Name, u64>,
+    /// Effects that have befallen a connection.
+    pub befallen: BTreeSet<EffectId>,
 }
 
 /// The log of a proxy.

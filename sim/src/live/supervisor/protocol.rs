@@ -71,6 +71,7 @@ pub struct Start {
     /// The server's number, chosen by who asks.
     pub id: u32,
     /// The executable.
+    #[serde(with = "bytes")]
     pub binary: PathBuf,
     /// Where to listen.
     #[serde(default)]
@@ -86,6 +87,22 @@ pub struct Start {
     pub paged: bool,
 }
 
+/// Paths as what they are, for one need be no text.
+mod bytes {
+    use std::ffi::OsString;
+    use std::path::{Path, PathBuf};
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(path: &Path, into: S) -> Result<S::Ok, S::Error> {
+        path.as_os_str().serialize(into)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<PathBuf, D::Error> {
+        OsString::deserialize(from).map(PathBuf::from)
+    }
+}
+
 /// What the supervisor tells.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "lowercase")]
@@ -99,6 +116,7 @@ pub enum Event {
         /// Its port on 127.0.0.1.
         port: u16,
         /// Its working directory, with `server.log`.
+        #[serde(with = "bytes")]
         dir: PathBuf,
     },
     /// A server's process has ended.

@@ -1,9 +1,11 @@
 //! The control API over HTTP, as clients of Toxiproxy know it.
 //!
 //! Invariant: every answer but an empty one is JSON; what is wrong with a request is told in it, and
-//! no request ends the server. Deliberately absent: passwords. It listens on loopback alone, and web
-//! pages cannot speak to it.
+//! no request ends the server. Whoever connects is served at once, however many others are slow: where all
+//! places are taken, the connection that has shown no request for the longest makes room. Deliberately
+//! absent: passwords. It listens on loopback alone, and web pages cannot speak to it.
 
+mod places;
 mod route;
 
 use std::convert::Infallible;
@@ -14,23 +16,21 @@ use std::time::Duration;
 
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::{Body, Bytes, Incoming};
-use hyper::header::{CONTENT_TYPE, HOST, HeaderMap, HeaderValue, USER_AGENT};
+use hyper::header::{CONTENT_TYPE, HOST, HeaderMap, HeaderValue, ORIGIN, USER_AGENT};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
 
 use super::{SwitchError, Switchboard};
+use places::Places;
 
 /// The longest body that is read.
 const BODY_MOST: usize = 1 << 20;
-/// Connections at a time; more wait.
-const CONNECTIONS_MOST: usize = 64;
-/// How long a client may take to send the head of a request.
-const HEAD_WITHIN: Duration = Duration::from_secs(15);
+/// How long a client may take to send the head of a request, and then its body.
+const HEAD_WITHIN: Duration = Duration::from_secs(30);
 /// How long to wait when the system has no file descriptor for a connection.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(20);
 
@@ -71,16 +71,16 @@ impl Control {
     /// Answers requests until it is dropped.
     #[expect(clippy::disallowed_methods, reason = "the live worlds run in real time")]
     pub async fn serve(self, board: Arc<Switchboard>) -> Infallible {
-        let places = Arc::new(Semaphore::new(CONNECTIONS_MOST));
+        let places = Arc::new(Places::default());
         loop {
-            let place = Arc::clone(&places).acquire_owned().await;
             let Ok((stream, _)) = self.listener.accept().await else {
                 tokio::time::sleep(ACCEPT_AGAIN).await;
                 continue;
             };
             let board = Arc::clone(&board);
-            tokio::spawn(async move {
+            places.serve(|place| async move {
                 let service = service_fn(move |request| {
+                    place.heard();
                     let board = Arc::clone(&board);
                     async move { Ok::<_, Infallible>(response(answer(request, &board).await)) }
                 });
@@ -88,7 +88,6 @@ impl Control {
                 http.timer(TokioTimer::new()).header_read_timeout(HEAD_WITHIN);
                 // Whatever is wrong with a connection is its client's to see.
                 let _ = http.serve_connection(TokioIo::new(stream), service).await;
-                drop(place);
             });
         }
     }
@@ -127,6 +126,11 @@ fn refused(headers: &HeaderMap) -> Option<Answer> {
     if text(USER_AGENT).starts_with("Mozilla/") {
         return Some(Answer::error(StatusCode::FORBIDDEN, "user agent not allowed"));
     }
+    // A browser says which page asks; no other client has a reason to.
+    if headers.contains_key(ORIGIN) || headers.contains_key("sec-fetch-site") {
+        let says = "requests of web pages are not allowed: this one has an Origin or Sec-Fetch-Site header";
+        return Some(Answer::error(StatusCode::FORBIDDEN, says));
+    }
     let host = text(HOST);
     let host =
         host.rsplit_once(':').filter(|(_, port)| !port.ends_with(']')).map_or(host, |it| it.0);
@@ -158,6 +162,7 @@ fn status(error: &SwitchError) -> StatusCode {
         SwitchError::BadName(_)
         | SwitchError::BadListen(_)
         | SwitchError::BadUpstream(_)
+        | SwitchError::Credentials
         | SwitchError::Beyond(_)
         | SwitchError::Toxic(_) => StatusCode::BAD_REQUEST,
     }

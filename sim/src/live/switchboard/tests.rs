@@ -1,9 +1,13 @@
 //! Toxics as they are written, and what becomes of them.
 
+use std::io::Write;
+use std::net::{TcpListener, TcpStream};
+use std::time::{Duration, Instant};
+
 use serde_json::{Value, json};
 
 use super::*;
-use crate::live::proxy::{Rule, Toxicity};
+use crate::live::proxy::{Detail, Rule, Toxicity};
 
 fn fault(value: Value) -> Result<String, String> {
     let toxic = Toxic::from_json(&value).map_err(|error| error.to_string())?;
@@ -182,4 +186,46 @@ fn addresses_without_a_host_are_this_machines_own() {
         assert!(upstream_way(text).is_err(), "{text}");
     }
     assert!(matches!(upstream_way("127.0.0.1:6379"), Ok(Upstream::Tcp(_))));
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "the live worlds run in real time")]
+fn a_fault_is_idle_until_it_strikes_a_connection_or_has_one_wait() {
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let upstream = server.local_addr().unwrap().to_string();
+    let log = Log::of_newest(Detail::Faults, 100, None);
+    let board = Switchboard::start(log, Names::default(), 1).unwrap();
+    let mut listens = Vec::new();
+    for name in ["a", "b"] {
+        let (listen, way) = (listen_address("0").unwrap(), upstream_way(&upstream).unwrap());
+        let wanted = Wanted {
+            name: name.to_owned(),
+            listen,
+            upstream: upstream.clone(),
+            way,
+            enabled: true,
+        };
+        listens.push(board.add(wanted).unwrap().listen);
+        for (fault, text) in [("cut", "cut"), ("drop", "drop-request GET"), ("slow", "latency=0s")]
+        {
+            let written = text.parse().unwrap();
+            board.put(name, Toxic::of_text(fault.to_owned(), text, &written)).unwrap();
+        }
+    }
+    let idle = || board.idle().into_iter().collect::<Vec<_>>();
+    let until = |left: &[&str]| {
+        let began = Instant::now();
+        while idle() != left {
+            assert!(began.elapsed() < Duration::from_secs(60), "{:?} and not {left:?}", idle());
+            std::thread::yield_now();
+        }
+    };
+    assert_eq!(idle(), ["cut", "drop", "slow"]);
+    // It is not let through to the server, and so no other fault meets it.
+    let mut client = TcpStream::connect(listens[0]).unwrap();
+    until(&["drop", "slow"]);
+    board.take("a", "cut").unwrap();
+    until(&["cut", "drop"]);
+    client.write_all(b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n").unwrap();
+    until(&["cut"]);
 }

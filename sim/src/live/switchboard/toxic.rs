@@ -231,7 +231,7 @@ impl Toxic {
         let counted = |name| match self.attributes.get(name) {
             None => Ok(None),
             Some(_) => match self.count(name)? {
-                0 => Err(wrong(name, "requests are counted from 1")),
+                0 => Err(wrong(name, "it is the number of a request, from 1 on")),
                 count => Ok(Some(count)),
             },
         };

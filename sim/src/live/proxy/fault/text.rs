@@ -257,8 +257,11 @@ impl Reader<'_> {
     }
 
     fn count(&self, word: &Word) -> Result<u64, FaultError> {
-        let count = self.value(word, "nth=3")?.parse().ok().filter(|count| *count > 0);
-        count.ok_or_else(|| self.error(&word.value_at, "requests are counted from 1"))
+        let example = format!("{}=3", word.name);
+        let count = self.value(word, &example)?.parse().ok().filter(|count| *count > 0);
+        let wrong =
+            || format!("{} takes the number of a request, from 1 on, as in {example}", word.name);
+        count.ok_or_else(|| self.error(&word.value_at, &wrong()))
     }
 
     fn span(&self, word: &Word, example: &str) -> Result<Duration, FaultError> {
