@@ -47,7 +47,9 @@ impl Ownership {
         let step = |at_ns, text: &str| WitnessStep { at_ns, client, text: text.to_owned() };
         let last = witness.steps.len() - 1;
         witness.steps.insert(last, step(from_ns, text));
-        if left.until_ns <= left.ended_ns && (from_ns..=until_ns).contains(&left.until_ns) {
+        // Nobody knows when a command without an answer was carried out.
+        let expires = !left.by.is_open() && left.until_ns <= left.ended_ns;
+        if expires && (from_ns..=until_ns).contains(&left.until_ns) {
             witness.steps.insert(last + 1, step(left.until_ns, "its key expires"));
         }
         witness.acquisitions.push(left.by.acquisition);
@@ -69,12 +71,17 @@ impl Ownership {
         }
     }
 
-    /// The key that stood for the longest of this time.
+    /// The key that stood for the longest of this time. One that may have been made later than it was sent for
+    /// comes last, for it may have stood at any time.
     fn left(&self, from_ns: u64, until_ns: u64) -> Option<Stood<'_>> {
         let within = |it: &Stood<'_>| it.within(from_ns, until_ns);
         let half_ns = (until_ns - from_ns) / 2;
-        let stood = self.stood().into_iter().filter(|it| within(it) > half_ns);
-        stood.max_by_key(|it| (within(it), !it.by.is_open(), it.from_ns))
+        let stood = self.stood();
+        let long = stood.iter().filter(|it| within(it) > half_ns).copied();
+        let late =
+            |it: &&Stood<'_>| it.by.is_open() && it.from_ns <= until_ns && it.ended_ns > from_ns;
+        let longest = long.max_by_key(|it| (within(it), !it.by.is_open(), it.from_ns));
+        longest.or_else(|| stood.iter().find(late).copied())
     }
 
     /// Every key that stood, or may have.

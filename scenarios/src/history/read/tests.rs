@@ -274,9 +274,9 @@ fn operations_that_stay_open_for_long_are_not_forgotten() {
 
 #[test]
 fn what_a_command_found_was_written_by_another_that_has_begun() {
-    let found_by = |found: u32| {
+    let found_by = |writer: u32| {
         let answered = ok(2, [1, 1, 3], "command");
-        let answered = answered.replace('}', &format!(",\"found\":{found}}}"));
+        let answered = answered.replace('}', &format!(",\"found\":{writer}}}"));
         let invokes = [(1, "acquire"), (2, "command"), (3, "command"), (4, "command")];
         let mut lines = vec![HEAD.to_owned()];
         lines.extend(invokes.map(|(op, what)| invoke(1, [1, 1, op], what)));

@@ -41,7 +41,6 @@ fn a_stall_names_who_made_the_key_that_nobody_was_told_of() {
             "70 1 CMD is never answered: reset",
             "100 8 wants the lock, and nobody has it from now on",
             "100 1 the key that is left may be its own: what would make it has no answer",
-            "1045 1 its key expires",
             "1095 8 the stall ends",
         ]
     );
@@ -77,6 +76,15 @@ fn a_stall_beside_no_key_names_nobody() {
     let tape = Tape::new().command(1, 10..30, CREATE, None).did(2, 40..50, CREATE);
     let gone = witness(&stalled(tape.did(2, 60..70, DELETE), 900), "availability");
     assert_eq!(gone.accused, [0; 0], "{:?}", told(&gone));
+}
+
+#[test]
+fn what_has_no_answer_may_have_been_carried_out_late() {
+    let released = Tape::new().did(1, 10..15, CREATE).did(1, 61..65, DELETE);
+    let renewed = released.command(1, 50..55, OVERWRITE, None);
+    let witness = witness(&stalled(renewed, 3_000), "availability");
+    assert_eq!(witness.accused, [3], "{:?}", told(&witness));
+    assert!(told(&witness).iter().all(|it| !it.contains("expires")), "nobody knows when");
 }
 
 #[test]
