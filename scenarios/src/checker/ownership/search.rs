@@ -14,6 +14,7 @@
 mod reading;
 
 use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::SmallVec;
 
 use super::{Blame, Harm, Known, Op};
 use crate::history::Touch;
@@ -360,35 +361,53 @@ impl<'a> Search<'a> {
             all.push(deleted);
         }
         // Or it was overwritten, and who did that has deleted its own.
-        for &culprit in self.creates.iter().filter(foreign) {
-            let it = self.op(culprit);
-            if !matches!(it.touch, Touch::Overwrite(_)) {
-                continue;
-            }
+        let deleted = |culprit: &u32| {
+            let it = self.op(*culprit);
             let mut own = self.open_of(it.acquisition, reading);
-            if let Some(delete) = own.find(|&it| self.op(it).touch == Touch::Delete) {
-                let harmed =
-                    self.using(&self.using(reading, culprit), delete).harmed(harm(culprit));
-                all.push(harmed.is(State::Free));
-                break;
-            }
+            let delete = own.find(|&it| self.op(it).touch == Touch::Delete);
+            delete.filter(|_| matches!(it.touch, Touch::Overwrite(_)))
+        };
+        let overwrites = self.creates.iter().filter(foreign).filter(|it| deleted(it).is_some());
+        for culprit in self.any_of(overwrites.copied()) {
+            let both = deleted(&culprit).map(|it| self.using(&self.using(reading, culprit), it));
+            all.extend(both.map(|it| it.harmed(harm(culprit)).is(State::Free)));
         }
         all
+    }
+
+    /// Of commands of which any will do, one; and each whose value somebody has found, for it matters which of
+    /// these was carried out.
+    fn any_of(&self, all: impl Iterator<Item = u32>) -> SmallVec<[u32; 2]> {
+        let mut any = SmallVec::new();
+        let mut plain = false;
+        for place in all {
+            let is_found = self.writers.contains_key(&self.op(place).number);
+            if is_found || !plain {
+                any.push(place);
+            }
+            plain |= !is_found;
+        }
+        any
     }
 
     /// A command has found a key and changed it: the readings before the change.
     fn found_key(&self, reading: &Reading, place: u32, now_ns: u64) -> Vec<Reading> {
         let op = self.op(place);
-        let own = |reading: &Reading| {
-            let mut own = self.open_of(op.acquisition, reading);
-            let creates = own.find(|&it| {
-                matches!(self.op(it).touch, Touch::Create(_) | Touch::Overwrite(_) | Touch::Unknown)
-            });
-            creates.or_else(|| self.strange_one(reading)).map(|used| {
+        let own = |reading: &Reading| -> Vec<Reading> {
+            let makes = |it: &u32| {
+                let touch = self.op(*it).touch;
+                matches!(touch, Touch::Create(_) | Touch::Overwrite(_) | Touch::Unknown)
+            };
+            let mut own = self.any_of(self.open_of(op.acquisition, reading).filter(makes));
+            if own.is_empty() {
+                own.extend(self.strange_one(reading));
+            }
+            let held = |&used: &u32| {
                 let owner = (op.acquisition, op.client);
                 let by = self.by(self.op(used));
                 self.using(reading, used).is(State::of(owner, by, op.sent_ns, 0, 0))
-            })
+            };
+            own.iter().map(held).collect()
         };
         match reading.state {
             State::Nobodys => vec![reading.clone()],
@@ -403,23 +422,24 @@ impl<'a> Search<'a> {
                     // A hold that is over by its own word leaves its key behind, which is nobody's.
                     return over.iter().map(|over| over.is(State::Nobodys)).collect();
                 }
-                let its_own = over.iter().filter_map(own);
+                let its_own = over.iter().flat_map(own);
                 its_own.chain([reading.harmed(self.harm(owner, since_ns, place))]).collect()
             }
             State::Free => {
-                if let Some(own) = own(reading) {
-                    return vec![own];
+                let own = own(reading);
+                if !own.is_empty() {
+                    return own;
                 }
                 if self.is_lost(0, now_ns) {
                     return vec![reading.is(State::Nobodys)];
                 }
-                self.anothers(reading, place).into_iter().collect()
+                self.anothers(reading, place)
             }
         }
     }
 
     /// The same, the key that this command has found having been made by another's without an answer.
-    fn anothers(&self, reading: &Reading, place: u32) -> Option<Reading> {
+    fn anothers(&self, reading: &Reading, place: u32) -> Vec<Reading> {
         let whose = |it: u32| self.op(it).acquisition;
         let foreign = |&&it: &&u32| {
             ![0, self.op(place).acquisition].contains(&whose(it)) && self.is_unused(it, reading)
@@ -428,13 +448,15 @@ impl<'a> Search<'a> {
             let it = self.op(creator);
             self.harm((it.acquisition, it.client), it.sent_ns, place)
         };
-        let mut creators = self.creates.iter().filter(foreign);
-        let &creator = creators.next()?;
-        let mut harmed = self.using(reading, creator).harmed(harm(creator));
-        if !reading.is_harmful() {
-            creators.for_each(|&other| harmed.may_be(harm(other)));
-        }
-        Some(harmed)
+        let creators = || self.creates.iter().filter(foreign).copied();
+        let harmed = |creator: &u32| {
+            let mut harmed = self.using(reading, *creator).harmed(harm(*creator));
+            if !reading.is_harmful() {
+                creators().for_each(|other| harmed.may_be(harm(other)));
+            }
+            harmed
+        };
+        self.any_of(creators()).iter().map(harmed).collect()
     }
 
     /// Whether a server has lost what it had at some time since then.
