@@ -124,7 +124,7 @@ impl Tape {
 
     fn answer(&mut self, (client, acquisition): (u32, u32), op: u32, does: Does) {
         let Does { did: touch, answer, .. } = does;
-        self.write(client, acquisition, op, What::Answered { touch, answer });
+        self.write(client, acquisition, op, What::Answered { touch, answer, found: 0 });
     }
 
     /// The same, whose answer is lost if it is time for that, and whether it was.

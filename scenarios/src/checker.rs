@@ -122,11 +122,11 @@ impl<'a> Checkers<'a> {
                     );
                 }
             }
-            What::Answered { touch, answer } => {
+            What::Answered { touch, answer, found } => {
                 if let Some(command) = self.open.remove(event.op) {
                     self.made(event.op, &command, touch != Touch::None);
                     let answer = Some((event.at_ns, touch, answer));
-                    self.ownership.ended(event.op, &CommandOp { answer, ..command });
+                    self.ownership.ended(event.op, &CommandOp { answer, ..command }, found);
                 }
             }
             What::Refused(_) => {
@@ -137,7 +137,7 @@ impl<'a> Checkers<'a> {
             What::Unanswered(_) => {
                 if let Some(command) = self.open.remove(event.op) {
                     self.made(event.op, &command, true);
-                    self.ownership.ended(event.op, &command);
+                    self.ownership.ended(event.op, &command, 0);
                 }
             }
             What::Fault { fault, node, for_ns, staged, in_hold } => {
@@ -222,9 +222,15 @@ impl<'a> Checkers<'a> {
     fn verdicts(self, texts: &Texts) -> Vec<Finding> {
         let Self { head, open, mut ownership, exclusion, pool, register, .. } = self;
         for (op, command) in open.into_rest() {
-            ownership.ended(op, &command);
+            ownership.ended(op, &command, 0);
         }
         let found = |name, level, verdict| Finding { name, level, verdict };
+        let mut deadlock_freedom = self.deadlock_freedom.finish(head);
+        let mut availability = self.availability.map(|it| it.finish(head));
+        let mut wake_up = self.wake_up.map(|it| it.finish(head));
+        ownership.tell_left(&mut deadlock_freedom);
+        availability.iter_mut().for_each(|it| ownership.tell_left(it));
+        wake_up.iter_mut().for_each(|it| ownership.tell_freed(it));
         let mut findings = vec![
             found("ownership", Level::Key, ownership.finish(head, texts)),
             found("mutual-exclusion", Level::Belief, exclusion.finish(head)),
@@ -241,14 +247,10 @@ impl<'a> Checkers<'a> {
             findings.extend(register.finish(head));
         }
         findings.push(found("rising-tokens", Level::Effect, self.fencing.finish()));
-        let deadlock_freedom = self.deadlock_freedom.finish(head);
         findings.push(found("deadlock-freedom", Level::Progress, deadlock_freedom));
-        if let Some(availability) = self.availability {
-            findings.push(found("availability", Level::Progress, availability.finish(head)));
-        }
-        if let Some(wake_up) = self.wake_up {
-            findings.push(found("wake-up", Level::Progress, wake_up.finish(head)));
-        }
+        let availability = availability.map(|it| found("availability", Level::Progress, it));
+        findings.extend(availability);
+        findings.extend(wake_up.map(|it| found("wake-up", Level::Progress, it)));
         if let Some(fairness) = self.fairness {
             findings.push(found("fairness", Level::Progress, fairness.finish()));
         }

@@ -11,6 +11,7 @@ mod jsonl;
 mod read;
 mod text;
 mod timeline;
+mod values;
 
 pub use event::{Answer, Event, Intent, Stage, Touch, Update, What};
 pub use head::{Declared, FORMAT, Head};
@@ -21,6 +22,7 @@ pub use text::{Text, Texts};
 pub use timeline::{
     AcquireEnd, Acquisition, CommandOp, Loss, ReleaseEnd, TakeEnd, Timeline, UpdateEnd, UpdateOp,
 };
+pub use values::{Content, Place};
 
 /// A history: what kind of run it was, and its events.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -18,12 +18,12 @@ use picklock::reply::Reply;
 use picklock::script::Script;
 use picklock::time::{Instant, WallTime};
 
-use crate::history::{Intent, Journal, Texts, What};
+use crate::history::{Content, Intent, Journal, Place, Texts, What};
 use crate::recipe::{About, Value};
 
 use conn::Flight;
 pub use conn::RecordedConn;
-use understand::Understood;
+use understand::{Understood, Writes};
 
 /// An environment of a run: besides its own clocks it knows the one clock all events are stamped by.
 pub trait Observed: Env {
@@ -114,14 +114,27 @@ impl<W: Observed> Recorded<W> {
 
     fn begin_command(&self, node: Node, command: &Command) -> Sent {
         let wall = || self.world.wall();
-        let Understood { name, key, intent, gives_old } =
+        let Understood { name, key, intent, gives_old, writes } =
             understand::understand(command, &self.dialect, wall);
+        let of_value = gives_old || writes != Writes::Nothing;
+        let place = of_value.then(|| Place::of(node.0, key));
         let op = self.invoke_with(|texts| {
             let name = understand::name(name, texts);
             let key = texts.intern_bytes(key);
             What::Command { node: node.0, name, key, intent }
         });
-        Sent { op, intent, gives_old }
+        let content = match (writes, place) {
+            (Writes::Value(value), Some(place)) => Some(place.holding(value)),
+            (Writes::Unknown, Some(place)) => {
+                self.journal.writes_unknown(place);
+                None
+            }
+            _ => None,
+        };
+        if let Some(content) = content {
+            self.journal.writes(op, content);
+        }
+        Sent { op, intent, gives_old, place, content }
     }
 }
 
@@ -134,6 +147,10 @@ struct Sent {
     intent: Intent,
     /// It answers what was there before.
     gives_old: bool,
+    /// Where values are that it would write or answers; none where it does neither.
+    place: Option<Place>,
+    /// What it would write there, where that is known.
+    content: Option<Content>,
 }
 
 impl<W: Observed> Env for Recorded<W> {

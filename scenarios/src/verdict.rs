@@ -109,6 +109,10 @@ pub struct Witness {
     pub clients: Vec<u32>,
     /// The acquisitions concerned, as numbered in the history.
     pub acquisitions: Vec<u32>,
+    /// The commands that did the harm, or left a key that kept everybody out, as numbered in the history:
+    /// more than one where no answer says which of them; none where no command of the lock is to blame.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub accused: Vec<u32>,
     /// What happened, in a dozen lines at most; none where the steps are no more.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub story: Vec<WitnessStep>,

@@ -1,7 +1,7 @@
 //! The ownership checker against an oracle that tries every order.
 //!
 //! Small histories are made by carrying random commands out on a key, with answers that come late or
-//! never. The oracle then forgets what happened: it tries every order of the commands that real time
+//! never, some of which show whose value was there. The oracle then forgets what happened: it tries every order of the commands that real time
 //! allows, each unanswered one carried out or not, each expiry taken or not, at the earliest moments,
 //! and says *violated* where every order that explains the answers has somebody harmed. It shares no
 //! code with the checker.
@@ -27,6 +27,8 @@ enum Kind {
     Delete,
     CompareExtend,
     Overwrite,
+    /// Overwrites, and is told what was there.
+    GetSet,
 }
 
 /// A command as clients saw it.
@@ -38,6 +40,10 @@ struct Seen {
     done_ns: u64,
     /// Whether it changed anything.
     did: bool,
+    /// Its number, from 1.
+    number: u32,
+    /// Which command had written the value that it was told of; 0 for none.
+    found: u32,
 }
 
 fn below(random: &mut Pcg64Mcg, bound: u64) -> u64 {
@@ -50,7 +56,7 @@ fn any_of<T: Copy>(random: &mut Pcg64Mcg, all: &[T]) -> T {
 
 /// Commands carried out one after the other on a key that nobody else touches.
 fn carry_out(random: &mut Pcg64Mcg) -> Vec<Seen> {
-    use Kind::{CompareDelete, CompareExtend, Create, Delete, Overwrite};
+    use Kind::{CompareDelete, CompareExtend, Create, Delete, GetSet, Overwrite};
     let kinds = [
         Create,
         Create,
@@ -62,35 +68,39 @@ fn carry_out(random: &mut Pcg64Mcg) -> Vec<Seen> {
         Delete,
         CompareExtend,
         Overwrite,
+        GetSet,
     ];
     let count = 2 + below(random, 6);
     let latency_ns = any_of(random, &[1, TTL_NS / 4, 2 * TTL_NS]);
     let pace_ns = any_of(random, &[TTL_NS / 8, TTL_NS / 2, TTL_NS]);
     let loses = below(random, 3) == 0;
     let mut now_ns = 10 * TTL_NS;
-    // Whose value the key holds, and until when it lives.
-    let mut key: Option<(u32, u64)> = None;
+    // Whose value the key holds, until when it lives, and which command wrote it.
+    let mut key: Option<(u32, u64, u32)> = None;
     let mut all = Vec::new();
-    for nth in 0..count {
+    for (nth, number) in (0..count).zip(1..) {
         now_ns += 1 + below(random, pace_ns);
-        key = key.filter(|(_, until_ns)| now_ns < *until_ns);
+        key = key.filter(|(_, until_ns, _)| now_ns < *until_ns);
         let by = any_of(random, &[1, 2, 3]);
         let kind = if nth == 0 { Create } else { any_of(random, &kinds) };
-        let mine = key.is_some_and(|(value, _)| value == by);
+        let mine = key.is_some_and(|(value, ..)| value == by);
+        let found = key.filter(|_| kind == GetSet).map_or(0, |(.., writer)| writer);
         let did = match kind {
             Create => key.is_none(),
             CompareDelete | CompareExtend => mine,
             Delete => key.is_some(),
-            Overwrite => true,
+            Overwrite | GetSet => true,
         };
         if did {
             let deletes = matches!(kind, CompareDelete | Delete);
-            key = (!deletes).then_some((by, now_ns + TTL_NS));
+            let writer =
+                key.filter(|_| kind == CompareExtend).map_or(number, |(.., writer)| writer);
+            key = (!deletes).then_some((by, now_ns + TTL_NS, writer));
         }
         let (there_ns, back_ns) = (below(random, latency_ns), below(random, latency_ns));
         let lost = loses && below(random, 4) == 0;
         let done_ns = if lost { NEVER } else { now_ns + back_ns };
-        all.push(Seen { kind, by, sent_ns: now_ns - there_ns, done_ns, did });
+        all.push(Seen { kind, by, sent_ns: now_ns - there_ns, done_ns, did, number, found });
     }
     all
 }
@@ -112,13 +122,17 @@ fn history(seen: &[Seen]) -> History {
             Kind::CompareDelete => (Touch::Delete, true),
             Kind::Delete => (Touch::Delete, false),
             Kind::CompareExtend => (Touch::Extend(TTL_NS), true),
-            Kind::Overwrite => (Touch::Overwrite(Some(TTL_NS)), false),
+            Kind::Overwrite | Kind::GetSet => (Touch::Overwrite(Some(TTL_NS)), false),
         };
         let intent = Intent { touch, compares };
-        let touch = if it.did { touch } else { Touch::None };
+        let touch = match it.kind {
+            Kind::GetSet if it.found == 0 => Touch::Create(Some(TTL_NS)),
+            _ if it.did => touch,
+            _ => Touch::None,
+        };
         let end = match it.done_ns {
             NEVER => (it.sent_ns + 1, What::Unanswered(why)),
-            done_ns => (done_ns, What::Answered { touch, answer: Answer::Ok }),
+            done_ns => (done_ns, What::Answered { touch, answer: Answer::Ok, found: it.found }),
         };
         for (at_ns, what) in [(it.sent_ns, What::Command { node: 0, name, key, intent }), end] {
             let event = Event { at_ns, client: it.by, acquisition: it.by, op, what };
@@ -135,8 +149,8 @@ enum Key {
     None,
     /// Nobody knows: it may have been there before.
     Unknown,
-    /// Of an acquisition, until then.
-    Of(u32, u64),
+    /// Of an acquisition, until then, with the value that this command wrote.
+    Of(u32, u64, u32),
 }
 
 /// What the orders that explain the answers have in common.
@@ -181,7 +195,7 @@ impl Oracle {
             self.next(all, gone, key, at_ns, harmed, it);
             match key {
                 // Or the key has expired first.
-                Key::Of(_, until_ns) if at_ns.max(until_ns) <= latest_ns => {
+                Key::Of(_, until_ns, _) if at_ns.max(until_ns) <= latest_ns => {
                     self.next(all, gone, Key::None, at_ns.max(until_ns), harmed, it);
                 }
                 // Or there was none.
@@ -202,17 +216,26 @@ impl Oracle {
         harmed: bool,
         it: Seen,
     ) {
-        let mine = Key::Of(it.by, at_ns + TTL_NS);
-        let anothers = matches!(key, Key::Of(owner, _) if owner != it.by);
+        let mine = Key::Of(it.by, at_ns + TTL_NS, it.number);
+        let anothers = matches!(key, Key::Of(owner, ..) if owner != it.by);
         let compares = matches!(it.kind, Kind::CompareDelete | Kind::CompareExtend);
         // An unanswered comparison does nothing to another's key.
         let idle = it.done_ns == NEVER && compares && anothers;
+        // What an answer shows was there was there; and where it shows nothing, there was nothing.
+        let shows_another = match key {
+            Key::Of(.., writer) => it.found != writer,
+            Key::None => it.found != 0,
+            Key::Unknown => it.found == 0,
+        };
+        let shows = it.kind == Kind::GetSet && it.done_ns != NEVER;
         let after = match (it.kind, key) {
-            _ if idle => return,
-            (Kind::Create, Key::None) | (Kind::Overwrite, _) => mine,
+            _ if idle || (shows && shows_another) => return,
+            (Kind::Create, Key::None) | (Kind::Overwrite | Kind::GetSet, _) => mine,
             (Kind::Create, _) | (_, Key::None) => return,
             (Kind::CompareDelete | Kind::Delete, _) => Key::None,
-            (Kind::CompareExtend, Key::Of(owner, _)) => Key::Of(owner, at_ns + TTL_NS),
+            (Kind::CompareExtend, Key::Of(owner, _, writer)) => {
+                Key::Of(owner, at_ns + TTL_NS, writer)
+            }
             (Kind::CompareExtend, Key::Unknown) => Key::Unknown,
         };
         self.go_on(all, gone, after, at_ns, harmed || anothers);

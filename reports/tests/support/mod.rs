@@ -61,7 +61,7 @@ impl Pen {
         let intent = Intent { touch, compares: false };
         self.note(at_ns, client, op, What::Command { node: 0, name, key, intent });
         let done_ns = at_ns + round_trip_ns(u64::from(op));
-        self.note(done_ns, client, op, What::Answered { touch, answer });
+        self.note(done_ns, client, op, What::Answered { touch, answer, found: 0 });
         done_ns
     }
 }

@@ -1,16 +1,22 @@
 //! Ownership: nobody ends, extends or overwrites another's hold of the key.
 //!
 //! Invariant: the owner is the acquisition whose command created this incarnation of the key, never
-//! the value. First a sweep looks for harm that was surely done within a hold that was certain
-//! ([`sweep`]). Where it finds none, every reading of what is unknown is tried ([`search`]): only if
-//! each of them has somebody harmed is anybody blamed. Deliberately absent: commands on other keys.
+//! the value. A sweep looks for harm that was surely done within a hold that was certain
+//! ([`sweep`]), and every reading of what is unknown is tried up to then ([`search`]): only if each of them
+//! has somebody harmed is anybody blamed. The harm that can have been first is told. Deliberately absent: commands on other keys.
 
+mod left;
 mod search;
 mod sweep;
+
+use std::collections::BTreeMap;
 
 use super::story;
 use crate::history::{CommandOp, Head, Loss, Text, Texts, Touch};
 use crate::verdict::{Vacuous, Verdict, Witness};
+
+/// So many whom it may have been are named.
+const NAMED_MOST: usize = 2;
 
 /// A command that did something to the lock's key, or may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,15 +34,39 @@ struct Op {
     touch: Touch,
     /// It would do so only to a key that holds the caller's own value.
     compares: bool,
+    /// Which command had written the value that it found, where its answer says so; otherwise 0.
+    found: u32,
 }
 
-/// Who harmed whom, first, and how often anybody did.
+/// What is known of the key on one server.
+#[derive(Clone, Debug, Default)]
+struct Known {
+    /// In the order of their sending.
+    ops: Vec<Op>,
+    losses: Vec<Loss>,
+    /// When the server's clock jumped, by which the key may have expired early.
+    jumps: Vec<u64>,
+    margin_ns: u64,
+    /// Holds are over when their clients said that they would be, whatever the server's clock shows.
+    stamped: bool,
+}
+
+/// Who harmed whom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Harm {
+struct Blame {
+    /// The earliest moment at which it can have been.
+    at_ns: u64,
     /// The acquisition that held the key, and its client.
     victim: (u32, u32),
     /// What harmed it.
     culprit: Op,
+}
+
+/// The first harm that was surely done, and how often any was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Harm {
+    /// Who did it: the only one, or where no answer says which, each who may have.
+    blames: Vec<Blame>,
     occurrences: u64,
 }
 
@@ -47,16 +77,25 @@ impl Op {
     }
 }
 
+impl Harm {
+    /// The earliest moment at which it can have been.
+    fn at_ns(&self) -> u64 {
+        self.blames.first().map_or(u64::MAX, |blame| blame.at_ns)
+    }
+
+    fn may_be_by(&self, op: &Op) -> bool {
+        self.blames.iter().any(|blame| blame.culprit.number == op.number)
+    }
+}
+
 /// What is known of the lock's key.
 pub(super) struct Ownership {
     key: Option<Text>,
     margin_ns: u64,
-    /// Holds are over when their clients said that they would be, whatever the server's clock shows.
     stamped: bool,
     ops: Vec<Op>,
     losses: Vec<Loss>,
-    /// When servers' clocks jumped, by which keys may have expired early: which one's, or perhaps
-    /// any's, and when.
+    /// When servers' clocks jumped: which one's, or perhaps any's, and when.
     jumps: Vec<(Option<u16>, u64)>,
 }
 
@@ -79,8 +118,9 @@ impl Ownership {
         }
     }
 
-    /// A command on the lock's key has ended, or never will.
-    pub(super) fn ended(&mut self, number: u32, command: &CommandOp) {
+    /// A command on the lock's key has ended, or never will. `found` is the command that had written what
+    /// this one found, or 0.
+    pub(super) fn ended(&mut self, number: u32, command: &CommandOp, found: u32) {
         let (done_ns, touch) = command.done().unwrap_or((u64::MAX, command.intent.touch));
         if touch == Touch::None {
             return;
@@ -88,8 +128,18 @@ impl Ownership {
         let CommandOp { client, acquisition, node, name, intent, invoke_ns: sent_ns, .. } =
             *command;
         let compares = intent.compares;
-        let op = Op { number, acquisition, client, node, name, sent_ns, done_ns, touch, compares };
-        self.ops.push(op);
+        self.ops.push(Op {
+            number,
+            acquisition,
+            client,
+            node,
+            name,
+            sent_ns,
+            done_ns,
+            touch,
+            compares,
+            found,
+        });
     }
 
     /// A server has lost its memory.
@@ -113,38 +163,92 @@ impl Ownership {
             return Verdict::Vacuous(Vacuous::KeyUntouched);
         }
         self.ops.sort_unstable_by_key(|op| (op.sent_ns, op.number));
-        let Self { ops, losses, jumps, margin_ns, stamped, .. } = &self;
-        let found = match sweep::sweep(ops, losses, jumps, *margin_ns) {
-            Some(harm) => Ok(Some(harm)),
-            None => search::search(ops, losses, jumps, (*margin_ns, *stamped)),
-        };
-        match found {
-            Ok(None) => Verdict::Held,
-            Ok(Some(harm)) => Verdict::Violated(witness(texts, &harm)),
-            Err(search::TooMany) => Verdict::Inconclusive(
+        let (mut first, mut occurrences, mut failed) = (None::<Harm>, 0, false);
+        for known in self.by_server() {
+            match judged(&known) {
+                Ok(None) => {}
+                Ok(Some(harm)) => {
+                    occurrences += harm.occurrences;
+                    if first.as_ref().is_none_or(|first| harm.at_ns() < first.at_ns()) {
+                        first = Some(harm);
+                    }
+                }
+                Err(search::TooMany) => failed = true,
+            }
+        }
+        match first {
+            Some(harm) => Verdict::Violated(witness(texts, &Harm { occurrences, ..harm })),
+            None if failed => Verdict::Inconclusive(
                 "too many commands on the lock's key were under way at once: more readings of what \
                  happened than can be tried"
                     .to_owned(),
             ),
+            None => Verdict::Held,
         }
+    }
+
+    /// What is known of the key on each server by itself: none has a part in another's.
+    fn by_server(self) -> Vec<Known> {
+        let Self { ops, losses, jumps, margin_ns, stamped, .. } = self;
+        let mut servers: BTreeMap<u16, Known> = BTreeMap::new();
+        for op in ops {
+            servers.entry(op.node).or_default().ops.push(op);
+        }
+        for (node, known) in &mut servers {
+            known.losses = losses.iter().filter(|loss| loss.node == *node).copied().collect();
+            let theirs = jumps.iter().filter(|(of, _)| of.is_none_or(|of| of == *node));
+            known.jumps = theirs.map(|(_, at_ns)| *at_ns).collect();
+            (known.margin_ns, known.stamped) = (margin_ns, stamped);
+        }
+        servers.into_values().collect()
     }
 }
 
+/// The first harm that was surely done on a server. The sweep knows who did what it finds; the search also
+/// finds what was done between commands that overlap, and is asked whether any of that was earlier.
+fn judged(known: &Known) -> Result<Option<Harm>, search::TooMany> {
+    let Some(swept) = sweep::sweep(known) else { return search::search(known, u64::MAX) };
+    let Some(culprit) = swept.blames.first().map(|blame| blame.culprit) else { return Ok(None) };
+    // Where there are more readings than can be tried, what the sweep has found stands.
+    let earlier = search::search(known, culprit.done_ns).ok().flatten();
+    let earlier = earlier.filter(|it| it.at_ns() < swept.at_ns() && !it.may_be_by(&culprit));
+    Ok(Some(match earlier {
+        Some(earlier) => Harm { occurrences: swept.occurrences + 1, ..earlier },
+        None => swept,
+    }))
+}
+
 fn witness(texts: &Texts, harm: &Harm) -> Witness {
-    let Harm { victim, culprit, occurrences } = harm;
-    let did = match culprit.touch {
-        Touch::Delete => "deleted",
-        Touch::Extend(_) => "extended",
-        _ => "overwrote",
+    let told = |blame: &Blame| {
+        let Blame { victim, culprit, .. } = blame;
+        let did = match culprit.touch {
+            Touch::Delete => "deleted",
+            Touch::Extend(_) => "extended",
+            _ => "overwrote",
+        };
+        format!(
+            "client {} {did} the lock's key with {} while client {} held it",
+            culprit.client,
+            texts.get(culprit.name),
+            victim.1
+        )
     };
-    let summary = format!(
-        "client {} {did} the lock's key with {} while client {} held it",
-        culprit.client,
-        texts.get(culprit.name),
-        victim.1
-    );
-    let of = [*victim, (culprit.acquisition, culprit.client)];
-    Witness { occurrences: *occurrences, ..story::witness(summary, &of) }
+    let named: Vec<String> = harm.blames.iter().take(NAMED_MOST).map(told).collect();
+    let mut summary = named.join(", or ");
+    match harm.blames.len() {
+        0..=1 => {}
+        NAMED_MOST => summary += ": no answer says which",
+        many => {
+            summary +=
+                &format!(", or it was one of {} others: no answer says which", many - NAMED_MOST)
+        }
+    }
+    let named = harm.blames.iter().take(NAMED_MOST);
+    let of: Vec<(u32, u32)> =
+        named.flat_map(|it| [it.victim, (it.culprit.acquisition, it.culprit.client)]).collect();
+    let mut accused: Vec<u32> = harm.blames.iter().map(|it| it.culprit.number).collect();
+    accused.truncate(NAMED_MOST);
+    Witness { accused, occurrences: harm.occurrences, ..story::witness(summary, &of) }
 }
 
 #[cfg(test)]

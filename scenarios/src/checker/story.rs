@@ -4,7 +4,7 @@
 
 mod short;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::fault::Fault;
 use crate::history::{Answer, Event, Head, Intent, Texts, Touch, What};
@@ -13,6 +13,9 @@ use short::{Part, Step};
 
 /// Longer stories are cut: a client that polls for hours says nothing new.
 const STEPS_MOST: usize = 2_000;
+
+/// How a client begins to listen.
+const SUBSCRIBE: &str = "SUBSCRIBE";
 
 /// A witness of these acquisitions and their clients, without its steps yet.
 pub(super) fn witness(summary: String, of: &[(u32, u32)]) -> Witness {
@@ -31,20 +34,38 @@ pub(super) fn witness(summary: String, of: &[(u32, u32)]) -> Witness {
 pub struct Teller<'a> {
     head: &'a Head,
     /// What each acquisition did, as far as it concerns a witness.
-    steps: FxHashMap<u32, Vec<(u64, Step)>>,
+    steps: FxHashMap<u32, Vec<(Moment, Step)>>,
     /// The faults that struck.
-    faults: Vec<(u64, Step)>,
+    faults: Vec<(Moment, Step)>,
+    /// Commands that are to blame, and those of them of which nothing has been heard yet.
+    accused: FxHashSet<u32>,
+    unheard: FxHashMap<u32, (Moment, Step)>,
+    /// Acquisitions that have tried in vain.
+    tried: FxHashSet<u32>,
     sent: FxHashMap<u32, Event>,
     seen: u64,
 }
 
+/// When, and as which event of the history; what a checker itself has said stands behind them.
+type Moment = (u64, u64);
+
 impl<'a> Teller<'a> {
     /// Tells the stories of the violations among these findings.
     pub fn new(head: &'a Head, findings: &[Finding]) -> Self {
-        let violations = findings.iter().filter_map(|it| violation(&it.verdict));
-        let acquisitions = violations.flat_map(|witness| &witness.acquisitions);
+        let violations = || findings.iter().filter_map(|it| violation(&it.verdict));
+        let acquisitions = violations().flat_map(|witness| &witness.acquisitions);
         let steps = acquisitions.map(|acquisition| (*acquisition, Vec::new())).collect();
-        Self { head, steps, faults: Vec::new(), sent: FxHashMap::default(), seen: 0 }
+        let accused = violations().flat_map(|witness| &witness.accused).copied().collect();
+        Self {
+            head,
+            steps,
+            faults: Vec::new(),
+            accused,
+            unheard: FxHashMap::default(),
+            tried: FxHashSet::default(),
+            sent: FxHashMap::default(),
+            seen: 0,
+        }
     }
 
     /// Whether there is nothing to tell.
@@ -57,26 +78,41 @@ impl<'a> Teller<'a> {
         self.seen += 1;
         if let What::Fault { fault, for_ns, .. } = event.what {
             if let Some(text) = strike(event.client, fault, for_ns) {
-                let step = WitnessStep { at_ns: event.at_ns, client: event.client, text };
-                self.faults.push((self.seen, Step { step, part: Part::Fault, acquisition: 0 }));
+                let part = if fault == Fault::Crash { Part::Death } else { Part::Fault };
+                self.faults.push(((event.at_ns, self.seen), step(event, text, part)));
             }
             return;
         }
         let Some(steps) = self.steps.get_mut(&event.acquisition) else { return };
         let invoked = match event.what {
-            What::Command { .. } => {
+            What::Command { name, .. } => {
+                if self.accused.contains(&event.op) {
+                    let text = format!("{} is sent and never heard of again", texts.get(name));
+                    let told = step(event, text, Part::Unheard);
+                    self.unheard.insert(event.op, ((event.at_ns, self.seen), told));
+                }
                 self.sent.insert(event.op, *event);
                 return;
             }
-            _ if event.op != 0 => self.sent.remove(&event.op),
+            _ if event.op != 0 => {
+                self.unheard.remove(&event.op);
+                self.sent.remove(&event.op)
+            }
             _ => None,
         };
-        if steps.len() < STEPS_MOST
-            && let Some(text) = tell(self.head, texts, event, invoked.as_ref())
-        {
-            let step = WitnessStep { at_ns: event.at_ns, client: event.client, text };
+        if steps.len() >= STEPS_MOST && !(event.op != 0 && self.accused.contains(&event.op)) {
+            return;
+        }
+        let invoked = invoked.as_ref();
+        let told = tell(self.head, texts, event, invoked).map(|text| {
             let part = Part::of(self.head, texts, event.what, invoked.map(|it| it.what));
-            steps.push((self.seen, Step { step, part, acquisition: event.acquisition }));
+            (text, part)
+        });
+        // Only the first try in vain tells anything: why its client began to wait.
+        let in_vain = || in_vain(self.head, texts, event, invoked?);
+        let in_vain = || in_vain().filter(|_| self.tried.insert(event.acquisition));
+        if let Some((text, part)) = told.or_else(in_vain) {
+            steps.push(((event.at_ns, self.seen), step(event, text, part)));
         }
     }
 
@@ -88,21 +124,42 @@ impl<'a> Teller<'a> {
                 continue;
             }
             let of = witness.acquisitions.iter().filter_map(|it| self.steps.get(it));
-            let mut steps: Vec<_> = of.flatten().collect();
-            steps.sort_by_key(|(nth, _)| *nth);
+            let mut steps: Vec<(Moment, Step)> = of.flatten().cloned().collect();
+            let unheard = witness.accused.iter().filter_map(|op| self.unheard.get(op));
+            steps.extend(unheard.cloned());
+            let own = witness.steps.drain(..);
+            steps.extend(own.map(|it| ((it.at_ns, u64::MAX), Step::of_checker(it))));
+            steps.sort_by_key(|(at, _)| *at);
             let (first, last) = (steps.first().map(|it| it.0), steps.last().map(|it| it.0));
-            let concerns = |(nth, it): &&(u64, Step)| {
+            let concerns = |(at, it): &&(Moment, Step)| {
                 let client = it.step.client;
-                (first..=last).contains(&Some(*nth))
+                (first..=last).contains(&Some(*at))
                     && (client == 0 || witness.clients.contains(&client))
             };
-            steps.extend(self.faults.iter().filter(concerns));
-            steps.sort_by_key(|(nth, _)| *nth);
-            let steps: Vec<&Step> = steps.into_iter().map(|(_, step)| step).collect();
+            steps.extend(self.faults.iter().filter(concerns).cloned());
+            steps.sort_by_key(|(at, _)| *at);
+            let steps: Vec<Step> = steps.into_iter().map(|(_, step)| step).collect();
             witness.story = short::shorten(finding.level, witness, &steps);
-            witness.steps = steps.into_iter().map(|it| it.step.clone()).collect();
+            witness.steps = steps.into_iter().map(|it| it.step).collect();
         }
     }
+}
+
+fn step(event: &Event, text: String, part: Part) -> Step {
+    let Event { at_ns, client, acquisition, op, .. } = *event;
+    Step { step: WitnessStep { at_ns, client, text }, part, acquisition, op }
+}
+
+/// A try of the lock that did not succeed, in words.
+fn in_vain(head: &Head, texts: &Texts, event: &Event, invoked: &Event) -> Option<(String, Part)> {
+    let (What::Answered { touch: Touch::None, .. }, What::Command { name, key, intent, .. }) =
+        (event.what, invoked.what)
+    else {
+        return None;
+    };
+    let tries = matches!(intent.touch, Touch::Create(_)) && texts.get(key) == head.lock_key;
+    let text = format!("{} on the lock is answered: another has it", texts.get(name));
+    tries.then_some((text, Part::Waits))
 }
 
 /// A fault in words, where it belongs into a story; what strikes no client is the run's doing.
@@ -225,7 +282,7 @@ fn answered(
     on_lock: bool,
 ) -> Option<String> {
     Some(match event.what {
-        What::Answered { touch, answer } => {
+        What::Answered { touch, answer, .. } => {
             let did = match touch {
                 Touch::Create(Some(ttl_ns)) => format!("the key is its own for {}", span(ttl_ns)),
                 Touch::Create(None) => "the key is its own for ever".to_owned(),
@@ -242,6 +299,9 @@ fn answered(
                     Answer::List => "a list".to_owned(),
                 },
             };
+            if name == SUBSCRIBE {
+                return Some("listens for the release from now on".to_owned());
+            }
             let on = match () {
                 () if on_lock => "the lock",
                 () if head.register.is_some() => "the register",

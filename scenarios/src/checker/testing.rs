@@ -352,11 +352,21 @@ impl Tape {
         let (node, key) = (self.to.0, texts.intern(self.to.1));
         let (name, why) = (texts.intern("CMD"), texts.intern("reset"));
         let end = match answered {
-            Some(touch) => What::Answered { touch, answer: Answer::Ok },
+            Some(touch) => What::Answered { touch, answer: Answer::Ok, found: 0 },
             None => What::Unanswered(why),
         };
         let sent = What::Command { node, name, key, intent };
         self.op(acquisition, acquisition, span, sent, end);
+        self
+    }
+
+    /// The answer to this operation shows what that one had written; 0 where it does not.
+    pub(super) fn found(mut self, op: u32, by: u32) -> Self {
+        for event in self.history.events.iter_mut().filter(|event| event.op == op) {
+            if let What::Answered { found, .. } = &mut event.what {
+                *found = by;
+            }
+        }
         self
     }
 

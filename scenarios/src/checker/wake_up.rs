@@ -57,6 +57,7 @@ struct Sleep {
     from_ns: u64,
     until_ns: u64,
     client: u32,
+    acquisition: u32,
 }
 
 impl Sleep {
@@ -231,7 +232,7 @@ impl WakeUp {
         }
         let Some(free_ns) = self.free_ns() else { return };
         let from_ns = it.moved_ns.max(free_ns);
-        let sleep = Sleep { from_ns, until_ns: self.now_ns, client: it.client };
+        let sleep = Sleep { from_ns, until_ns: self.now_ns, client: it.client, acquisition };
         let fell_asleep = (acquisition, it.moved_ns);
         if sleep.span_ns() > self.within_ns
             && self.counted.replace(fell_asleep) != Some(fell_asleep)
@@ -269,7 +270,7 @@ impl WakeUp {
             return Verdict::NotApplicable("this recipe keeps no key".to_owned());
         }
         self.look_at_all();
-        let Sleep { from_ns, until_ns, client } = self.longest;
+        let Sleep { from_ns, until_ns, client, acquisition } = self.longest;
         let span_ns = self.longest.span_ns();
         if span_ns == 0 {
             let nobody = "nobody was seen to sleep while the lock was surely free";
@@ -289,8 +290,9 @@ impl WakeUp {
             step(from_ns, "sleeps, and the lock is free from now on"),
             step(until_ns, "wakes up, or somebody else asks for the lock"),
         ];
-        let (occurrences, clients) = (self.sleeps, vec![client]);
-        Verdict::Violated(Witness { summary, clients, steps, occurrences, ..Witness::default() })
+        let occurrences = self.sleeps;
+        let of = story::witness(summary, &[(acquisition, client)]);
+        Verdict::Violated(Witness { steps, occurrences, ..of })
     }
 }
 

@@ -86,6 +86,9 @@ pub enum What {
         touch: Touch,
         /// The answer.
         answer: Answer,
+        /// Which command had written the value that the answer shows was there before; 0 where it shows
+        /// none, or more than one may have.
+        found: u32,
     },
     /// The server refused the command and carried nothing out.
     Refused(Text),

@@ -9,6 +9,7 @@ use super::History;
 use super::event::{Event, What};
 use super::head::Head;
 use super::text::{Text, Texts};
+use super::values::{Content, Place, Values};
 
 /// A handle to the history being written. Cloning gives another handle.
 #[derive(Clone, Debug)]
@@ -21,13 +22,14 @@ struct Inner {
     history: History,
     acquisitions: u32,
     ops: u32,
+    values: Values,
 }
 
 impl Journal {
     /// An empty history of such a run.
     pub fn new(head: Head) -> Self {
         let history = History::new(head);
-        Self { inner: Arc::new(Mutex::new(Inner { history, acquisitions: 0, ops: 0 })) }
+        Self { inner: Arc::new(Mutex::new(Inner { history, ..Inner::default() })) }
     }
 
     /// A number for a new acquisition.
@@ -64,6 +66,26 @@ impl Journal {
         self.lock().write(clock, client, acquisition, op, what);
     }
 
+    /// An operation that has begun may write this.
+    pub fn writes(&self, op: u32, content: Content) {
+        self.lock().values.writes(op, content);
+    }
+
+    /// It surely has not, and will not.
+    pub fn wrote_nothing(&self, op: u32, content: Content) {
+        self.lock().values.wrote_nothing(op, content);
+    }
+
+    /// An operation may write there what nobody knows.
+    pub fn writes_unknown(&self, place: Place) {
+        self.lock().values.writes_unknown(place);
+    }
+
+    /// Which operation had written what this one has found there, where only one can have.
+    pub fn writer(&self, by: u32, place: Place, content: Content) -> Option<u32> {
+        self.lock().values.writer(by, place, content)
+    }
+
     /// The number of this text.
     pub fn text(&self, text: &str) -> Text {
         self.lock().history.texts.intern(text)
@@ -75,6 +97,7 @@ impl Journal {
         inner.history.head.seed = seed;
         inner.history.texts.clear();
         inner.history.events.clear();
+        inner.values.clear();
         (inner.acquisitions, inner.ops) = (0, 0);
     }
 

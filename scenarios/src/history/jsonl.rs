@@ -68,6 +68,8 @@ struct Line<'a> {
     in_hold: Option<bool>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     staged: Option<u16>,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    found: u32,
 }
 
 fn is_zero(value: &u32) -> bool {
@@ -128,9 +130,9 @@ fn line<'a>(event: &Event, texts: &'a Texts) -> Line<'a> {
             let (node, touch, compares) = (Some(node), Some(touch.into()), intent.compares);
             Line { node, command, key, touch, ttl_ns, compares, ..base }
         }
-        What::Answered { touch, answer } => {
+        What::Answered { touch, answer, found } => {
             let (touch, ttl_ns) = touch_name(touch);
-            let line = Line { touch: Some(touch.into()), ttl_ns, ..base };
+            let line = Line { touch: Some(touch.into()), ttl_ns, found, ..base };
             match answer {
                 Answer::Nil => Line { answer: Some("nil".into()), ..line },
                 Answer::Ok => Line { answer: Some("ok".into()), ..line },
@@ -237,7 +239,7 @@ fn what(line: &Line<'_>, texts: &mut Texts) -> Result<What, Flaw> {
                 "text" => Answer::Text(text(&line.text, "text")?),
                 other => return Err(unknown("answer", other, ANSWERS)),
             };
-            What::Answered { touch: touch(line)?, answer }
+            What::Answered { touch: touch(line)?, answer, found: line.found }
         }
         ("command", "fail") => What::Refused(text(&line.text, "text")?),
         ("command", "info") => What::Unanswered(text(&line.text, "text")?),

@@ -252,7 +252,7 @@ impl Timeline {
                         refused: false,
                     });
                 }
-                What::Answered { touch, answer } => {
+                What::Answered { touch, answer, .. } => {
                     if let Some(place) = open.remove(event.op) {
                         timeline.commands[place].answer = Some((event.at_ns, touch, answer));
                     }

@@ -84,7 +84,8 @@ impl<'a, W: Observed> Flight<'a, W> {
             let (name, key) = (texts.intern("SUBSCRIBE"), texts.intern_bytes(channel));
             What::Command { node: node.0, name, key, intent }
         });
-        Self { env, sent: Sent { op, intent, gives_old: false }, queued: None, landed: false }
+        let sent = Sent { op, intent, gives_old: false, place: None, content: None };
+        Self { env, sent, queued: None, landed: false }
     }
 
     pub(super) fn land(mut self, answer: &Result<Reply, CallError>) {
@@ -93,7 +94,10 @@ impl<'a, W: Observed> Flight<'a, W> {
         for (sent, end) in self.queued.map(|it| it.end(answer)).unwrap_or_default() {
             match end {
                 End::Answered(reply) => self.end(sent, &Ok(reply)),
-                End::Dropped(why) => self.env.end_with(sent.op, |it| What::Refused(it.intern(why))),
+                End::Dropped(why) => {
+                    self.wrote_nothing(sent);
+                    self.env.end_with(sent.op, |it| What::Refused(it.intern(why)));
+                }
                 End::Unknown(why) => {
                     self.env.end_with(sent.op, |it| What::Unanswered(it.intern(why)))
                 }
@@ -108,10 +112,19 @@ impl<'a, W: Observed> Flight<'a, W> {
     }
 
     fn end(&self, sent: Sent, answer: &Result<Reply, CallError>) {
+        let done = answer.as_ref().map(|reply| understand::touch(sent, reply));
+        if !matches!(
+            done,
+            Ok(Touch::Create(_) | Touch::Overwrite(_)) | Err(CallError::Indeterminate(_))
+        ) {
+            self.wrote_nothing(sent);
+        }
+        let found = answer.as_ref().map_or(0, |reply| self.found(sent, reply));
         self.env.end_with(sent.op, |texts| match answer {
             Ok(reply) => What::Answered {
                 touch: understand::touch(sent, reply),
                 answer: understand::answer(reply, texts),
+                found,
             },
             Err(error @ CallError::Indeterminate(_)) => {
                 What::Unanswered(texts.intern(&error.to_string()))
@@ -119,6 +132,20 @@ impl<'a, W: Observed> Flight<'a, W> {
             Err(CallError::Refused(error)) => What::Refused(texts.intern(&error.to_string())),
             Err(error @ CallError::NotSent(_)) => What::Refused(texts.intern(&error.to_string())),
         });
+    }
+
+    fn wrote_nothing(&self, sent: Sent) {
+        if let Some(content) = sent.content {
+            self.env.journal.wrote_nothing(sent.op, content);
+        }
+    }
+
+    /// Which command had written what this one was told was there before, or 0.
+    fn found(&self, sent: Sent, reply: &Reply) -> u32 {
+        let (Reply::Bulk(value), Some(place), true) = (reply, sent.place, sent.gives_old) else {
+            return 0;
+        };
+        self.env.journal.writer(sent.op, place, place.holding(value)).unwrap_or(0)
     }
 }
 

@@ -79,7 +79,7 @@ mod tests {
 
     fn deletes(op: u32) -> Sent {
         let intent = Intent { touch: Touch::Delete, compares: false };
-        Sent { op, intent, gives_old: false }
+        Sent { op, intent, gives_old: false, place: None, content: None }
     }
 
     fn ends(answer: Result<Reply, CallError>) -> Vec<End> {

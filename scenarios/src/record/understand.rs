@@ -1,8 +1,8 @@
 //! What a command would do to its key, and what its answer says it did.
 //!
 //! Invariant: where picklock does not know a command, it says *unknown*, which makes a checker
-//! careful; it never guesses *nothing*. Deliberately absent: the values of keys, which say nothing
-//! about who owns them.
+//! careful; it never guesses *nothing*. Deliberately absent: what values mean; that two are
+//! the same is all that is made of them.
 
 use picklock::command::{Args, Command};
 use picklock::reply::Reply;
@@ -38,6 +38,7 @@ mod verb {
     pub(super) const SET: u64 = packed(b"SET");
     pub(super) const SETNX: u64 = packed(b"SETNX");
     pub(super) const GETSET: u64 = packed(b"GETSET");
+    pub(super) const GETDEL: u64 = packed(b"GETDEL");
     pub(super) const DEL: u64 = packed(b"DEL");
     pub(super) const UNLINK: u64 = packed(b"UNLINK");
     pub(super) const DELEX: u64 = packed(b"DELEX");
@@ -46,16 +47,15 @@ mod verb {
     pub(super) const EXPIRE: u64 = packed(b"EXPIRE");
     pub(super) const EVAL: u64 = packed(b"EVAL");
     pub(super) const EVALSHA: u64 = packed(b"EVALSHA");
-    /// Those that leave the life of a key alone.
-    pub(super) const HARMLESS: [u64; 24] = [
+    /// Those that change the value of a key and leave its life alone.
+    pub(super) const COUNTS: [u64; 4] =
+        [packed(b"DECR"), packed(b"INCR"), packed(b"INCRBY"), packed(b"DECRBY")];
+    /// Those that change no key.
+    pub(super) const HARMLESS: [u64; 20] = [
         packed(b"GET"),
-        packed(b"DECR"),
-        packed(b"INCR"),
         packed(b"EXISTS"),
         packed(b"TTL"),
         packed(b"PTTL"),
-        packed(b"INCRBY"),
-        packed(b"DECRBY"),
         packed(b"PING"),
         packed(b"ECHO"),
         packed(b"TIME"),
@@ -87,6 +87,19 @@ pub(super) struct Understood<'a> {
     pub(super) intent: Intent,
     /// It answers what was there before.
     pub(super) gives_old: bool,
+    /// What it would write.
+    pub(super) writes: Writes<'a>,
+}
+
+/// What a command would write into its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Writes<'a> {
+    /// Nothing that was not there.
+    Nothing,
+    /// This value.
+    Value(&'a [u8]),
+    /// Nobody can tell.
+    Unknown,
 }
 
 /// The command's name in capitals, as Redis counts commands.
@@ -112,23 +125,39 @@ pub(super) fn understand<'a>(
         let body = args.next().unwrap_or_default();
         let key = args.nth(1).unwrap_or_default();
         let intent = script(upper == verb::EVALSHA, body, args, dialect);
-        return Understood { name, key, intent, gives_old: false };
+        let writes = match intent.touch {
+            Touch::Delete | Touch::Extend(_) => Writes::Nothing,
+            _ => Writes::Unknown,
+        };
+        return Understood { name, key, intent, gives_old: false, writes };
     }
     let key = args.next().unwrap_or_default();
+    let value = args.clone().next().unwrap_or_default();
     let certain = |touch| Intent { touch, compares: false };
+    let mut gives_old = matches!(upper, verb::GETSET | verb::GETDEL);
     let intent = match upper {
-        verb::SET => set(args, dialect),
+        verb::SET => {
+            let set = set(args, dialect);
+            gives_old = set.gives_old;
+            set.intent
+        }
         verb::SETNX => certain(Touch::Create(stamped(args.next(), dialect, wall))),
         verb::GETSET => certain(Touch::Overwrite(stamped(args.next(), dialect, wall))),
-        verb::DEL | verb::UNLINK => certain(Touch::Delete),
+        verb::DEL | verb::UNLINK | verb::GETDEL => certain(Touch::Delete),
         verb::DELEX => delex(args, dialect),
         verb::DELIFEQ => Intent { touch: Touch::Delete, compares: spares_others(dialect) },
         verb::PEXPIRE => certain(expiry(args.next(), NS_PER_MS)),
         verb::EXPIRE => certain(expiry(args.next(), NS_PER_S)),
-        harmless if verb::HARMLESS.contains(&harmless) => certain(Touch::None),
+        it if verb::HARMLESS.contains(&it) || verb::COUNTS.contains(&it) => certain(Touch::None),
         _ => certain(Touch::Unknown),
     };
-    Understood { name, key, intent, gives_old: upper == verb::GETSET }
+    let writes = match intent.touch {
+        Touch::Create(_) | Touch::Overwrite(_) => Writes::Value(value),
+        Touch::Unknown => Writes::Unknown,
+        _ if verb::COUNTS.contains(&upper) => Writes::Unknown,
+        _ => Writes::Nothing,
+    };
+    Understood { name, key, intent, gives_old, writes }
 }
 
 /// The name in capitals, packed; 0 for one that is longer than any that is known.
@@ -187,27 +216,37 @@ fn delex(mut args: Args<'_>, dialect: &Dialect) -> Intent {
     Intent { touch: Touch::Delete, compares: equal && spares_others(dialect) }
 }
 
+/// A SET, understood.
+struct Set {
+    intent: Intent,
+    gives_old: bool,
+}
+
 /// SET with its options, behind the key; one that keeps or computes the expiry otherwise is beyond us.
 /// To write the same value where it stands, with a new TTL, is to extend the hold of whoever has it.
-fn set(mut args: Args<'_>, dialect: &Dialect) -> Intent {
-    let (mut creates, mut compared, mut ttl_ns) = (false, None, None);
+fn set(mut args: Args<'_>, dialect: &Dialect) -> Set {
+    let beyond_us =
+        Set { intent: Intent { touch: Touch::Unknown, compares: false }, gives_old: false };
+    let (mut creates, mut replaces, mut gives_old) = (false, false, false);
+    let (mut compared, mut ttl_ns) = (None, None);
     let value = args.next();
     while let Some(option) = args.next() {
         match option {
             [b'N' | b'n', b'X' | b'x'] => creates = true,
-            [b'X' | b'x', b'X' | b'x'] => {}
+            [b'X' | b'x', b'X' | b'x'] => replaces = true,
             [unit @ (b'P' | b'p' | b'E' | b'e'), b'X' | b'x'] => {
-                let Some(span) = args.next().and_then(number) else {
-                    return Intent { touch: Touch::Unknown, compares: false };
-                };
+                let Some(span) = args.next().and_then(number) else { return beyond_us };
                 let unit_ns = if matches!(unit, b'P' | b'p') { NS_PER_MS } else { NS_PER_S };
                 ttl_ns = Some(span.saturating_mul(unit_ns));
             }
-            _ if option.eq_ignore_ascii_case(b"IFEQ") => {
-                compared = args.next();
-            }
-            _ => return Intent { touch: Touch::Unknown, compares: false },
+            _ if option.eq_ignore_ascii_case(b"IFEQ") => compared = args.next(),
+            _ if option.eq_ignore_ascii_case(b"GET") => gives_old = true,
+            _ => return beyond_us,
         }
+    }
+    // Its answer is what was there, and does not say whether the condition was met.
+    if gives_old && (replaces || compared.is_some()) {
+        return beyond_us;
     }
     let same = compared.is_some() && compared == value;
     let touch = match ttl_ns {
@@ -215,7 +254,8 @@ fn set(mut args: Args<'_>, dialect: &Dialect) -> Intent {
         _ if creates => Touch::Create(ttl_ns),
         _ => Touch::Overwrite(ttl_ns),
     };
-    Intent { touch, compares: compared.is_some() && spares_others(dialect) }
+    let compares = compared.is_some() && spares_others(dialect);
+    Set { intent: Intent { touch, compares }, gives_old }
 }
 
 fn script(by_digest: bool, body: &[u8], args: Args<'_>, dialect: &Dialect) -> Intent {
@@ -251,17 +291,20 @@ pub(super) fn touch(sent: Sent, reply: &Reply) -> Touch {
             return Touch::None;
         }
         Touch::Unknown => return Touch::Unknown,
+        // With GET it answers what kept it from writing.
+        Touch::Create(_) if gives_old => *reply == Reply::Nil,
         // SET says OK where it wrote and nothing where it did not; SETNX says 1 or 0; a script says so
         // in the first place of a list.
         Touch::Create(_) => match reply {
             Reply::Array(list) => list.first() == Some(&Reply::Int(1)),
             reply => matches!(reply, Reply::Ok | Reply::Int(1)),
         },
-        // GETSET answers the old value; where there was none, it has made the key.
+        // GETSET and SET with GET answer the old value; where there was none, it has made the key.
         Touch::Overwrite(ttl_ns) if gives_old && *reply == Reply::Nil => {
             return Touch::Create(ttl_ns);
         }
         Touch::Overwrite(_) => gives_old || *reply == Reply::Ok,
+        Touch::Delete if gives_old => *reply != Reply::Nil,
         Touch::Delete => matches!(reply, Reply::Int(1..)),
         // A script says 1, SET says OK.
         Touch::Extend(_) => matches!(reply, Reply::Ok | Reply::Int(1)),
@@ -291,185 +334,4 @@ fn cut(text: &str) -> &str {
 }
 
 #[cfg(test)]
-mod tests {
-    use picklock::queue_scripts::{JOIN, LEAVE};
-    use picklock::scripts::{COMPARE_AND_DELETE, COMPARE_AND_EXTEND};
-
-    use super::*;
-
-    fn command(line: &str) -> Command {
-        let (name, args) = line.split_once(' ').unwrap_or((line, ""));
-        args.split(' ').fold(Command::new(name), |command, arg| command.arg(arg))
-    }
-
-    /// 2,000.4 seconds of Unix time.
-    const NOW: WallTime = WallTime::from_unix_ns(2_000_400_000_000);
-
-    fn speaks(value: Value) -> Dialect {
-        Dialect { scripts: [&*COMPARE_AND_DELETE, &*COMPARE_AND_EXTEND].into(), value }
-    }
-
-    fn reads_as(line: &str, value: Value) -> Intent {
-        let command = command(line);
-        let understood = understand(&command, &speaks(value), || NOW);
-        assert_eq!(understood.key, b"k", "{line}");
-        understood.intent
-    }
-
-    fn reads(line: &str) -> Intent {
-        reads_as(line, Value::Token)
-    }
-
-    #[test]
-    fn a_stamp_says_how_long_a_hold_lasts_by_its_clients_clock() {
-        let plain = |touch| Intent { touch, compares: false };
-        let stamped = |line| reads_as(line, Value::Stamp);
-        let lasts = Some(600 * NS_PER_MS);
-        assert_eq!(stamped("SETNX k 2001000"), plain(Touch::Create(lasts)));
-        assert_eq!(stamped("GETSET k 2001000"), plain(Touch::Overwrite(lasts)));
-        assert_eq!(stamped("SETNX k 2000399"), plain(Touch::Create(Some(0))), "it is over");
-        assert_eq!(stamped("SETNX k soon"), plain(Touch::Create(None)));
-        for value in [Value::Token, Value::Shared] {
-            assert_eq!(reads_as("SETNX k 2001000", value), plain(Touch::Create(None)));
-            assert_eq!(reads_as("GETSET k 2001000", value), plain(Touch::Overwrite(None)));
-        }
-    }
-
-    #[test]
-    fn to_compare_with_what_others_have_too_spares_nobody() {
-        let line = format!("EVALSHA {} 1 k t", COMPARE_AND_DELETE.sha1());
-        let deletes = |compares| Intent { touch: Touch::Delete, compares };
-        assert_eq!(reads_as(&line, Value::Token), deletes(true));
-        assert_eq!(reads_as(&line, Value::Shared), deletes(false));
-    }
-
-    #[test]
-    fn commands_are_read_by_what_they_do_to_their_key() {
-        let plain = |touch| Intent { touch, compares: false };
-        let ms = |span: u64| Some(span * NS_PER_MS);
-        assert_eq!(reads("SET k v NX PX 30"), plain(Touch::Create(ms(30))));
-        assert_eq!(reads("set k v ex 3 nx"), plain(Touch::Create(ms(3000))));
-        assert_eq!(reads("SET k v NX"), plain(Touch::Create(None)));
-        assert_eq!(reads("SET k v EX 1"), plain(Touch::Overwrite(ms(1000))));
-        assert_eq!(reads("SET k v XX PX 5"), plain(Touch::Overwrite(ms(5))));
-        assert_eq!(reads("SET k v KEEPTTL"), plain(Touch::Unknown));
-        assert_eq!(reads("SET k v PX soon"), plain(Touch::Unknown));
-        assert_eq!(reads("SETNX k v"), plain(Touch::Create(None)));
-        assert_eq!(reads("GETSET k v"), plain(Touch::Overwrite(None)));
-        assert_eq!(reads("unlink k"), plain(Touch::Delete));
-        assert_eq!(reads("PEXPIRE k 7"), plain(Touch::Extend(7 * NS_PER_MS)));
-        assert_eq!(reads("EXPIRE k 7"), plain(Touch::Extend(7 * NS_PER_S)));
-        for harmless in ["DECR k", "WATCH k", "EXEC k", "EXISTS k"] {
-            assert_eq!(reads(harmless), plain(Touch::None), "{harmless}");
-        }
-        assert_eq!(reads("RENAME k l"), plain(Touch::Unknown));
-    }
-
-    #[test]
-    fn native_compare_and_set_is_read_as_the_scripts_are() {
-        let reads = |line, touch, compares| {
-            assert_eq!(reads_as(line, Value::Token), Intent { touch, compares }, "{line}");
-            let shared = reads_as(line, Value::Shared);
-            assert_eq!(
-                shared,
-                Intent { touch, compares: false },
-                "{line}: all have the same value"
-            );
-        };
-        let extends = Touch::Extend(9 * NS_PER_MS);
-        reads("DELEX k IFEQ t", Touch::Delete, true);
-        reads("delex k ifeq t", Touch::Delete, true);
-        reads("DELIFEQ k t", Touch::Delete, true);
-        reads("SET k t IFEQ t PX 9", extends, true);
-        reads("set k t px 9 ifeq t", extends, true);
-        // What compares otherwise, or not at all, may meet another's key.
-        reads("DELEX k IFNE t", Touch::Delete, false);
-        reads("DELEX k", Touch::Delete, false);
-        reads("SET k u IFEQ t PX 9", Touch::Overwrite(Some(9 * NS_PER_MS)), true);
-        reads("SET k t IFEQ t", Touch::Overwrite(None), true);
-        reads("SET k t IFEQ", Touch::Overwrite(None), false);
-        reads("SET k t IFDEQ t PX 9", Touch::Unknown, false);
-        let extend =
-            Sent { op: 1, intent: Intent { touch: extends, compares: true }, gives_old: false };
-        assert_eq!(touch(extend, &Reply::Ok), extends);
-        assert_eq!(touch(extend, &Reply::Nil), Touch::None, "missing, or another's");
-    }
-
-    #[test]
-    fn known_scripts_are_read_by_digest_and_by_text_and_unknown_ones_are_not_guessed() {
-        let deletes = Intent { touch: Touch::Delete, compares: true };
-        let extends = Intent { touch: Touch::Extend(9 * NS_PER_MS), compares: true };
-        assert_eq!(reads(&format!("EVALSHA {} 1 k t", COMPARE_AND_DELETE.sha1())), deletes);
-        assert_eq!(reads(&format!("EVALSHA {} 1 k t 9", COMPARE_AND_EXTEND.sha1())), extends);
-        let by_text = Command::new("EVAL").arg(COMPARE_AND_DELETE.text()).int(1).arg("k").arg("t");
-        assert_eq!(understand(&by_text, &speaks(Value::Token), || NOW).intent, deletes);
-        assert_eq!(
-            understand(&by_text, &Dialect::default(), || NOW).intent,
-            Intent { touch: Touch::Unknown, compares: false }
-        );
-    }
-
-    #[test]
-    fn an_answer_says_whether_it_was_done() {
-        let plain =
-            |touch| Sent { op: 1, intent: Intent { touch, compares: false }, gives_old: false };
-        let create = plain(Touch::Create(None));
-        assert_eq!(touch(create, &Reply::Ok), create.intent.touch);
-        assert_eq!(touch(create, &Reply::Int(1)), create.intent.touch);
-        assert_eq!(touch(create, &Reply::Nil), Touch::None);
-        assert_eq!(touch(create, &Reply::Int(0)), Touch::None);
-        let delete = plain(Touch::Delete);
-        assert_eq!(touch(delete, &Reply::Int(1)), Touch::Delete);
-        assert_eq!(touch(delete, &Reply::Int(0)), Touch::None);
-        assert_eq!(touch(delete, &Reply::Int(-1)), Touch::None);
-    }
-
-    #[test]
-    fn who_overwrites_and_finds_nothing_has_made_the_key_or_has_done_nothing() {
-        let does = |line: &str, reply: &Reply| {
-            let command = command(line);
-            let Understood { intent, gives_old, .. } =
-                understand(&command, &speaks(Value::Token), || NOW);
-            touch(Sent { op: 1, intent, gives_old }, reply)
-        };
-        let (old, none) = (Reply::bulk(b"old"), Reply::Nil);
-        assert_eq!(does("GETSET k v", &old), Touch::Overwrite(None));
-        assert_eq!(does("getset k v", &none), Touch::Create(None));
-        assert_eq!(does("SET k v", &Reply::Ok), Touch::Overwrite(None));
-        assert_eq!(does("SET k v XX", &Reply::Ok), Touch::Overwrite(None));
-        assert_eq!(does("SET k v XX", &none), Touch::None, "there was no key");
-        assert_eq!(does("SET k v IFEQ w", &none), Touch::None, "it was another's");
-    }
-
-    #[test]
-    fn scripts_that_acquire_or_hand_over_say_what_they_did_in_their_answers() {
-        let creates = Intent { touch: Touch::Create(Some(9 * NS_PER_MS)), compares: false };
-        let hands_over = Intent { touch: Touch::Unknown, compares: true };
-        let dialect = Dialect { scripts: [&*JOIN, &*LEAVE].into(), value: Value::Token };
-        let sent = |intent| Sent { op: 1, intent, gives_old: false };
-        let of = |line: String| understand(&command(&line), &dialect, || NOW).intent;
-        assert_eq!(of(format!("EVALSHA {} 3 k l b t 1 2 c 9", JOIN.sha1())), creates);
-        assert_eq!(of(format!("EVALSHA {} 3 k l b t", LEAVE.sha1())), hands_over);
-        let list = |code| Reply::Array(vec![Reply::Int(code), Reply::bulk(b"17")]);
-        assert_eq!(touch(sent(creates), &list(1)), creates.touch);
-        for code in [0, 2, -1] {
-            assert_eq!(touch(sent(creates), &list(code)), Touch::None, "{code}");
-        }
-        for (code, left_alone) in [(1, false), (0, false), (2, true), (-1, true)] {
-            let expected = if left_alone { Touch::None } else { Touch::Unknown };
-            assert_eq!(touch(sent(hands_over), &Reply::Int(code)), expected, "{code}");
-        }
-        let unknown = Intent { touch: Touch::Unknown, compares: false };
-        assert_eq!(touch(sent(unknown), &Reply::Int(-1)), Touch::Unknown);
-    }
-
-    #[test]
-    fn long_answers_are_cut_between_characters() {
-        let mut texts = Texts::default();
-        let long = "é".repeat(TEXT_BYTES);
-        let Answer::Text(text) = answer(&Reply::bulk(long.as_bytes()), &mut texts) else {
-            panic!("a string is written as text");
-        };
-        assert_eq!(texts.get(text).chars().count(), TEXT_BYTES / 2);
-    }
-}
+mod tests;

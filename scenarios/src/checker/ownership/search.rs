@@ -8,15 +8,17 @@
 //!
 //! Commands are carried out as late as possible: when one is answered, every way of getting there is
 //! tried. Where no two of them overlap there is just one way, and the search is a walk. Deliberately
-//! absent: answers that say that nothing was done; they would rule readings out, which are kept.
+//! absent: answers that say that nothing was done; they would rule readings out, which are kept. An answer
+//! that shows what was there before does rule out: whoever had written that was carried out last.
 
 mod reading;
 
 use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::SmallVec;
 
-use super::{Harm, Op};
-use crate::history::{Loss, Touch};
-use reading::{Harmed, Reading, State};
+use super::{Blame, Harm, Known, Op};
+use crate::history::Touch;
+use reading::{Harmed, Reading, State, Writer};
 
 /// More readings at once than this are not followed.
 const READINGS_MOST: usize = 2_000;
@@ -25,54 +27,19 @@ const READINGS_MOST: usize = 2_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TooMany;
 
-/// The first harm that every reading has, if any. The commands stand in the order of their sending.
+/// The first harm that every reading has, if any, of what was answered up to this time.
 ///
 /// # Errors
 /// [`TooMany`] readings, and no harm found before.
-pub(super) fn search(
-    ops: &[Op],
-    losses: &[Loss],
-    jumps: &[(Option<u16>, u64)],
-    (margin_ns, stamped): (u64, bool),
-) -> Result<Option<Harm>, TooMany> {
-    let mut nodes: Vec<u16> = ops.iter().map(|op| op.node).collect();
-    nodes.sort_unstable();
-    nodes.dedup();
-    let mut first: Option<Harm> = None;
-    let mut failed = None;
-    for node in nodes {
-        let ops: Vec<Op> = ops.iter().filter(|op| op.node == node).copied().collect();
-        let losses: Vec<Loss> = losses.iter().filter(|loss| loss.node == node).copied().collect();
-        let jumps = jumps
-            .iter()
-            .filter(|(of, _)| of.is_none_or(|of| of == node))
-            .map(|(_, at_ns)| *at_ns)
-            .collect();
-        match Search::new(&ops, &losses, jumps, (margin_ns, stamped)).run() {
-            Ok(Some(harm)) => {
-                let occurrences = first.map_or(0, |first| first.occurrences) + harm.occurrences;
-                let earlier = first.filter(|first| first.culprit.sent_ns <= harm.culprit.sent_ns);
-                first = Some(Harm { occurrences, ..earlier.unwrap_or(harm) });
-            }
-            Ok(None) => {}
-            Err(too_many) => failed = Some(too_many),
-        }
-    }
-    match (first, failed) {
-        (None, Some(too_many)) => Err(too_many),
-        (first, _) => Ok(first),
-    }
+pub(super) fn search(known: &Known, until_ns: u64) -> Result<Option<Harm>, TooMany> {
+    Search::new(known).run(until_ns)
 }
 
-/// What is looked up while readings are followed: the commands of one server.
+/// What is looked up while readings are followed.
 struct Search<'a> {
-    ops: &'a [Op],
-    losses: &'a [Loss],
-    /// When its clock jumped.
-    jumps: Vec<u64>,
-    margin_ns: u64,
-    /// A new hold lives from the sending of what made it, and not from when that was carried out.
-    stamped: bool,
+    known: &'a Known,
+    /// Commands that had written what others found, by number. It matters of no other what it wrote.
+    writers: FxHashMap<u32, Writer>,
     /// Commands that are under way and will be answered.
     flying: Vec<u32>,
     /// Commands without an answer that have been sent, by acquisition.
@@ -88,18 +55,14 @@ struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    fn new(
-        ops: &'a [Op],
-        losses: &'a [Loss],
-        jumps: Vec<u64>,
-        (margin_ns, stamped): (u64, bool),
-    ) -> Self {
+    fn new(known: &'a Known) -> Self {
+        let found: FxHashSet<u32> = known.ops.iter().map(|op| op.found).collect();
+        let writes = |op: &Op| matches!(op.touch, Touch::Create(_) | Touch::Overwrite(_));
+        let writers = (0..).zip(&known.ops).filter(|(_, op)| found.contains(&op.number));
+        let writers = writers.filter(|(_, op)| writes(op));
         Self {
-            ops,
-            losses,
-            jumps,
-            margin_ns,
-            stamped,
+            known,
+            writers: writers.map(|(place, op)| (op.number, Writer::Command(place))).collect(),
             flying: Vec::new(),
             open: FxHashMap::default(),
             deletes: Vec::new(),
@@ -110,12 +73,13 @@ impl<'a> Search<'a> {
     }
 
     fn op(&self, place: u32) -> &'a Op {
-        &self.ops[place as usize]
+        &self.known.ops[place as usize]
     }
 
-    fn run(mut self) -> Result<Option<Harm>, TooMany> {
-        let count = u32::try_from(self.ops.len()).map_err(|_| TooMany)?;
-        let mut answers: Vec<u32> = (0..count).filter(|&it| !self.op(it).is_open()).collect();
+    fn run(mut self, until_ns: u64) -> Result<Option<Harm>, TooMany> {
+        let count = u32::try_from(self.known.ops.len()).map_err(|_| TooMany)?;
+        let answered = |it: &u32| !self.op(*it).is_open() && self.op(*it).done_ns <= until_ns;
+        let mut answers: Vec<u32> = (0..count).filter(answered).collect();
         answers.sort_by_key(|&it| (self.op(it).done_ns, it));
         let mut readings = vec![Reading::unknown()];
         let mut found: Option<Harm> = None;
@@ -127,22 +91,38 @@ impl<'a> Search<'a> {
                 sent += 1;
             }
             self.flying.retain(|&it| it != answered);
-            readings = self.after(readings, answered, now_ns)?;
+            readings = match (self.after(readings, answered, now_ns), found.is_some()) {
+                (Ok(readings), _) => readings,
+                (Err(TooMany), true) => break,
+                (Err(TooMany), false) => return Err(TooMany),
+            };
             if readings.is_empty() {
                 readings.push(Reading::unknown());
             }
-            if readings.iter().all(|it| it.harm.is_some()) {
-                let harmful = readings.iter().filter_map(|it| it.harm);
-                let earliest = harmful.min_by_key(|it| (it.doubtful, self.op(it.culprit).sent_ns));
-                if let Some(Harmed { victim, culprit, .. }) = earliest {
-                    let occurrences = found.map_or(0, |it| it.occurrences) + 1;
-                    let harm = Harm { victim, culprit: *self.op(culprit), occurrences };
-                    found = Some(found.map_or(harm, |first| Harm { occurrences, ..first }));
-                }
-                readings.iter_mut().for_each(|it| it.harm = None);
+            if readings.iter().all(Reading::is_harmful) {
+                let occurrences = found.as_ref().map_or(0, |it| it.occurrences) + 1;
+                let blames = match found {
+                    Some(first) => first.blames,
+                    None => self.blames(&readings),
+                };
+                found = Some(Harm { blames, occurrences });
+                readings.iter_mut().for_each(|it| it.harm.clear());
             }
         }
         Ok(found)
+    }
+
+    /// Whom these readings blame, the likeliest first.
+    fn blames(&self, readings: &[Reading]) -> Vec<Blame> {
+        let mut all: Vec<Harmed> = readings.iter().flat_map(|it| &it.harm).copied().collect();
+        all.sort_unstable();
+        let mut seen = FxHashSet::default();
+        all.retain(|it| seen.insert((it.victim, it.culprit)));
+        let blame = |it: &Harmed| {
+            let Harmed { at_ns, victim, culprit, .. } = *it;
+            Blame { at_ns, victim, culprit: *self.op(culprit) }
+        };
+        all.iter().map(blame).collect()
     }
 
     fn send(&mut self, place: u32) {
@@ -204,8 +184,9 @@ impl<'a> Search<'a> {
         readings.sort_by(Reading::compare);
         let mut kept: Vec<Reading> = Vec::new();
         for reading in readings {
-            if !kept.iter().any(|it| it.makes_superfluous(&reading)) {
-                kept.push(reading);
+            match kept.iter_mut().find(|it| it.makes_superfluous(&reading)) {
+                Some(better) => better.may_have(&reading),
+                None => kept.push(reading),
             }
         }
         if let [only] = &mut kept[..] {
@@ -217,15 +198,54 @@ impl<'a> Search<'a> {
     /// What may come of carrying this command out.
     fn carry_out(&self, reading: &Reading, place: u32, now_ns: u64) -> Vec<Reading> {
         let op = self.op(place);
-        let reading = &reading.not_before(op.sent_ns);
+        let reading = reading.not_before(op.sent_ns);
+        let Some(writer) = self.found(op) else {
+            return self.carry_out_on(&reading, place, now_ns);
+        };
+        let shown = self.showing(&reading, writer, now_ns);
+        shown.iter().flat_map(|it| self.carry_out_on(it, place, now_ns)).collect()
+    }
+
+    /// Which command had written what this one found, where that is known.
+    fn found(&self, op: &Op) -> Option<u32> {
+        match self.writers.get(&op.found) {
+            Some(Writer::Command(writer)) => Some(*writer),
+            _ => None,
+        }
+    }
+
+    /// The readings in which the key has the value that this command has written.
+    fn showing(&self, reading: &Reading, writer: u32, now_ns: u64) -> Vec<Reading> {
+        let since_ns = match reading.state {
+            State::Nobodys => return vec![reading.clone()],
+            State::Held { by, .. } if [Writer::Command(writer), Writer::Unknown].contains(&by) => {
+                return vec![reading.clone()];
+            }
+            State::Held { since_ns, .. } => since_ns,
+            State::Free => 0,
+        };
+        if self.is_lost(since_ns, now_ns) {
+            // A server has come back with it.
+            return vec![reading.is(State::Nobodys)];
+        }
+        if self.op(writer).is_open() && self.is_unused(writer, reading) {
+            return self.carry_out(&self.using(reading, writer), writer, now_ns);
+        }
+        let strange = self.strange_one(reading);
+        strange.into_iter().map(|it| self.using(reading, it).is(State::Nobodys)).collect()
+    }
+
+    fn carry_out_on(&self, reading: &Reading, place: u32, now_ns: u64) -> Vec<Reading> {
+        let op = self.op(place);
         // What is carried out later lives longer: the earliest moment leaves the most to the others.
         let held = |before: &Reading, ttl_ns: Option<u64>| {
             let owner = (op.acquisition, op.client);
-            let lives_from_ns = if self.stamped { op.sent_ns } else { before.at_ns };
+            let stamped = self.known.stamped;
+            let lives_from_ns = if stamped { op.sent_ns } else { before.at_ns };
             let may_end_ns = ttl_ns.map_or(u64::MAX, |ttl_ns| self.lives(lives_from_ns, ttl_ns));
             let from_ns = before.at_ns;
             let since_ns = op.sent_ns;
-            before.is(State::of(owner, since_ns, from_ns, may_end_ns))
+            before.is(State::of(owner, self.by(op), since_ns, from_ns, may_end_ns))
         };
         match op.touch {
             Touch::None => vec![reading.clone()],
@@ -234,11 +254,11 @@ impl<'a> Search<'a> {
             }
             Touch::Overwrite(ttl_ns) => {
                 let before = match reading.state {
-                    State::Held { owner, .. } if owner.0 != op.acquisition => {
-                        let mut before = self.gone(reading, now_ns);
+                    State::Held { owner, since_ns, .. } if owner.0 != op.acquisition => {
+                        let mut before = self.over(reading, op, now_ns);
                         before.push(match before[..] {
-                            [] => reading.harmed(owner, place),
-                            _ => reading.perhaps_harmed(owner, place),
+                            [] => reading.harmed(self.harm(owner, since_ns, place)),
+                            _ => reading.perhaps_harmed(self.harm(owner, since_ns, place)),
                         });
                         before
                     }
@@ -264,17 +284,46 @@ impl<'a> Search<'a> {
         }
     }
 
+    /// Who has written the value, where this command has made the key.
+    fn by(&self, op: &Op) -> Writer {
+        match op.touch {
+            Touch::Unknown => Writer::Unknown,
+            _ => self.writers.get(&op.number).copied().unwrap_or(Writer::Another),
+        }
+    }
+
+    /// This command has harmed the hold of this acquisition, which was made by what was sent then.
+    fn harm(&self, victim: (u32, u32), since_ns: u64, culprit: u32) -> Harmed {
+        let at_ns = self.op(culprit).sent_ns.max(since_ns);
+        Harmed { doubtful: false, at_ns, victim, culprit }
+    }
+
+    /// The same, the hold that this command meets being over with nobody harmed. A value that is still there
+    /// has not expired; but where it says itself when the hold is over, that time may have passed.
+    fn over(&self, reading: &Reading, op: &Op, now_ns: u64) -> Vec<Reading> {
+        let State::Held { since_ns, may_end_ns, .. } = reading.state else { return Vec::new() };
+        if self.found(op).is_none() {
+            return self.gone(reading, now_ns);
+        }
+        if self.is_lost(since_ns, now_ns) {
+            return vec![reading.is(State::Nobodys)];
+        }
+        let passed = self.known.stamped && now_ns >= may_end_ns;
+        let passed = passed.then(|| reading.not_before(may_end_ns).is(State::Nobodys));
+        passed.into_iter().collect()
+    }
+
     fn lives(&self, from_ns: u64, ttl_ns: u64) -> u64 {
-        from_ns.saturating_add(ttl_ns).saturating_sub(self.margin_ns)
+        from_ns.saturating_add(ttl_ns).saturating_sub(self.known.margin_ns)
     }
 
     /// The same, the key being gone with nobody harmed: the ways in which that can be. It may have expired,
     /// which takes no command and has its time, or have been ended by one, perhaps earlier.
     fn gone(&self, reading: &Reading, now_ns: u64) -> Vec<Reading> {
-        let State::Held { owner, since_ns, from_ns, may_end_ns } = reading.state else {
+        let State::Held { owner, since_ns, from_ns, may_end_ns, .. } = reading.state else {
             return vec![reading.is(State::Free)];
         };
-        let jumped = || self.jumps.iter().any(|at_ns| (since_ns..=now_ns).contains(at_ns));
+        let jumped = || self.known.jumps.iter().any(|at_ns| (since_ns..=now_ns).contains(at_ns));
         if self.is_lost(since_ns, now_ns) || jumped() {
             return vec![reading.is(State::Free)];
         }
@@ -298,41 +347,67 @@ impl<'a> Search<'a> {
     /// The same, the key being gone, at the cost of its holder if need be.
     fn vacated(&self, reading: &Reading, now_ns: u64) -> Vec<Reading> {
         let mut all = self.gone(reading, now_ns);
-        let State::Held { owner, .. } = reading.state else { return all };
+        let State::Held { owner, since_ns, .. } = reading.state else { return all };
+        let harm = |culprit| self.harm(owner, since_ns, culprit);
         let foreign =
             |it: &&u32| self.op(**it).acquisition != owner.0 && self.is_unused(**it, reading);
-        if let Some(&culprit) = self.deletes.iter().rev().find(foreign) {
-            all.push(self.using(reading, culprit).harmed(owner, culprit).is(State::Free));
+        let mut deletes = self.deletes.iter().rev().filter(foreign);
+        if let Some(&culprit) = deletes.next() {
+            // One of them was, and nobody knows which.
+            let mut deleted = self.using(reading, culprit).harmed(harm(culprit)).is(State::Free);
+            if !reading.is_harmful() {
+                deletes.for_each(|&other| deleted.may_be(harm(other)));
+            }
+            all.push(deleted);
         }
         // Or it was overwritten, and who did that has deleted its own.
-        for &culprit in self.creates.iter().filter(foreign) {
-            let it = self.op(culprit);
-            if !matches!(it.touch, Touch::Overwrite(_)) {
-                continue;
-            }
+        let deleted = |culprit: &u32| {
+            let it = self.op(*culprit);
             let mut own = self.open_of(it.acquisition, reading);
-            if let Some(delete) = own.find(|&it| self.op(it).touch == Touch::Delete) {
-                let harmed =
-                    self.using(&self.using(reading, culprit), delete).harmed(owner, culprit);
-                all.push(harmed.is(State::Free));
-                break;
-            }
+            let delete = own.find(|&it| self.op(it).touch == Touch::Delete);
+            delete.filter(|_| matches!(it.touch, Touch::Overwrite(_)))
+        };
+        let overwrites = self.creates.iter().filter(foreign).filter(|it| deleted(it).is_some());
+        for culprit in self.any_of(overwrites.copied()) {
+            let both = deleted(&culprit).map(|it| self.using(&self.using(reading, culprit), it));
+            all.extend(both.map(|it| it.harmed(harm(culprit)).is(State::Free)));
         }
         all
+    }
+
+    /// Of commands of which any will do, one; and each whose value somebody has found, for it matters which of
+    /// these was carried out.
+    fn any_of(&self, all: impl Iterator<Item = u32>) -> SmallVec<[u32; 2]> {
+        let mut any = SmallVec::new();
+        let mut plain = false;
+        for place in all {
+            let is_found = self.writers.contains_key(&self.op(place).number);
+            if is_found || !plain {
+                any.push(place);
+            }
+            plain |= !is_found;
+        }
+        any
     }
 
     /// A command has found a key and changed it: the readings before the change.
     fn found_key(&self, reading: &Reading, place: u32, now_ns: u64) -> Vec<Reading> {
         let op = self.op(place);
-        let own = |reading: &Reading| {
-            let mut own = self.open_of(op.acquisition, reading);
-            let creates = own.find(|&it| {
-                matches!(self.op(it).touch, Touch::Create(_) | Touch::Overwrite(_) | Touch::Unknown)
-            });
-            creates.or_else(|| self.strange_one(reading)).map(|used| {
+        let own = |reading: &Reading| -> Vec<Reading> {
+            let makes = |it: &u32| {
+                let touch = self.op(*it).touch;
+                matches!(touch, Touch::Create(_) | Touch::Overwrite(_) | Touch::Unknown)
+            };
+            let mut own = self.any_of(self.open_of(op.acquisition, reading).filter(makes));
+            if own.is_empty() {
+                own.extend(self.strange_one(reading));
+            }
+            let held = |&used: &u32| {
                 let owner = (op.acquisition, op.client);
-                self.using(reading, used).is(State::of(owner, op.sent_ns, 0, 0))
-            })
+                let by = self.by(self.op(used));
+                self.using(reading, used).is(State::of(owner, by, op.sent_ns, 0, 0))
+            };
+            own.iter().map(held).collect()
         };
         match reading.state {
             State::Nobodys => vec![reading.clone()],
@@ -342,34 +417,51 @@ impl<'a> Search<'a> {
                     // What has come back in its place is nobody's rightful hold.
                     return vec![reading.is(State::Nobodys)];
                 }
-                let gone = self.gone(reading, now_ns);
-                if self.stamped && !gone.is_empty() {
+                let over = self.over(reading, op, now_ns);
+                if self.known.stamped && !over.is_empty() {
                     // A hold that is over by its own word leaves its key behind, which is nobody's.
-                    return gone.iter().map(|over| over.is(State::Nobodys)).collect();
+                    return over.iter().map(|over| over.is(State::Nobodys)).collect();
                 }
-                let its_own = gone.iter().filter_map(own);
-                its_own.chain([reading.harmed(owner, place)]).collect()
+                let its_own = over.iter().flat_map(own);
+                its_own.chain([reading.harmed(self.harm(owner, since_ns, place))]).collect()
             }
             State::Free => {
-                if let Some(own) = own(reading) {
-                    return vec![own];
+                let own = own(reading);
+                if !own.is_empty() {
+                    return own;
                 }
                 if self.is_lost(0, now_ns) {
                     return vec![reading.is(State::Nobodys)];
                 }
-                let creator = self.foreign_creator(op.acquisition, reading);
-                let harmed = creator.map(|creator| {
-                    let it = self.op(creator);
-                    self.using(reading, creator).harmed((it.acquisition, it.client), place)
-                });
-                harmed.into_iter().collect()
+                self.anothers(reading, place)
             }
         }
     }
 
+    /// The same, the key that this command has found having been made by another's without an answer.
+    fn anothers(&self, reading: &Reading, place: u32) -> Vec<Reading> {
+        let whose = |it: u32| self.op(it).acquisition;
+        let foreign = |&&it: &&u32| {
+            ![0, self.op(place).acquisition].contains(&whose(it)) && self.is_unused(it, reading)
+        };
+        let harm = |creator: u32| {
+            let it = self.op(creator);
+            self.harm((it.acquisition, it.client), it.sent_ns, place)
+        };
+        let creators = || self.creates.iter().filter(foreign).copied();
+        let harmed = |creator: &u32| {
+            let mut harmed = self.using(reading, *creator).harmed(harm(*creator));
+            if !reading.is_harmful() {
+                creators().for_each(|other| harmed.may_be(harm(other)));
+            }
+            harmed
+        };
+        self.any_of(creators()).iter().map(harmed).collect()
+    }
+
     /// Whether a server has lost what it had at some time since then.
     fn is_lost(&self, since_ns: u64, now_ns: u64) -> bool {
-        self.losses.iter().any(|loss| loss.from_ns <= now_ns && loss.until_ns >= since_ns)
+        self.known.losses.iter().any(|loss| loss.from_ns <= now_ns && loss.until_ns >= since_ns)
     }
 
     /// The same, a command without an answer having been carried out.
@@ -393,14 +485,6 @@ impl<'a> Search<'a> {
 
     fn strange_one(&self, reading: &Reading) -> Option<u32> {
         self.strange.iter().copied().find(|&it| self.is_unused(it, reading))
-    }
-
-    fn foreign_creator(&self, acquisition: u32, reading: &Reading) -> Option<u32> {
-        let mut others = self.creates.iter().copied();
-        others.find(|&it| {
-            let whose = self.op(it).acquisition;
-            ![0, acquisition].contains(&whose) && self.is_unused(it, reading)
-        })
     }
 }
 

@@ -5,11 +5,11 @@
 //! command that may have ended the hold rightfully, or of which nobody knows what it did. A command is
 //! blamed only where it was sent behind that moment and answered within that time, for then it was carried out within it.
 //! Where its server has died, lost its power or been replaced, or its clock has jumped, the key counts as
-//! lost. What
-//! the sweep blames is to blame; what it does not blame, the search may.
+//! lost. Nothing is certain of a hold whose creation overlaps a command that was sent before it, so each
+//! hold is followed forward only. What the sweep blames is to blame; what it does not blame, the search may.
 
-use super::{Harm, Op};
-use crate::history::{Loss, Touch};
+use super::{Blame, Harm, Known, Op};
+use crate::history::Touch;
 
 /// From when to when a key was certainly held.
 #[derive(Clone, Copy, Debug)]
@@ -18,40 +18,86 @@ struct Hold {
     until_ns: u64,
 }
 
-/// The first harm that was surely done, if any. The commands stand in the order of their sending.
-pub(super) fn sweep(
-    ops: &[Op],
-    losses: &[Loss],
-    jumps: &[(Option<u16>, u64)],
-    margin_ns: u64,
-) -> Option<Harm> {
-    let reach = reaches(ops);
-    let mut occurrences = 0;
-    let mut first: Option<Harm> = None;
-    for (place, creation) in ops.iter().enumerate() {
-        let Some(ttl_ns) = created(creation) else { continue };
-        // Whatever overlaps the creation was sent after it, or had not been answered when it was.
-        let before = reach[..place].partition_point(|reach_ns| *reach_ns < creation.sent_ns);
-        let lost_ns = lost(losses, creation).min(jumped(jumps, creation));
-        if let Some(culprit) = follow(creation, ttl_ns, &ops[before..], (margin_ns, lost_ns)) {
-            occurrences += 1;
-            if first.is_none_or(|known| culprit.done_ns < known.culprit.done_ns) {
-                let victim = (creation.acquisition, creation.client);
-                first = Some(Harm { victim, culprit: *culprit, occurrences: 0 });
-            }
-        }
-    }
-    first.map(|harm| Harm { occurrences, ..harm })
+/// The first harm that was surely done, if any.
+pub(super) fn sweep(known: &Known) -> Option<Harm> {
+    let mut swept = Sweep { known, looks: 0 };
+    swept.run()
 }
 
-/// By when all commands up to each place had surely been carried out. Never falls.
-fn reaches(ops: &[Op]) -> Vec<u64> {
-    let mut reach_ns = 0;
-    let ends = ops.iter().map(|op| {
-        reach_ns = reach_ns.max(op.done_ns);
-        reach_ns
-    });
-    ends.collect()
+/// A sweep over what is known of one server.
+struct Sweep<'a> {
+    known: &'a Known,
+    /// How many commands were looked at in following holds.
+    looks: usize,
+}
+
+impl<'a> Sweep<'a> {
+    fn run(&mut self) -> Option<Harm> {
+        let ops = &self.known.ops;
+        let (mut reach_ns, mut occurrences) = (0, 0);
+        let mut first: Option<Blame> = None;
+        for (place, creation) in ops.iter().enumerate() {
+            let overlapped = reach_ns >= creation.sent_ns;
+            reach_ns = reach_ns.max(creation.done_ns);
+            let Some(ttl_ns) = created(creation).filter(|_| !overlapped) else { continue };
+            if let Some(culprit) = self.follow(creation, ttl_ns, &ops[place + 1..]) {
+                occurrences += 1;
+                let at_ns = culprit.sent_ns;
+                if first.is_none_or(|known| at_ns < known.at_ns) {
+                    let victim = (creation.acquisition, creation.client);
+                    first = Some(Blame { at_ns, victim, culprit: *culprit });
+                }
+            }
+        }
+        first.map(|blame| Harm { blames: vec![blame], occurrences })
+    }
+
+    /// Until when what was granted at this time is surely not lost: its server may lose its memory, or have
+    /// its clock jump.
+    fn kept_ns(&self, creation: &Op) -> u64 {
+        let losses = self.known.losses.iter().filter(|it| it.until_ns >= creation.sent_ns);
+        let jumps = self.known.jumps.iter().filter(|at_ns| **at_ns >= creation.sent_ns);
+        losses.map(|it| it.from_ns).chain(jumps.copied()).min().unwrap_or(u64::MAX)
+    }
+
+    /// Follows a hold through the commands behind it, up to the first that surely harmed it.
+    fn follow(&mut self, creation: &Op, ttl_ns: Option<u64>, behind: &'a [Op]) -> Option<&'a Op> {
+        let (kept_ns, margin_ns) = (self.kept_ns(creation), self.known.margin_ns);
+        let lives = |sent_ns: u64, ttl_ns: u64| {
+            kept_ns.min(sent_ns.saturating_add(ttl_ns).saturating_sub(margin_ns))
+        };
+        let until_ns = ttl_ns.map_or(kept_ns, |ttl_ns| lives(creation.sent_ns, ttl_ns));
+        let mut hold = Hold { from_ns: creation.done_ns, until_ns };
+        let mut culprit: Option<&Op> = None;
+        for op in behind {
+            self.looks += 1;
+            if op.sent_ns >= hold.until_ns {
+                break;
+            }
+            if op.acquisition == creation.acquisition {
+                // An extension that found its own value shows that the hold had lasted; so does any that
+                // was answered in time.
+                let lasted = !op.is_open() && (op.compares || op.done_ns <= hold.until_ns);
+                hold.until_ns = match op.touch {
+                    Touch::Extend(ttl_ns) if lasted => lives(op.sent_ns, ttl_ns),
+                    _ => hold.until_ns.min(op.sent_ns),
+                };
+                continue;
+            }
+            let inside = op.sent_ns > hold.from_ns && op.done_ns < hold.until_ns;
+            let harms = matches!(op.touch, Touch::Delete | Touch::Overwrite(_) | Touch::Extend(_));
+            if inside && harms {
+                if culprit.is_none_or(|known| op.done_ns < known.done_ns) {
+                    culprit = Some(op);
+                }
+            } else {
+                // It may have ended the hold, or shows that it had ended.
+                hold.until_ns = hold.until_ns.min(op.sent_ns);
+            }
+        }
+        // What cut the certainty short may stand behind the one that was blamed before it.
+        culprit.filter(|op| op.done_ns < hold.until_ns)
+    }
 }
 
 /// The TTL of the hold that this command surely began; none for one that never expires.
@@ -60,67 +106,6 @@ fn created(op: &Op) -> Option<Option<u64>> {
         Touch::Create(ttl_ns) if !op.is_open() && op.acquisition != 0 => Some(ttl_ns),
         _ => None,
     }
-}
-
-/// From when on a hold that this command began may be lost with its server; for ever, if at all.
-fn lost(losses: &[Loss], creation: &Op) -> u64 {
-    let theirs = losses.iter().filter(|loss| loss.node == creation.node);
-    let after = theirs.filter(|loss| loss.until_ns >= creation.sent_ns);
-    after.map(|loss| loss.from_ns).min().unwrap_or(u64::MAX)
-}
-
-/// From when on a hold that this command began may have expired early, as its server's clock jumped.
-fn jumped(jumps: &[(Option<u16>, u64)], creation: &Op) -> u64 {
-    let theirs = jumps.iter().filter(|(node, at_ns)| {
-        node.is_none_or(|node| node == creation.node) && *at_ns >= creation.sent_ns
-    });
-    theirs.map(|(_, at_ns)| *at_ns).min().unwrap_or(u64::MAX)
-}
-
-/// Follows a hold through the commands around it, up to the first that surely harmed it.
-fn follow<'a>(
-    creation: &Op,
-    ttl_ns: Option<u64>,
-    around: &'a [Op],
-    (margin_ns, lost_ns): (u64, u64),
-) -> Option<&'a Op> {
-    let lives = |sent_ns: u64, ttl_ns: u64| {
-        lost_ns.min(sent_ns.saturating_add(ttl_ns).saturating_sub(margin_ns))
-    };
-    let until_ns = ttl_ns.map_or(lost_ns, |ttl_ns| lives(creation.sent_ns, ttl_ns));
-    let mut hold = Hold { from_ns: creation.done_ns, until_ns };
-    let mut culprit: Option<&Op> = None;
-    for op in around {
-        if op.sent_ns >= hold.until_ns {
-            break;
-        }
-        let itself = op.number == creation.number;
-        if itself || op.node != creation.node || op.done_ns < creation.sent_ns {
-            continue;
-        }
-        if op.acquisition == creation.acquisition {
-            // An extension that found its own value shows that the hold had lasted; so does any that
-            // was answered in time.
-            let lasted = !op.is_open() && (op.compares || op.done_ns <= hold.until_ns);
-            hold.until_ns = match op.touch {
-                Touch::Extend(ttl_ns) if lasted => lives(op.sent_ns, ttl_ns),
-                _ => hold.until_ns.min(op.sent_ns),
-            };
-            continue;
-        }
-        let inside = op.sent_ns > hold.from_ns && op.done_ns < hold.until_ns;
-        let harms = matches!(op.touch, Touch::Delete | Touch::Overwrite(_) | Touch::Extend(_));
-        if inside && harms {
-            if culprit.is_none_or(|known| op.done_ns < known.done_ns) {
-                culprit = Some(op);
-            }
-        } else {
-            // It may have ended the hold, or shows that it had ended.
-            hold.until_ns = hold.until_ns.min(op.sent_ns);
-        }
-    }
-    // What cut the certainty short may stand behind the one that was blamed before it.
-    culprit.filter(|op| op.done_ns < hold.until_ns)
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use super::*;
 use crate::checker::testing::{CREATE, DELETE, TTL_NS, Tape};
 use crate::fault::Fault;
 use crate::history::Intent;
+use crate::verdict::Witness;
 
 const PLAIN_DELETE: Intent = Intent { touch: Touch::Delete, compares: false };
 const EXTEND: Intent = Intent { touch: Touch::Extend(TTL_NS), compares: true };
@@ -145,6 +146,8 @@ enum Ask {
     PlainDelete,
     CompareExtend,
     Overwrite,
+    /// The same, and to be told what was there.
+    GetSet,
     /// No command: the server is replaced by one that has what there was some changes ago.
     Replaced,
 }
@@ -162,7 +165,11 @@ struct Step {
 }
 
 fn any_ask() -> impl Strategy<Value = Ask> {
-    prop_oneof![7 => creating_ask(), 1 => Just(Ask::Overwrite), 2 => Just(Ask::Replaced)]
+    prop_oneof![7 => creating_ask(), 1 => overwriting_ask(), 2 => Just(Ask::Replaced)]
+}
+
+fn overwriting_ask() -> impl Strategy<Value = Ask> {
+    prop_oneof![Just(Ask::Overwrite), Just(Ask::GetSet)]
 }
 
 /// Those that sound locks use, and one that they do not.
@@ -200,13 +207,15 @@ struct Key {
     owner: u32,
     /// Whose value it holds.
     value: u32,
+    /// Which command wrote it.
+    by: u32,
     until_ns: u64,
 }
 
 /// Carries the steps out on a server that knows everything. Returns the history that clients saw
-/// of it, and whether somebody's hold was harmed by another.
-fn carry_out(steps: &[Step]) -> (Tape, bool) {
-    let (mut now_ns, mut key, mut harmed) = (10_000, None::<Key>, false);
+/// of it, and whose hold was harmed by which command.
+fn carry_out(steps: &[Step]) -> (Tape, Vec<(u32, u32)>) {
+    let (mut now_ns, mut key, mut harms, mut op) = (10_000, None::<Key>, Vec::new(), 0);
     let mut past = vec![None];
     let mut tape = Tape::new();
     for step in steps {
@@ -219,6 +228,7 @@ fn carry_out(steps: &[Step]) -> (Tape, bool) {
             tape = tape.server_lost(Fault::Failover, 0, now_ns..now_ns);
             continue;
         }
+        op += 1;
         let mine = key.is_some_and(|key| key.value == step.acquisition);
         let until_ns = now_ns + TTL_NS;
         let owner = step.acquisition;
@@ -227,29 +237,44 @@ fn carry_out(steps: &[Step]) -> (Tape, bool) {
             Ask::CompareDelete => (DELETE, mine),
             Ask::PlainDelete => (PLAIN_DELETE, key.is_some()),
             Ask::CompareExtend => (EXTEND, mine),
-            Ask::Overwrite => {
+            Ask::GetSet if key.is_none() => (CREATE, true),
+            Ask::Overwrite | Ask::GetSet => {
                 let touch = Touch::Overwrite(Some(TTL_NS));
                 (Intent { touch, compares: false }, true)
             }
             Ask::Replaced => unreachable!("it is no command"),
         };
-        let stranger = key.is_some_and(|key| ![0, step.acquisition].contains(&key.owner));
-        harmed |= done && stranger;
+        let stranger = key.filter(|key| ![0, step.acquisition].contains(&key.owner));
+        harms.extend(stranger.filter(|_| done).map(|key| (key.owner, op)));
+        let shown = key.filter(|_| matches!(step.ask, Ask::GetSet)).map_or(0, |key| key.by);
         if done {
             key = match (step.ask, key) {
-                (Ask::Create, _) => Some(Key { owner, value: owner, until_ns }),
+                (Ask::Create | Ask::Overwrite | Ask::GetSet, _) => {
+                    Some(Key { owner, value: owner, by: op, until_ns })
+                }
                 (Ask::CompareDelete | Ask::PlainDelete, _) => None,
                 (Ask::CompareExtend, key) => key.map(|key| Key { until_ns, ..key }),
-                (Ask::Overwrite, _) => Some(Key { owner, value: owner, until_ns }),
                 (Ask::Replaced, key) => key,
             };
             past.push(key);
         }
         let answer = if done { intent.touch } else { Touch::None };
         let span = now_ns - step.there_ns..now_ns + step.back_ns;
-        tape = tape.command(step.acquisition, span, intent, (!step.lost).then_some(answer));
+        let asked = match step.ask {
+            Ask::GetSet => Intent { touch: Touch::Overwrite(Some(TTL_NS)), compares: false },
+            _ => intent,
+        };
+        tape = tape.command(step.acquisition, span, asked, (!step.lost).then_some(answer));
+        tape = tape.found(op, shown);
     }
-    (tape, harmed)
+    (tape, harms)
+}
+
+/// Whether whoever is accused harmed somebody, one of them where nobody knows which.
+fn did_it(witness: &Witness, harms: &[(u32, u32)]) -> bool {
+    let named = witness.accused.iter().any(|op| harms.iter().any(|(_, did)| did == op));
+    // Of more than two that it may have been, no more are named.
+    named || witness.summary.contains("others")
 }
 
 proptest! {
@@ -260,21 +285,68 @@ proptest! {
     fn no_false_alarm(
         steps in prop_oneof![steps(any_ask(), 2 * TTL_NS, true), steps(any_ask(), 0, false)],
     ) {
-        let (tape, harmed) = carry_out(&steps);
+        let (tape, harms) = carry_out(&steps);
         // Where servers are all that happened, there is nothing to be said.
-        if matches!(tape.finding("ownership"), Verdict::Violated(_)) {
-            prop_assert!(harmed, "{steps:?}");
+        if let Verdict::Violated(witness) = tape.finding("ownership") {
+            prop_assert!(!harms.is_empty(), "{steps:?}");
+            prop_assert!(did_it(&witness, &harms), "{steps:?} {witness:?} {harms:?}");
         }
     }
 
     /// Where nothing is late or lost, the checker says what the server knows.
     #[test]
     fn no_harm_is_missed_where_nothing_is_unknown(
-        steps in steps(prop_oneof![7 => creating_ask(), 1 => Just(Ask::Overwrite)], 0, false),
+        steps in steps(prop_oneof![7 => creating_ask(), 1 => overwriting_ask()], 0, false),
     ) {
-        let (tape, harmed) = carry_out(&steps);
-        prop_assert_eq!(violated(&tape), harmed, "{:?}", steps);
+        let (tape, harms) = carry_out(&steps);
+        prop_assert_eq!(violated(&tape), !harms.is_empty(), "{:?}", steps);
+        if let Verdict::Violated(witness) = tape.finding("ownership") {
+            prop_assert_eq!(witness.accused, [harms[0].1], "the first: {:?}", steps);
+        }
     }
+}
+
+/// Two take over what 1 left behind, at once: which of them came first is shown by what they found.
+#[test]
+fn of_two_that_overwrite_at_once_the_one_that_found_the_others_value_is_accused() {
+    let end = 100 + TTL_NS;
+    let tape = || {
+        let left = created().stamped();
+        left.did(2, end + 10..end + 30, TAKE_OVER).did(3, end + 10..end + 30, TAKE_OVER)
+    };
+    let accused = |tape: &Tape| {
+        let Verdict::Violated(witness) = tape.finding("ownership") else { panic!("not violated") };
+        (witness.accused, witness.clients, witness.summary)
+    };
+    let (ops, clients, summary) = accused(&tape().found(2, 1).found(3, 2));
+    assert_eq!((ops, clients), (vec![3], vec![2, 3]), "{summary}");
+    let (ops, clients, summary) = accused(&tape().found(2, 3).found(3, 1));
+    assert_eq!((ops, clients), (vec![2], vec![3, 2]), "{summary}");
+    let (ops, _, summary) = accused(&tape());
+    assert!(ops.len() == 2 && summary.ends_with("no answer says which"), "{summary}");
+    // One shows as much as both.
+    assert_eq!(accused(&tape().found(3, 2)).0, [3]);
+    assert_eq!(accused(&tape().found(2, 1)).0, [3]);
+}
+
+#[test]
+fn the_harm_that_was_first_is_told_though_only_the_search_can_tell() {
+    // Acquisition 3 asks for the key before 1 deletes what is 2's, and is answered behind that.
+    let tape = Tape::new().did(2, 100..110, CREATE).did(3, 150..250, CREATE);
+    let tape = tape.did(1, 200..210, PLAIN_DELETE);
+    let tape = tape.did(4, 300..310, PLAIN_DELETE);
+    let Verdict::Violated(witness) = tape.finding("ownership") else { panic!("not violated") };
+    assert_eq!((witness.clients, witness.accused), (vec![2, 1], vec![3]), "{}", witness.summary);
+    assert_eq!(witness.occurrences, 2);
+    assert_eq!(witness.story.last().map(|it| &*it.text), Some("deletes the key of client 2"));
+}
+
+#[test]
+fn a_value_that_is_still_there_has_not_expired() {
+    let late = |tape: Tape| tape.did(2, TTL_NS + 50..TTL_NS + 150, TAKE_OVER);
+    assert!(!violated(&late(created())), "it may have been over");
+    assert!(violated(&late(created()).found(2, 1)), "it was there");
+    assert!(!violated(&late(created()).found(2, 9)), "of what is not known nothing follows");
 }
 
 /// A client that takes a lock over, or puts its own time into it.

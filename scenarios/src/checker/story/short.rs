@@ -1,17 +1,18 @@
 //! The story in a dozen lines: of all that the clients concerned did, what one has to know.
 //!
-//! Invariant: every line is something that the history shows, or an expiry that follows from it; whose key
-//! somebody deleted is said only where a checker has found it so. Deliberately absent: anything taken from
+//! Invariant: every line is something that the history shows, or an expiry that follows from it; whose key a
+//! command harmed is said only of the one that a checker blames. That one is in every story, and so is what
+//! a checker has said itself. Deliberately absent: anything taken from
 //! a scenario's own words.
 
-use super::span;
+use super::{SUBSCRIBE, span};
 use crate::history::{Head, Intent, Texts, Touch, What};
 use crate::verdict::{Level, Witness, WitnessStep};
 
 /// No story is longer.
 const LINES_MOST: usize = 12;
-/// Of a longer one, so many lines from its beginning.
-const BEGINNING: usize = 6;
+/// Of a longer one, so many lines from its beginning and its end at most, beside those that have to stand.
+const ENDS_MOST: usize = 11;
 
 /// What a step is to a story.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +37,12 @@ pub(super) enum Part {
     Answer,
     /// A fault strikes.
     Fault,
+    /// A client dies.
+    Death,
+    /// What a client does that waits: its first try in vain, and that it listens.
+    Waits,
+    /// What a checker has said itself.
+    Told,
     /// A lock is lost or not had.
     Turn,
     /// A command is refused, or never answered.
@@ -61,6 +68,7 @@ impl Part {
                 Some(What::Command { key, intent, .. }) if texts.get(key) == head.lock_key => {
                     Self::of_lock(touch, intent)
                 }
+                Some(What::Command { name, .. }) if texts.get(name) == SUBSCRIBE => Self::Waits,
                 Some(What::Command { intent: Intent { touch: Touch::None, .. }, .. }) => Self::Look,
                 _ => Self::Detail,
             },
@@ -82,11 +90,14 @@ impl Part {
     /// How well a story at this level can do without it: 0 is not at all.
     const fn rank(self, level: Level) -> u8 {
         match (self, level) {
-            (Self::Has | Self::Overwritten(_) | Self::Fault, _)
-            | (Self::Deleted, Level::Key)
+            (Self::Has | Self::Overwritten(_) | Self::Fault | Self::Death | Self::Told, _)
+            | (Self::Deleted, Level::Key | Level::Progress)
             | (Self::Work, Level::Effect) => 0,
-            (Self::Turn, _) | (Self::Look, Level::Effect) | (Self::Release, Level::Belief) => 1,
-            (Self::Look | Self::Release | Self::Detail, _) => 3,
+            (Self::Turn, _)
+            | (Self::Look, Level::Effect)
+            | (Self::Release, Level::Belief | Level::Progress)
+            | (Self::Made(_) | Self::Unheard | Self::Waits, Level::Progress) => 1,
+            (Self::Look | Self::Release | Self::Waits | Self::Detail, _) => 3,
             _ => 2,
         }
     }
@@ -98,6 +109,28 @@ pub(super) struct Step {
     pub(super) step: WitnessStep,
     pub(super) part: Part,
     pub(super) acquisition: u32,
+    /// Which operation ends with it, or 0.
+    pub(super) op: u32,
+}
+
+impl Step {
+    /// What a checker has said itself.
+    pub(super) fn of_checker(step: WitnessStep) -> Self {
+        Self { step, part: Part::Told, acquisition: 0, op: 0 }
+    }
+
+    fn is_accused(&self, witness: &Witness) -> bool {
+        self.op != 0 && witness.accused.contains(&self.op)
+    }
+}
+
+/// A line of a story.
+struct Line {
+    /// How well it can be done without: 0 is not at all.
+    rank: u8,
+    /// Whether it stands however long the story is.
+    must: bool,
+    step: WitnessStep,
 }
 
 /// The lock's key, as those concerned have seen it.
@@ -111,14 +144,20 @@ struct Key {
 }
 
 /// The short story of these steps, which stand in order.
-pub(super) fn shorten(level: Level, witness: &Witness, steps: &[&Step]) -> Vec<WitnessStep> {
-    let mut lines: Vec<(u8, WitnessStep)> = Vec::new();
+pub(super) fn shorten(level: Level, witness: &Witness, steps: &[Step]) -> Vec<WitnessStep> {
+    let mut lines: Vec<Line> = Vec::new();
     let mut key: Option<Key> = None;
-    for Step { step, part, acquisition } in steps {
-        let mut line = (part.rank(level), step.clone());
+    let cause = cause(level, witness, steps);
+    for (place, told) in steps.iter().enumerate() {
+        let Step { step, part, acquisition, .. } = told;
+        let accused = told.is_accused(witness);
+        let must = accused || *part == Part::Told || Some(place) == cause;
+        let rank = if must { 0 } else { part.rank(level) };
+        let mut line = Line { rank, must, step: step.clone() };
         let until = |ttl_ns: Option<u64>| ttl_ns.map(|ttl_ns| step.at_ns.saturating_add(ttl_ns));
         if let Part::Made(_) = part {
-            lines.extend(key.take().map(|gone| (0, goes(&gone, step.at_ns))));
+            let goes = key.take().map(|gone| goes(&gone, step.at_ns));
+            lines.extend(goes.map(|step| Line { rank: 0, must: false, step }));
         }
         match *part {
             Part::Made(ttl_ns) | Part::Overwritten(ttl_ns) => {
@@ -128,9 +167,10 @@ pub(super) fn shorten(level: Level, witness: &Witness, steps: &[&Step]) -> Vec<W
             }
             Part::Has => {
                 if let Some(key) = key.as_ref().filter(|it| it.acquisition == *acquisition) {
-                    line.1.text += &lives(key.ttl_ns);
+                    line.step.text += &lives(key.ttl_ns);
                     // That it was made need not be said apart from this.
-                    lines[key.line].0 = Part::Detail.rank(level);
+                    let made = &mut lines[key.line];
+                    made.rank = if made.must { 0 } else { Part::Detail.rank(level) };
                 }
             }
             Part::Extended(ttl_ns) => {
@@ -138,19 +178,49 @@ pub(super) fn shorten(level: Level, witness: &Witness, steps: &[&Step]) -> Vec<W
                     key.until_ns = until(Some(ttl_ns));
                 }
             }
-            Part::Deleted => {
-                let whose = key.take().filter(|_| level == Level::Key);
-                if let Some(whose) = whose.filter(|it| it.acquisition != *acquisition)
-                    && witness.acquisitions.contains(&whose.acquisition)
-                {
-                    line.1.text = format!("deletes the key of client {}", whose.client);
-                }
-            }
+            Part::Deleted => key = None,
             _ => {}
+        }
+        if let (true, Level::Key, [victim, ..], [_]) =
+            (accused, level, &witness.clients[..], &witness.accused[..])
+        {
+            line.step.text = harms(told, *victim);
         }
         lines.push(line);
     }
     fit(lines)
+}
+
+/// What the command to blame did to the key of this client.
+fn harms(step: &Step, victim: u32) -> String {
+    match step.part {
+        Part::Deleted => format!("deletes the key of client {victim}"),
+        Part::Extended(ttl_ns) => {
+            format!("extends the key of client {victim}, to live {} from now", span(ttl_ns))
+        }
+        Part::Made(_) | Part::Overwritten(_) => format!("overwrites the key of client {victim}"),
+        // It has no answer.
+        _ => format!("harms the key of client {victim}: {}", step.step.text),
+    }
+}
+
+/// The fault behind a key that was left: that its client died, or else the last that struck it before the
+/// command that left the key had ended, or the next.
+fn cause(level: Level, witness: &Witness, steps: &[Step]) -> Option<usize> {
+    if level != Level::Progress {
+        return None;
+    }
+    let left = steps.iter().position(|it| it.is_accused(witness));
+    let client = match left {
+        Some(left) => steps[left].step.client,
+        None => *witness.clients.first()?,
+    };
+    let theirs = |part: Part| {
+        let theirs = move |it: &Step| it.part == part && it.step.client == client;
+        steps.iter().enumerate().filter(move |(_, it)| theirs(it)).map(|(place, _)| place)
+    };
+    let before = theirs(Part::Fault).rfind(|place| left.is_none_or(|left| *place < left));
+    theirs(Part::Death).next().or(before).or_else(|| theirs(Part::Fault).next())
 }
 
 /// How long the key lives, behind who has it.
@@ -172,18 +242,37 @@ fn goes(key: &Key, made_ns: u64) -> WitnessStep {
 }
 
 /// As many lines as a story may have: those that it can do without are left out.
-fn fit(lines: Vec<(u8, WitnessStep)>) -> Vec<WitnessStep> {
-    let up_to = |most: u8| lines.iter().filter(|(rank, _)| *rank <= most).count();
+fn fit(lines: Vec<Line>) -> Vec<WitnessStep> {
+    let up_to = |most: u8| lines.iter().filter(|it| it.rank <= most).count();
     let most = (0..=2).rev().find(|most| up_to(*most) <= LINES_MOST).unwrap_or(0);
-    let kept = lines.into_iter().filter(|(rank, _)| *rank <= most).map(|(_, step)| step);
-    let mut kept: Vec<WitnessStep> = kept.collect();
-    if kept.len() > LINES_MOST {
-        let ending = LINES_MOST - BEGINNING - 1;
-        let left_out = kept.len() - BEGINNING - ending;
-        let at_ns = kept[BEGINNING].at_ns;
-        let text = format!("and so on: {left_out} more");
-        let between = WitnessStep { at_ns, client: 0, text };
-        kept.splice(BEGINNING..BEGINNING + left_out, [between]);
+    let kept: Vec<Line> = lines.into_iter().filter(|it| it.rank <= most).collect();
+    if kept.len() <= LINES_MOST {
+        return kept.into_iter().map(|it| it.step).collect();
+    }
+    let cut = (0..=ENDS_MOST).rev().map(|ends| cut(&kept, ends));
+    let fits = |it: &Vec<WitnessStep>| it.len() <= LINES_MOST;
+    let must = || kept.iter().filter(|it| it.must).map(|it| it.step.clone());
+    cut.into_iter().find(fits).unwrap_or_else(|| must().take(LINES_MOST).collect())
+}
+
+/// So many of them from the beginning and the end, those that have to stand, and how many are left out
+/// between them.
+fn cut(lines: &[Line], ends: usize) -> Vec<WitnessStep> {
+    let (beginning, ending) = (ends.div_ceil(2), lines.len() - ends / 2);
+    let stands = |place: usize| place < beginning || place >= ending || lines[place].must;
+    let mut kept = Vec::new();
+    let mut place = 0;
+    while place < lines.len() {
+        let left_out = (place..lines.len()).take_while(|place| !stands(*place)).count();
+        if left_out > 0 {
+            let at_ns = lines[place].step.at_ns;
+            let text = format!("and so on: {left_out} more");
+            kept.push(WitnessStep { at_ns, client: 0, text });
+            place += left_out;
+        } else {
+            kept.push(lines[place].step.clone());
+            place += 1;
+        }
     }
     kept
 }

@@ -88,7 +88,7 @@ fn what_came_of_a_command_is_told_with_what_it_was_sent_to() {
         key,
         intent: Intent { touch, compares: false },
     };
-    let answered = |touch, answer| What::Answered { touch, answer };
+    let answered = |touch, answer| What::Answered { touch, answer, found: 0 };
     let on_lock = |intent, what| told(&head(), &texts, what, Some(command(lock, intent)));
     for (touch, did) in [
         (Touch::Create(Some(2_000)), "the key is its own for 2 µs"),

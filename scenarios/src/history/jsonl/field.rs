@@ -32,11 +32,12 @@ pub(super) enum Field {
     ForNs,
     InHold,
     Staged,
+    Found,
 }
 
 impl Field {
     /// Every field.
-    pub(super) const ALL: [Self; 24] = [
+    pub(super) const ALL: [Self; 25] = [
         Self::AtNs,
         Self::Client,
         Self::Acquisition,
@@ -61,6 +62,7 @@ impl Field {
         Self::ForNs,
         Self::InHold,
         Self::Staged,
+        Self::Found,
     ];
 
     /// Those that every event has.
@@ -93,6 +95,7 @@ impl Field {
             Self::ForNs => "for_ns",
             Self::InHold => "in_hold",
             Self::Staged => "staged",
+            Self::Found => "found",
         }
     }
 }
@@ -125,6 +128,7 @@ impl Field {
             b"for_ns" => Self::ForNs,
             b"in_hold" => Self::InHold,
             b"staged" => Self::Staged,
+            b"found" => Self::Found,
             _ => return None,
         })
     }
@@ -159,6 +163,7 @@ impl Field {
             Self::ForNs => with(b"\"for_ns\":"),
             Self::InHold => with(b"\"in_hold\":"),
             Self::Staged => with(b"\"staged\":"),
+            Self::Found => with(b"\"found\":"),
         }
     }
 }
@@ -203,10 +208,11 @@ const ANY: Set = Set::of(&Field::ALWAYS).and(Set::of(&[Field::Acquisition, Field
 /// The fields that such an event may have.
 pub(super) fn fields(what: What) -> Set {
     use Field::{
-        Answer as Answered, Command, Compares, Fault, ForNs, InHold, Key, Left, Node, Phase,
+        Answer as Answered, Command, Compares, Fault, ForNs, Found, InHold, Key, Left, Node, Phase,
         Staged, Text, Token, Touch as Touched, UntilNs, Value, Written,
     };
     const COMMAND: Set = Set::of(&[Node, Command, Key, Touched, Compares]);
+    const ANSWERED: Set = Set::of(&[Touched, Answered, Found]);
     let own = match what {
         What::Acquire | What::Acquired | What::Release | What::Take | What::Update | What::Lost => {
             Set::default()
@@ -220,10 +226,10 @@ pub(super) fn fields(what: What) -> Set {
         | What::NotTaken(_)
         | What::NotUpdated(_) => const { Set::of(&[Text]) },
         What::Command { intent, .. } => COMMAND.and(lives(intent.touch)),
-        What::Answered { touch, answer } => lives(touch).and(match answer {
-            Answer::Nil | Answer::Ok | Answer::List => const { Set::of(&[Touched, Answered]) },
-            Answer::Int(_) => const { Set::of(&[Touched, Answered, Value]) },
-            Answer::Text(_) => const { Set::of(&[Touched, Answered, Text]) },
+        What::Answered { touch, answer, .. } => ANSWERED.and(lives(touch)).and(match answer {
+            Answer::Nil | Answer::Ok | Answer::List => Set::default(),
+            Answer::Int(_) => const { Set::of(&[Value]) },
+            Answer::Text(_) => const { Set::of(&[Text]) },
         }),
         What::Taken { .. } => const { Set::of(&[Value, Left]) },
         What::TakeUnknown { .. } => const { Set::of(&[Value, Text]) },

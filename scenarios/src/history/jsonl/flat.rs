@@ -150,6 +150,7 @@ impl<'a> Cursor<'a> {
             Field::ForNs => line.for_ns = Some(self.number(field)?),
             Field::InHold => line.in_hold = Some(self.truth(field)?),
             Field::Staged => line.staged = Some(self.number(field)?),
+            Field::Found => line.found = self.number(field)?,
         }
         Ok(())
     }

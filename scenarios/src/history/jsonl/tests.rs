@@ -67,7 +67,9 @@ pub(super) fn every_event(texts: &mut Texts) -> Vec<What> {
             let intent = Intent { touch, compares };
             all.push(What::Command { node: 4, name, key, intent });
         }
-        all.extend(answers.map(|answer| What::Answered { touch, answer }));
+        for found in [0, 3] {
+            all.extend(answers.map(|answer| What::Answered { touch, answer, found }));
+        }
     }
     all
 }
@@ -110,6 +112,7 @@ fn every_event_takes_the_fields_it_is_written_with_and_no_others() {
                         | Field::Node
                         | Field::Token
                         | Field::Staged
+                        | Field::Found
                 );
                 assert!(
                     flaw == Some(Flaw::MissingField(field.name())) || spared,
@@ -132,7 +135,7 @@ fn every_event_takes_the_fields_it_is_written_with_and_no_others() {
                 let may = matches!(
                     (what, field),
                     (What::Command { .. }, Field::Compares | Field::TtlNs)
-                        | (What::Answered { .. }, Field::TtlNs)
+                        | (What::Answered { .. }, Field::TtlNs | Field::Found)
                         | (What::Fault { .. }, Field::Node | Field::Staged)
                         | (What::Updated(_) | What::UpdateUnknown { .. }, Field::Token)
                 );

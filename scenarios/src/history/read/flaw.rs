@@ -261,6 +261,17 @@ pub enum Flaw {
         /// Where it ends.
         ends: u32,
     },
+    /// A value that no command had written.
+    #[error(
+        "operation {op} found what operation {found} had written, which is itself or has not begun: \
+         `found` is the number of an earlier command"
+    )]
+    FoundUnwritten {
+        /// Which.
+        op: u32,
+        /// What it says.
+        found: u32,
+    },
     /// What belongs to an acquisition stands for itself.
     #[error("`{0}` belongs to an acquisition: the field `acquisition` is missing or 0")]
     NoAcquisition(&'static str),

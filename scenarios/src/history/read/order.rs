@@ -46,7 +46,7 @@ impl Order {
             Stage::Note => {}
             _ if op == 0 => return Err(Flaw::NoOp),
             Stage::Invoke => self.begun.begin(Operation::of(event))?,
-            Stage::Ok | Stage::Fail | Stage::Info => return self.end(Operation::of(event)),
+            Stage::Ok | Stage::Fail | Stage::Info => return self.end(event),
         }
         if let What::Fault { fault, staged: Some(staged), .. } = what {
             self.staged(fault, staged)?;
@@ -73,9 +73,15 @@ impl Order {
         }
     }
 
-    fn end(&mut self, end: Operation) -> Result<(), Flaw> {
-        let begun = self.begun.end(end.op)?;
+    fn end(&mut self, event: &Event) -> Result<(), Flaw> {
+        let end = Operation::of(event);
         let op = end.op;
+        let begun = self.begun.end(op)?;
+        if let What::Answered { found, .. } = event.what
+            && (found == op || found > self.begun.greatest)
+        {
+            return Err(Flaw::FoundUnwritten { op, found });
+        }
         if begun.kind != end.kind {
             return Err(Flaw::OtherKind { op, began: begun.kind, ends: end.kind });
         }

@@ -273,6 +273,26 @@ fn operations_that_stay_open_for_long_are_not_forgotten() {
 }
 
 #[test]
+fn what_a_command_found_was_written_by_another_that_has_begun() {
+    let found_by = |writer: u32| {
+        let answered = ok(2, [1, 1, 3], "command");
+        let answered = answered.replace('}', &format!(",\"found\":{writer}}}"));
+        let invokes = [(1, "acquire"), (2, "command"), (3, "command"), (4, "command")];
+        let mut lines = vec![HEAD.to_owned()];
+        lines.extend(invokes.map(|(op, what)| invoke(1, [1, 1, op], what)));
+        lines.push(answered);
+        found(&bytes(&lines))
+    };
+    for writer in [0, 2, 4] {
+        assert!(found_by(writer).is_ok(), "{writer}");
+    }
+    for nobody in [3, 5] {
+        let Err(ReadError::Line { line, flaw }) = found_by(nobody) else { panic!("{nobody}") };
+        assert_eq!((line, flaw), (6, Flaw::FoundUnwritten { op: 3, found: nobody }));
+    }
+}
+
+#[test]
 fn a_file_that_was_cut_off_says_so_wherever_it_was_cut() {
     let whole = bytes(&good());
     let head = HEAD.len();

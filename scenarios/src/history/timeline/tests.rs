@@ -87,7 +87,7 @@ fn command(name: Text) -> What {
 #[test]
 fn a_command_is_how_it_ended() {
     let why = Text::default();
-    let what = What::Answered { touch: Touch::None, answer: Answer::Int(4) };
+    let what = What::Answered { touch: Touch::None, answer: Answer::Int(4), found: 0 };
     let answer = (101, Touch::None, Answer::Int(4));
     for (end, answer, refused) in [
         (what, Some(answer), false),
@@ -114,7 +114,8 @@ fn a_command_is_how_it_ended() {
 
 #[test]
 fn commands_end_by_their_operation_however_they_are_numbered() {
-    let answered = |value| What::Answered { touch: Touch::None, answer: Answer::Int(value) };
+    let answered =
+        |value| What::Answered { touch: Touch::None, answer: Answer::Int(value), found: 0 };
     let far = AHEAD;
     let numbers = [1, 2, far * 9, far + 1, 3, far * 2, far * 999, 0, far * 3 + 7];
     let sent = numbers.map(|op| (1, op, command(Text::default())));

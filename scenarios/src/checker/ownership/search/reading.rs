@@ -7,6 +7,17 @@ use std::cmp::Ordering;
 
 use smallvec::SmallVec;
 
+/// Which command wrote the value that a key has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Writer {
+    /// This one, whose value another has found.
+    Command(u32),
+    /// One whose value nobody has found.
+    Another,
+    /// Nobody knows which.
+    Unknown,
+}
+
 /// How the key stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum State {
@@ -17,6 +28,8 @@ pub(super) enum State {
     Held {
         /// The acquisition, and its client.
         owner: (u32, u32),
+        /// Who wrote its value.
+        by: Writer,
         /// When what made it was sent.
         since_ns: u64,
         /// The earliest moment at which its life was set last.
@@ -30,29 +43,37 @@ pub(super) enum State {
 
 impl State {
     /// Held by this acquisition; what belongs to none is nobody's.
-    pub(super) fn of(owner: (u32, u32), since_ns: u64, from_ns: u64, may_end_ns: u64) -> Self {
+    pub(super) fn of(
+        owner: (u32, u32),
+        by: Writer,
+        since_ns: u64,
+        from_ns: u64,
+        may_end_ns: u64,
+    ) -> Self {
         if owner.0 == 0 {
             return Self::Nobodys;
         }
-        Self::Held { owner, since_ns, from_ns, may_end_ns }
-    }
-
-    fn times(self) -> (Option<(u32, u32)>, [u64; 3]) {
-        match self {
-            Self::Held { owner, since_ns, from_ns, may_end_ns } => {
-                (Some(owner), [since_ns, from_ns, may_end_ns])
-            }
-            Self::Free | Self::Nobodys => (None, [0; 3]),
-        }
+        Self::Held { owner, by, since_ns, from_ns, may_end_ns }
     }
 
     /// Whether whatever can follow the other can follow this one.
     fn leaves_more_than(self, other: Self) -> bool {
         match (self, other) {
-            (Self::Held { .. }, Self::Held { .. }) => {
-                let (mine, theirs) = (self.times(), other.times());
-                mine.0 == theirs.0
-                    && mine.1.iter().zip(theirs.1).all(|(mine, theirs)| *mine <= theirs)
+            (
+                Self::Held { owner, by, since_ns, from_ns, may_end_ns },
+                Self::Held {
+                    owner: their_owner,
+                    by: theirs,
+                    since_ns: their_since_ns,
+                    from_ns: their_from_ns,
+                    may_end_ns: their_end_ns,
+                },
+            ) => {
+                owner == their_owner
+                    && (by == theirs || by == Writer::Unknown)
+                    && since_ns <= their_since_ns
+                    && from_ns <= their_from_ns
+                    && may_end_ns <= their_end_ns
             }
             _ => self == other,
         }
@@ -69,15 +90,20 @@ pub(super) struct Reading {
     pub(super) early: SmallVec<[u32; 4]>,
     /// Commands without an answer that have been carried out.
     pub(super) used: SmallVec<[u32; 4]>,
-    /// Who was harmed first, if anybody was.
-    pub(super) harm: Option<Harmed>,
+    /// Who was harmed first, if anybody was: each of those it may have been.
+    pub(super) harm: SmallVec<[Harmed; 1]>,
 }
+
+/// So many who may have been harmed first are told apart.
+const HARMS_MOST: usize = 8;
 
 /// Somebody who was harmed. In the order of how certain it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Harmed {
     /// Whether the hold may have been over by then.
     pub(super) doubtful: bool,
+    /// The earliest moment at which it can have been.
+    pub(super) at_ns: u64,
     /// Whose hold.
     pub(super) victim: (u32, u32),
     /// By which command.
@@ -107,24 +133,45 @@ impl Reading {
         Self { used, ..self.clone() }
     }
 
-    /// The same, with this harm done. The first counts.
-    pub(super) fn harmed(&self, victim: (u32, u32), culprit: u32) -> Self {
-        let harm = Harmed { doubtful: false, victim, culprit };
-        Self { harm: self.harm.or(Some(harm)), ..self.clone() }
+    /// Whether anybody was harmed.
+    pub(super) fn is_harmful(&self) -> bool {
+        !self.harm.is_empty()
+    }
+
+    /// The same, with this harm done. The first counts that is no doubtful one.
+    pub(super) fn harmed(&self, harm: Harmed) -> Self {
+        let mut harmed = self.clone();
+        if !self.is_harmful() || (!harm.doubtful && self.harm.iter().all(|it| it.doubtful)) {
+            harmed.harm = SmallVec::from_buf([harm]);
+        }
+        harmed
     }
 
     /// The same, with this harm done to a hold that may have been over by then.
-    pub(super) fn perhaps_harmed(&self, victim: (u32, u32), culprit: u32) -> Self {
-        let harm = Harmed { doubtful: true, victim, culprit };
-        Self { harm: self.harm.or(Some(harm)), ..self.clone() }
+    pub(super) fn perhaps_harmed(&self, harm: Harmed) -> Self {
+        self.harmed(Harmed { doubtful: true, ..harm })
+    }
+
+    /// The first harm may have been this one as well.
+    pub(super) fn may_be(&mut self, harm: Harmed) {
+        if self.harm.len() < HARMS_MOST && !self.harm.contains(&harm) {
+            self.harm.push(harm);
+        }
+    }
+
+    /// Where the first harm was done, it may have been the other's as well, which comes to the same.
+    pub(super) fn may_have(&mut self, other: &Self) {
+        if self.is_harmful() {
+            other.harm.iter().for_each(|harm| self.may_be(*harm));
+        }
     }
 
     /// The same, the key living on until then, whoever holds it.
     pub(super) fn lives(self, end_ns: u64) -> Self {
         match self.state {
-            State::Held { owner, since_ns, .. } => {
+            State::Held { owner, by, since_ns, .. } => {
                 let from_ns = self.at_ns;
-                self.is(State::Held { owner, since_ns, from_ns, may_end_ns: end_ns })
+                self.is(State::Held { owner, by, since_ns, from_ns, may_end_ns: end_ns })
             }
             State::Free | State::Nobodys => self,
         }
@@ -133,7 +180,7 @@ impl Reading {
     /// The better, the lower: harmless ones before harmful ones, certain harm before harm that is none if
     /// the hold was over, what took less before what took more.
     pub(super) fn compare(&self, other: &Self) -> Ordering {
-        let doubtful = |it: &Self| it.harm.map(|harm| harm.doubtful);
+        let doubtful = |it: &Self| it.harm.iter().map(|harm| harm.doubtful).min();
         let rank = |it: &Self| (doubtful(it), it.used.len());
         rank(self)
             .cmp(&rank(other))
@@ -148,7 +195,7 @@ impl Reading {
         self.state.leaves_more_than(other.state)
             && self.at_ns <= other.at_ns
             && self.early == other.early
-            && (self.harm.is_none() || other.harm.is_some())
+            && (!self.is_harmful() || other.is_harmful())
             && self.used.iter().all(|it| other.used.contains(it))
     }
 }

@@ -1,14 +1,17 @@
 //! The sweep by itself: what it blames and what it leaves to the search, at every boundary.
 
 use super::*;
-use crate::history::Text;
+use crate::history::{Loss, Text};
 
 const TTL_NS: u64 = 1_000;
+/// The end of a command without an answer.
+const NEVER: u64 = u64::MAX;
 const EXTEND: Touch = Touch::Extend(TTL_NS);
 
 fn op(number: u32, acquisition: u32, (sent_ns, done_ns): (u64, u64), touch: Touch) -> Op {
     let (name, client) = (Text::default(), acquisition + 10);
-    Op { number, acquisition, client, node: 0, name, sent_ns, done_ns, touch, compares: false }
+    let (node, compares, found) = (0, false, 0);
+    Op { number, acquisition, client, node, name, sent_ns, done_ns, touch, compares, found }
 }
 
 /// Made by 1: sent at 100, answered at 110.
@@ -20,10 +23,12 @@ fn deleted(number: u32, span: (u64, u64)) -> Op {
     op(number, 2, span, Touch::Delete)
 }
 
-fn blamed_beside(ops: &[Op], losses: &[Loss], jumps: &[(Option<u16>, u64)]) -> Option<(u32, u64)> {
-    let mut ops = ops.to_vec();
+fn blamed_beside(ops: &[Op], losses: &[Loss], jumps: &[u64]) -> Option<(u32, u64)> {
+    let (mut ops, losses, jumps) = (ops.to_vec(), losses.to_vec(), jumps.to_vec());
     ops.sort_by_key(|op| op.sent_ns);
-    sweep(&ops, losses, jumps, 0).map(|harm| (harm.culprit.number, harm.occurrences))
+    let found = sweep(&Known { ops, losses, jumps, ..Known::default() })?;
+    let [blame] = found.blames[..] else { panic!("the sweep knows who it was") };
+    Some((blame.culprit.number, found.occurrences))
 }
 
 fn blamed(ops: &[Op]) -> Option<(u32, u64)> {
@@ -43,22 +48,13 @@ fn harm_is_blamed_from_behind_the_creation_until_before_its_end() {
 }
 
 #[test]
-fn what_another_server_is_told_harms_nobody_here() {
-    let elsewhere = Op { node: 1, ..deleted(2, (200, 210)) };
-    assert_eq!(blamed(&[created(), elsewhere]), None);
-    let behind = deleted(3, (300, 310));
-    assert_eq!(blamed(&[created(), elsewhere, behind]), Some((3, 1)), "nor does it end a hold");
-}
-
-#[test]
 fn what_was_over_before_the_creation_does_not_matter_and_what_was_not_does() {
     let harm = deleted(3, (200, 210));
     assert_eq!(blamed(&[deleted(2, (50, 99)), created(), harm]), Some((3, 1)));
     assert_eq!(blamed(&[deleted(2, (50, 100)), created(), harm]), None, "perhaps behind it");
-    // One that is slow keeps what was quick before it in view.
-    let slow = Op { node: 1, ..deleted(4, (10, 500)) };
-    assert_eq!(blamed(&[slow, deleted(2, (50, 99)), created(), harm]), Some((3, 1)));
-    assert_eq!(blamed(&[slow, deleted(2, (50, 100)), created(), harm]), None);
+    let slow = |done_ns| deleted(4, (10, done_ns));
+    assert_eq!(blamed(&[slow(99), deleted(2, (50, 60)), created(), harm]), Some((3, 1)));
+    assert_eq!(blamed(&[slow(100), deleted(2, (50, 60)), created(), harm]), None);
 }
 
 #[test]
@@ -105,26 +101,39 @@ fn who_did_it_first_is_blamed() {
 
 #[test]
 fn of_several_holds_the_one_harmed_first_is_told_and_all_are_counted() {
-    let on = |node, op: Op| Op { node, ..op };
-    let second = op(5, 3, (150, 160), Touch::Create(Some(TTL_NS)));
-    let both = |one, other| {
-        blamed(&[created(), on(1, second), deleted(2, (600, one)), on(1, deleted(6, (300, other)))])
-    };
-    assert_eq!(both(700, 310), Some((6, 2)));
-    assert_eq!(both(700, 750), Some((2, 2)));
-    assert_eq!(both(700, 700), Some((2, 2)), "at once");
+    let second = op(5, 3, (1_500, 1_510), Touch::Create(Some(TTL_NS)));
+    let harms = [deleted(2, (600, 610)), deleted(6, (1_600, 1_610))];
+    assert_eq!(blamed(&[created(), second, harms[0], harms[1]]), Some((2, 2)));
+    assert_eq!(blamed(&[created(), second, harms[1]]), Some((6, 1)));
 }
 
 #[test]
 fn a_jump_of_the_servers_clock_ends_certainty() {
     let harm = [created(), deleted(2, (300, 310))];
-    let jump = |node, at_ns| blamed_beside(&harm, &[], &[(node, at_ns)]).is_some();
-    for node in [None, Some(0)] {
-        assert!(jump(node, 99), "before it began");
-        assert!(!jump(node, 100));
-        assert!(!jump(node, 310));
-        assert!(jump(node, 311), "behind the harm");
+    let jump = |at_ns| blamed_beside(&harm, &[], &[at_ns]).is_some();
+    assert!(jump(99), "before it began");
+    assert!(!jump(100));
+    assert!(!jump(310));
+    assert!(jump(311), "behind the harm");
+    assert_eq!(blamed_beside(&harm, &[], &[400, 200]), None, "the first counts");
+}
+
+/// Holds one after the other, each released, behind a command that has no answer or a late one.
+#[test]
+fn each_command_is_looked_at_a_few_times_whatever_is_under_way() {
+    const HOLDS: u64 = 2_000;
+    let held = (1..=HOLDS).flat_map(|nth| {
+        let (number, at_ns) = (u32::try_from(nth).unwrap(), nth * 100);
+        let create = op(2 * number, number, (at_ns, at_ns + 10), Touch::Create(Some(TTL_NS)));
+        let delete = op(2 * number + 1, number, (at_ns + 50, at_ns + 60), Touch::Delete);
+        [create, delete]
+    });
+    let held: Vec<Op> = held.collect();
+    for done_ns in [20, HOLDS * 100, NEVER] {
+        let ops = [&[deleted(1, (10, done_ns))][..], &held].concat();
+        let known = Known { ops, ..Known::default() };
+        let mut swept = Sweep { known: &known, looks: 0 };
+        assert_eq!(swept.run(), None);
+        assert!(swept.looks <= 2 * known.ops.len(), "{} looks, {done_ns}", swept.looks);
     }
-    assert!(jump(Some(1), 200), "another server's");
-    assert_eq!(blamed_beside(&harm, &[], &[(None, 400), (None, 200)]), None, "the first counts");
 }

@@ -5,13 +5,19 @@ use crate::history::{Answer, Update};
 
 fn step(at_ns: u64, acquisition: u32, part: Part, text: &str) -> Step {
     let step = WitnessStep { at_ns, client: acquisition, text: text.to_owned() };
-    Step { step, part, acquisition }
+    Step { step, part, acquisition, op: 0 }
 }
 
 /// Two acquisitions, each of the client of its number.
 fn story(level: Level, steps: &[Step]) -> Vec<String> {
-    let witness = Witness { acquisitions: vec![1, 2], ..Witness::default() };
-    let lines = shorten(level, &witness, &steps.iter().collect::<Vec<_>>());
+    blaming(&[], level, steps)
+}
+
+/// The same, where these operations are to blame, and client 2 is harmed.
+fn blaming(ops: &[u32], level: Level, steps: &[Step]) -> Vec<String> {
+    let (acquisitions, clients) = (vec![2, 1], vec![2, 1]);
+    let witness = Witness { acquisitions, clients, accused: ops.to_vec(), ..Witness::default() };
+    let lines = shorten(level, &witness, steps);
     lines.iter().map(|it| format!("{} {} {}", it.at_ns, it.client, it.text)).collect()
 }
 
@@ -25,7 +31,8 @@ fn takes(at_ns: u64, who: u32, ttl_ns: Option<u64>) -> [Step; 3] {
 
 #[test]
 fn a_key_that_nobody_deletes_expires_before_another_is_made() {
-    let end = [step(320, 1, Part::Deleted, "DEL"), step(321, 1, Part::Detail, "is told")];
+    let harm = Step { op: 9, ..step(320, 1, Part::Deleted, "DEL") };
+    let end = [harm, step(321, 1, Part::Detail, "is told")];
     let steps = [&takes(100, 1, Some(200))[..], &takes(310, 2, Some(200)), &end].concat();
     let told = [
         "101 1 has the lock: its key lives 200 ns",
@@ -33,8 +40,10 @@ fn a_key_that_nobody_deletes_expires_before_another_is_made() {
         "311 2 has the lock: its key lives 200 ns",
         "320 1 deletes the key of client 2",
     ];
-    assert_eq!(story(Level::Key, &steps), told);
-    let belief = story(Level::Belief, &steps);
+    assert_eq!(blaming(&[9], Level::Key, &steps), told);
+    assert_eq!(story(Level::Key, &steps)[3], "320 1 DEL", "another is to blame");
+    assert_eq!(blaming(&[9, 8], Level::Key, &steps)[3], "320 1 DEL", "or another");
+    let belief = blaming(&[9], Level::Belief, &steps);
     assert_eq!(belief[3], "320 1 DEL", "only ownership knows whose it was");
     let early = [&takes(100, 1, Some(200))[..], &takes(299, 2, Some(200))].concat();
     assert_eq!(story(Level::Key, &early)[1], "299 1 its key is gone");
@@ -52,10 +61,6 @@ fn a_key_that_is_deleted_or_lives_longer_does_not_expire() {
     let steps = [&takes(100, 1, Some(200))[..], &longer, &takes(460, 2, Some(200))].concat();
     let told = story(Level::Key, &steps);
     assert_eq!(told[1..3], ["250 1 PEXPIRE", "450 1 its key expires"]);
-    let others = Witness { acquisitions: vec![2, 3], ..Witness::default() };
-    let steps = [&takes(100, 1, Some(200))[..], &[step(150, 2, Part::Deleted, "DEL")]].concat();
-    let lines = shorten(Level::Key, &others, &steps.iter().collect::<Vec<_>>());
-    assert_eq!(lines[1].text, "DEL", "the story is not of the first");
 }
 
 #[test]
@@ -116,6 +121,57 @@ fn no_story_is_longer_than_a_dozen_lines() {
 }
 
 #[test]
+fn what_the_command_to_blame_did_is_said_of_its_victim() {
+    for (part, text) in [
+        (Part::Deleted, "deletes the key of client 2"),
+        (Part::Overwritten(None), "overwrites the key of client 2"),
+        (Part::Extended(7), "extends the key of client 2, to live 7 ns from now"),
+        (Part::Unheard, "harms the key of client 2: CMD"),
+    ] {
+        let steps = [Step { op: 9, ..step(5, 1, part, "CMD") }];
+        assert_eq!(blaming(&[9], Level::Key, &steps), [format!("5 1 {text}")]);
+    }
+}
+
+#[test]
+fn the_command_to_blame_stands_in_a_story_of_any_length() {
+    for blamed in 0..40 {
+        let steps: Vec<Step> = (0..40)
+            .map(|at_ns| {
+                let op = if at_ns == blamed { 9 } else { 0 };
+                Step { op, ..step(at_ns, 1, Part::Has, "has the lock") }
+            })
+            .collect();
+        let told = blaming(&[9], Level::Belief, &steps);
+        assert!(told.contains(&format!("{blamed} 1 has the lock")), "{blamed} {told:?}");
+        assert!((10..=12).contains(&told.len()), "{blamed} {told:?}");
+    }
+}
+
+#[test]
+fn a_story_of_progress_keeps_the_fault_behind_the_key_that_was_left() {
+    let steps = |fault: Part, at_ns: u64| -> Vec<Step> {
+        let mut steps: Vec<Step> =
+            (0..40).map(|at_ns| step(10 * at_ns, 3, Part::Has, "has the lock")).collect();
+        steps.push(Step { op: 9, ..step(205, 1, Part::Made(None), "SET") });
+        steps.push(step(at_ns, 1, fault, "is struck"));
+        steps.push(step(5, 2, Part::Fault, "is struck, too"));
+        steps.push(step(305, 1, Part::Told, "its key is left"));
+        steps.sort_by_key(|it| it.step.at_ns);
+        steps
+    };
+    for (fault, at_ns) in [(Part::Fault, 195), (Part::Fault, 215), (Part::Death, 215)] {
+        let told = blaming(&[9], Level::Progress, &steps(fault, at_ns));
+        for line in
+            [format!("{at_ns} 1 is struck"), "205 1 SET".into(), "305 1 its key is left".into()]
+        {
+            assert!(told.contains(&line), "{line}: {told:?}");
+        }
+        assert!(told.len() <= 12, "{told:?}");
+    }
+}
+
+#[test]
 fn every_event_has_its_part() {
     let mut texts = Texts::default();
     let head = Head { lock_key: "the lock".to_owned(), ..Head::default() };
@@ -149,7 +205,12 @@ fn every_event_has_its_part() {
     let answered = |key, intends, touch| {
         let intent = Intent { touch: intends, compares: false };
         let invoked = What::Command { node: 0, name, key, intent };
-        Part::of(&head, &texts, What::Answered { touch, answer: Answer::Ok }, Some(invoked))
+        Part::of(
+            &head,
+            &texts,
+            What::Answered { touch, answer: Answer::Ok, found: 0 },
+            Some(invoked),
+        )
     };
     for (key, intends, touch, part) in [
         (lock, Touch::Create(Some(5)), Touch::Create(Some(5)), Part::Made(Some(5))),

@@ -30,10 +30,10 @@ fn what_a_transaction_did_is_known_when_it_is_over() {
     assert_eq!((deletes.len(), execs.len()), (2, 2));
     for ((_, deleted), (_, executed)) in deletes.into_iter().zip(execs) {
         let (deleted, executed) = (deleted.unwrap(), executed.unwrap());
-        let done = What::Answered { touch: Touch::Delete, answer: Answer::Int(1) };
+        let done = What::Answered { touch: Touch::Delete, answer: Answer::Int(1), found: 0 };
         assert_eq!(deleted.what, done);
         assert_eq!(deleted.at_ns, executed.at_ns);
-        let nothing = What::Answered { touch: Touch::None, answer: Answer::List };
+        let nothing = What::Answered { touch: Touch::None, answer: Answer::List, found: 0 };
         assert_eq!(executed.what, nothing, "EXEC itself touches nothing");
     }
 }

@@ -3,7 +3,12 @@
 use super::*;
 
 fn held(owner: u32, since_ns: u64, from_ns: u64, may_end_ns: u64) -> State {
-    State::of((owner, owner), since_ns, from_ns, may_end_ns)
+    State::of((owner, owner), Writer::Another, since_ns, from_ns, may_end_ns)
+}
+
+/// This command has harmed the hold of this acquisition.
+fn harm(victim: u32, culprit: u32) -> Harmed {
+    Harmed { doubtful: false, at_ns: 50, victim: (victim, victim), culprit }
 }
 
 fn reading(state: State) -> Reading {
@@ -25,6 +30,10 @@ fn a_hold_that_may_have_ended_earlier_leaves_more() {
         assert!(!later.leaves_more_than(one), "{later:?}");
     }
     assert!(!one.leaves_more_than(held(2, 10, 20, 30)), "another's");
+    let by = |by| State::of((1, 1), by, 10, 20, 30);
+    let command = by(Writer::Command(7));
+    assert!(command.leaves_more_than(command) && by(Writer::Unknown).leaves_more_than(command));
+    assert!(!command.leaves_more_than(one) && !one.leaves_more_than(command), "another's value");
     let states = [one, State::Free, State::Nobodys];
     for (nth, mine) in states.into_iter().enumerate() {
         for (other, theirs) in states.into_iter().enumerate() {
@@ -38,7 +47,7 @@ fn what_took_no_more_and_came_no_later_makes_superfluous() {
     let base = reading(held(1, 10, 20, 30)).uses(3);
     assert!(base.makes_superfluous(&base));
     let worse =
-        [base.not_before(51), base.uses(4), base.harmed((1, 1), 5), base.is(held(1, 10, 20, 31))];
+        [base.not_before(51), base.uses(4), base.harmed(harm(1, 5)), base.is(held(1, 10, 20, 31))];
     for worse in worse {
         assert!(base.makes_superfluous(&worse), "{worse:?}");
         assert!(!worse.makes_superfluous(&base), "{worse:?}");
@@ -49,8 +58,21 @@ fn what_took_no_more_and_came_no_later_makes_superfluous() {
     assert!(!base.makes_superfluous(&early) && !early.makes_superfluous(&base));
     let other = reading(base.state).uses(4);
     assert!(!base.makes_superfluous(&other) && !other.makes_superfluous(&base));
-    let harmful = base.harmed((1, 1), 5);
-    assert!(harmful.makes_superfluous(&base.harmed((2, 2), 6)), "whoever it was");
+    let harmful = base.harmed(harm(1, 5));
+    assert!(harmful.makes_superfluous(&base.harmed(harm(2, 6))), "whoever it was");
+}
+
+#[test]
+fn who_may_have_harmed_first_is_remembered_of_all_that_come_to_the_same() {
+    let mut kept = reading(State::Free).harmed(harm(1, 5));
+    kept.may_have(&reading(State::Free).harmed(harm(2, 6)));
+    kept.may_have(&reading(State::Free).harmed(harm(2, 6)));
+    assert_eq!(kept.harm.as_slice(), [harm(1, 5), harm(2, 6)]);
+    (10..30).for_each(|culprit| kept.may_be(harm(3, culprit)));
+    assert_eq!(kept.harm.len(), HARMS_MOST);
+    let mut harmless = reading(State::Free);
+    harmless.may_have(&kept);
+    assert!(!harmless.is_harmful(), "it has a way without harm");
 }
 
 #[test]
@@ -66,7 +88,7 @@ fn the_better_come_first() {
         base.not_before(51),
         reading(State::Free).uses(4),
         base.uses(4),
-        reading(State::Free).harmed((1, 1), 2),
+        reading(State::Free).harmed(harm(1, 2)),
     ];
     for pair in best_first.windows(2) {
         assert_eq!(pair[0].compare(&pair[1]), Ordering::Less, "{pair:?}");
@@ -81,10 +103,12 @@ fn a_reading_is_followed_without_change() {
     assert_eq!(base.not_before(40).at_ns, 50);
     assert_eq!(base.not_before(60).at_ns, 60);
     assert_eq!(base.uses(3).uses(2).used.as_slice(), [3, 2]);
-    let first = Harmed { doubtful: false, victim: (1, 1), culprit: 2 };
-    assert_eq!(base.harmed((1, 1), 2).harmed((3, 3), 4).harm, Some(first), "the first");
-    let perhaps = base.perhaps_harmed((1, 1), 2).harmed((3, 3), 4).harm;
-    assert_eq!(perhaps, Some(Harmed { doubtful: true, ..first }));
+    let first = harm(1, 2);
+    assert_eq!(base.harmed(harm(1, 2)).harmed(harm(3, 4)).harm.as_slice(), [first], "the first");
+    let perhaps = base.perhaps_harmed(harm(1, 2));
+    assert_eq!(perhaps.harm.as_slice(), [Harmed { doubtful: true, ..first }]);
+    assert_eq!(perhaps.perhaps_harmed(harm(3, 4)), perhaps, "the first");
+    assert_eq!(perhaps.harmed(harm(3, 4)).harm.as_slice(), [harm(3, 4)], "that is certain");
     assert_eq!(base.lives(99).state, held(1, 10, 50, 99));
     for state in [State::Free, State::Nobodys] {
         assert_eq!(reading(state).lives(99), reading(state), "nobody's life");
