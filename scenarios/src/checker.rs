@@ -11,6 +11,7 @@ mod availability;
 mod contention;
 mod deadlock_freedom;
 pub(crate) mod efficiency;
+mod exposure;
 mod fairness;
 mod fencing;
 mod lease_validity;
@@ -82,12 +83,13 @@ impl<'a> Checkers<'a> {
             efficiency: head.commands_within_milli.map(|it| (Efficiency::default(), it)),
             lease_validity: (head.tracked && head.exact).then(LeaseValidity::default),
             contention: Contention::default(),
-            vacuity: Vacuity::default(),
+            vacuity: Vacuity::new(head),
         }
     }
 
     /// Shows them the next event.
     pub fn see(&mut self, event: &Event, texts: &Texts) {
+        self.vacuity.see(event, self.head, texts);
         if let Some(wake_up) = &mut self.wake_up {
             wake_up.see(event, self.head, texts);
         }
@@ -140,8 +142,7 @@ impl<'a> Checkers<'a> {
                     self.ownership.ended(event.op, &command);
                 }
             }
-            What::Fault { fault, node, for_ns, staged, in_hold } => {
-                self.vacuity.struck(fault, staged, in_hold);
+            What::Fault { fault, node, for_ns, .. } => {
                 if let Some(node) = node.filter(|_| fault.loses_keys()) {
                     self.ownership.lost(node, event.at_ns, for_ns);
                     self.fencing.lost(node, event.at_ns);
@@ -166,9 +167,6 @@ impl<'a> Checkers<'a> {
                 }
             }
             _ => {
-                if event.what == What::Acquire {
-                    self.vacuity.began();
-                }
                 if let Some(availability) = &mut self.availability {
                     availability.see(event);
                 }

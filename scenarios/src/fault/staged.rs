@@ -41,6 +41,9 @@ pub struct Staged {
     /// Which server takes over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<Whom>,
+    /// Whether it shows nothing where the server that takes over knows of the hold.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub loses_hold: bool,
 }
 
 /// When a fault strikes: exactly one of the first four is given.
@@ -126,9 +129,16 @@ impl Staged {
         self.on.unwrap_or(if of_server { Whom::Primary } else { Whom::Any })
     }
 
-    /// Whether it shows nothing unless it meets a hold, as what is staged on the holder.
+    /// Whether it shows nothing unless it meets a hold: what is staged on the holder does, and what takes
+    /// a key from a server, or has it expire, while its client is at work.
     pub fn is_of_hold(&self) -> bool {
-        self.whom() == Whom::Holder
+        let at_work = matches!(self.at.phase, Some(Phase::Hold | Phase::HoldBeforeWrite));
+        let takes_keys = self.kind.loses_keys() || self.kind == Fault::ClockStep;
+        match self.whom() {
+            Whom::Holder => true,
+            Whom::Primary | Whom::Server(_) => self.loses_hold || (at_work && takes_keys),
+            Whom::Any | Whom::Client(_) => false,
+        }
     }
 
     /// Whether it is a server's clock that goes wrong.

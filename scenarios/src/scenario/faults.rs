@@ -94,9 +94,9 @@ enum Struck {
     Either,
 }
 
-/// What a kind of fault takes: whom it strikes, `for`, `until`, `by`, `ppm`, `ways`, `to`. One that
+/// What a kind of fault takes: whom it strikes, `for`, `until`, `by`, `ppm`, `ways`, `to`, `loses_hold`. One that
 /// needs both `for` and `until` needs one of them.
-const fn takes(fault: Fault) -> (Struck, [(&'static str, Use); 6]) {
+const fn takes(fault: Fault) -> (Struck, [(&'static str, Use); 7]) {
     use Use::{May, Needs, No};
     let (struck, [lasts, until, by, ppm, ways, to]) = match fault {
         Fault::Pause => (Struck::Client, [Needs, Needs, No, No, No, No]),
@@ -112,8 +112,16 @@ const fn takes(fault: Fault) -> (Struck, [(&'static str, Use); 6]) {
         Fault::Failover => (Struck::Server, [Needs, No, No, No, No, May]),
         Fault::PowerLoss | Fault::ServerCrash => (Struck::Server, [Needs, No, No, No, No, No]),
     };
-    let uses =
-        [("for", lasts), ("until", until), ("by", by), ("ppm", ppm), ("ways", ways), ("to", to)];
+    // What says who takes over may say that it knows of no hold.
+    let uses = [
+        ("for", lasts),
+        ("until", until),
+        ("by", by),
+        ("ppm", ppm),
+        ("ways", ways),
+        ("to", to),
+        ("loses_hold", to),
+    ];
     (struck, uses)
 }
 
@@ -139,15 +147,16 @@ impl Check<'_> {
     }
 
     /// What it has, and has not, of what its kind takes.
-    fn keys(&self, uses: [(&'static str, Use); 6]) -> Result<(), Wrong> {
-        let Staged { kind, lasts, until, by, ppm, ways, to, .. } = self.fault;
+    fn keys(&self, uses: [(&'static str, Use); 7]) -> Result<(), Wrong> {
+        let Staged { kind, lasts, until, by, ppm, ways, to, loses_hold, .. } = self.fault;
         let has = |key: &str| match key {
             "for" => lasts.is_some(),
             "until" => until.is_some(),
             "by" => by.is_some(),
             "ppm" => ppm.is_some(),
             "ways" => ways.is_some(),
-            _ => to.is_some(),
+            "to" => to.is_some(),
+            _ => *loses_hold,
         };
         let name = kind.name();
         for (key, it) in uses {

@@ -26,8 +26,12 @@ pub enum Vacuous {
     },
     /// A fault that the scenario stages never struck.
     NeverStruck(Fault),
-    /// A fault that the scenario stages in a hold struck, but never in one.
+    /// A fault that the scenario stages in a hold struck, but never in one; or the hold was not lost by
+    /// it, where the scenario says that it is to be.
     MetNoHold(Fault),
+    /// A fault of a server that the scenario stages in a hold met one, and nobody asked for the lock from
+    /// then until that hold was over.
+    NobodyAsked(Fault),
 }
 
 impl Vacuous {
@@ -42,6 +46,10 @@ impl Vacuous {
             Self::TooFew { .. } => "fewer acquisitions were begun than asked for".to_owned(),
             Self::NeverStruck(fault) => format!("the staged fault `{}` never struck", fault.name()),
             Self::MetNoHold(fault) => format!("the staged fault `{}` met no hold", fault.name()),
+            Self::NobodyAsked(fault) => format!(
+                "after the staged fault `{}` nobody asked for the lock before the hold that it met was over",
+                fault.name()
+            ),
         }
     }
 }
