@@ -19,6 +19,7 @@ mod mutual_exclusion;
 mod open;
 mod ownership;
 mod pool;
+mod refusal;
 mod register;
 pub mod story;
 mod vacuity;
@@ -90,6 +91,9 @@ impl<'a> Checkers<'a> {
     /// Shows them the next event.
     pub fn see(&mut self, event: &Event, texts: &Texts) {
         self.vacuity.see(event, self.head, texts);
+        if let Some(pool) = &mut self.pool {
+            pool.see(event, self.head, texts);
+        }
         if let Some(wake_up) = &mut self.wake_up {
             wake_up.see(event, self.head, texts);
         }
@@ -156,9 +160,6 @@ impl<'a> Checkers<'a> {
                         availability.died(event.client, event.at_ns);
                     }
                 }
-                if let Some(pool) = &mut self.pool {
-                    pool.struck();
-                }
             }
             What::Probe(pttl_ms) => self.deadlock_freedom.probed(event.at_ns, pttl_ms),
             What::Phase(_) => {
@@ -176,9 +177,6 @@ impl<'a> Checkers<'a> {
                 self.exclusion.see(event);
                 self.fencing.see(event);
                 self.contention.see(event);
-                if let Some(pool) = &mut self.pool {
-                    pool.see(event);
-                }
                 if let Some(register) = &mut self.register {
                     register.see(event);
                 }

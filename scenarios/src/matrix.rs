@@ -55,6 +55,9 @@ pub struct Pair {
     /// Why it was not run, if it was not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_run: Option<String>,
+    /// Why each run before the one that counts was vacuous, and so was made again.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub run_again: Vec<String>,
     /// The four levels; empty where it was not run.
     pub cells: Vec<Cell>,
 }
@@ -234,6 +237,7 @@ impl Pair {
             searched: scenario.swarm.searched,
             why: expectation.map_or(String::new(), |it| it.why.clone()),
             not_run: why_not,
+            run_again: Vec::new(),
             cells: Vec::new(),
         }
     }
@@ -272,6 +276,12 @@ impl Matrix {
     pub fn is_as_expected(&self) -> bool {
         let Totals { different, vacuous, as_expected, .. } = self.totals;
         !self.interrupted && different == 0 && vacuous == 0 && as_expected > 0
+    }
+
+    /// The pairs of which runs were made again: why, as often as that was so, of whom.
+    pub fn run_again(&self) -> Vec<(&str, &str, &[String])> {
+        let again = self.pairs.iter().filter(|it| !it.run_again.is_empty());
+        again.map(|it| (&*it.scenario, &*it.lock, &*it.run_again)).collect()
     }
 
     /// The scenarios, in their order.

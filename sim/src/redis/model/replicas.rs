@@ -35,7 +35,7 @@ impl Model {
 
     /// Whether it has a value for this key, be it one that has expired and is still there.
     pub fn has(&self, key: &[u8]) -> bool {
-        self.server.borrow().keyspace.find(key).is_some()
+        self.server.borrow().dbs.iter().any(|db| db.find(key).is_some())
     }
 
     /// The end of a primary's stream, or how far a replica has applied its primary's.
