@@ -1,11 +1,11 @@
-//! Exposure: what a server's fault did to a hold is seen only where somebody else asks before the hold
-//! is over.
+//! Exposure: that a server's fault has cost a hold its key is seen only where somebody else asks before the
+//! hold is over.
 //!
-//! Invariant: a staged fault of a server counts as put to the test only if it met a hold that lasted
-//! when the fault was written down, and another acquisition's command on the lock's key was surely
-//! carried out between the two ends: it was sent after the fault and answered within the hold, or its
-//! answer within the hold says that it made the key. Deliberately absent: faults of clients, which a
-//! scenario has last until another client has come.
+//! Invariant: a server's fault that is staged in a hold counts as put to the test only if it met one that
+//! lasted when the fault was written down, and another acquisition's command on the lock's key was surely
+//! carried out between that and the hold's end: it was sent after the fault and answered within the hold,
+//! or its answer within the hold says that it made the key. Where two had the lock at once, nobody has to ask
+//! any more. Deliberately absent: faults of clients, which a scenario has last until another client has come.
 
 use std::collections::BTreeMap;
 
@@ -75,7 +75,7 @@ impl Exposure {
     fn strikes(&mut self, staged: usize, in_hold: bool, from_ns: u64) {
         let holders: Vec<u32> = self.holders.iter().map(|(acquisition, _)| *acquisition).collect();
         if in_hold && !holders.is_empty() {
-            self.meets(staged, Met::Somebody);
+            self.meets(staged, if holders.len() > 1 { Met::Hold } else { Met::Somebody });
             self.struck.push(Struck { staged, from_ns, holders });
         }
     }

@@ -41,7 +41,8 @@ pub struct Staged {
     /// Which server takes over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<Whom>,
-    /// Whether it shows nothing where the server that takes over knows of the hold.
+    /// Whether it is to cost a hold its key: then it shows nothing where the key is still there, or where
+    /// nobody asks for it before that hold is over.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub loses_hold: bool,
 }
@@ -129,16 +130,9 @@ impl Staged {
         self.on.unwrap_or(if of_server { Whom::Primary } else { Whom::Any })
     }
 
-    /// Whether it shows nothing unless it meets a hold: what is staged on the holder does, and what takes
-    /// a key from a server, or has it expire, while its client is at work.
+    /// Whether it shows nothing unless it meets a hold, as what is staged on the holder.
     pub fn is_of_hold(&self) -> bool {
-        let at_work = matches!(self.at.phase, Some(Phase::Hold | Phase::HoldBeforeWrite));
-        let takes_keys = self.kind.loses_keys() || self.kind == Fault::ClockStep;
-        match self.whom() {
-            Whom::Holder => true,
-            Whom::Primary | Whom::Server(_) => self.loses_hold || (at_work && takes_keys),
-            Whom::Any | Whom::Client(_) => false,
-        }
+        self.whom() == Whom::Holder || self.loses_hold
     }
 
     /// Whether it is a server's clock that goes wrong.

@@ -98,6 +98,10 @@ enum Struck {
 /// needs both `for` and `until` needs one of them.
 const fn takes(fault: Fault) -> (Struck, [(&'static str, Use); 7]) {
     use Use::{May, Needs, No};
+    let loses_hold = match fault {
+        Fault::Failover | Fault::ClockStep => May,
+        _ => No,
+    };
     let (struck, [lasts, until, by, ppm, ways, to]) = match fault {
         Fault::Pause => (Struck::Client, [Needs, Needs, No, No, No, No]),
         Fault::Delay => (Struck::Client, [Needs, Needs, No, No, May, No]),
@@ -112,7 +116,6 @@ const fn takes(fault: Fault) -> (Struck, [(&'static str, Use); 7]) {
         Fault::Failover => (Struck::Server, [Needs, No, No, No, No, May]),
         Fault::PowerLoss | Fault::ServerCrash => (Struck::Server, [Needs, No, No, No, No, No]),
     };
-    // What says who takes over may say that it knows of no hold.
     let uses = [
         ("for", lasts),
         ("until", until),
@@ -120,7 +123,7 @@ const fn takes(fault: Fault) -> (Struck, [(&'static str, Use); 7]) {
         ("ppm", ppm),
         ("ways", ways),
         ("to", to),
-        ("loses_hold", to),
+        ("loses_hold", loses_hold),
     ];
     (struck, uses)
 }
@@ -256,9 +259,13 @@ impl Check<'_> {
     }
 
     fn whom(&self, struck: Struck) -> Result<(), Wrong> {
-        let Staged { kind, on, to, .. } = self.fault;
+        let Staged { kind, on, to, loses_hold, .. } = self.fault;
         let (name, clients) = (kind.name(), self.scenario.clients);
         let whom = self.fault.whom();
+        if *loses_hold && !whom.is_server() {
+            let why = format!("no key is lost by a {name} of {whom}: keys are kept by servers");
+            return self.wrong("loses_hold", why, "leave it away, or write on = \"primary\"");
+        }
         if struck == Struck::Either && matches!(on, None | Some(Whom::Any)) {
             let why = format!("whose clock is it? A {name} strikes a client or a server");
             let key = if on.is_some() { "on" } else { "" };

@@ -26,8 +26,8 @@ pub enum Vacuous {
     },
     /// A fault that the scenario stages never struck.
     NeverStruck(Fault),
-    /// A fault that the scenario stages in a hold struck, but never in one; or the hold was not lost by
-    /// it, where the scenario says that it is to be.
+    /// A fault that the scenario stages in a hold struck, but never in one; or the key of the hold was not
+    /// lost by it, where the scenario says that it is to be.
     MetNoHold(Fault),
     /// A fault of a server that the scenario stages in a hold met one, and nobody asked for the lock from
     /// then until that hold was over.

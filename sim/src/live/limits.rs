@@ -129,7 +129,8 @@ impl Files {
     pub async fn promise(links: Links) -> Result<Self, LimitError> {
         loop {
             let returned = RETURNED.notified();
-            match Self::now(links, &mut promised()) {
+            let found = Self::now(links, &mut promised());
+            match found {
                 Ok(Some(files)) => return Ok(files),
                 Ok(None) => returned.await,
                 Err(error) => return Err(error),
@@ -236,11 +237,11 @@ mod tests {
     #[tokio::test]
     async fn what_a_run_has_had_the_next_one_gets() {
         let links = Links { apart: 2, each: 1, ..Links::default() };
-        let before = *promised();
-        let first = Files::promise(links).await.unwrap();
-        assert_eq!((*promised() - before, first.room()), (14, 4));
-        drop(first);
-        assert_eq!(*promised(), before);
+        // Whoever else has files, too, gives them back.
+        for _ in 0..3 {
+            let files = Files::promise(links).await.unwrap();
+            assert_eq!((files.files, files.room()), (14, 4));
+        }
     }
 
     #[test]

@@ -82,6 +82,15 @@ fn a_fault_that_comes_when_the_hold_is_over_has_met_none() {
 }
 
 #[test]
+fn where_two_have_the_lock_already_nobody_has_to_ask() {
+    let mut history = jumped(&held().hold(2, 2, 150..300), 200, true);
+    assert_eq!(judge(&history, true)[0].verdict, Verdict::Held);
+    history = jumped(&held().hold(2, 2, 205..300), 200, true);
+    let nobody = Verdict::Vacuous(Vacuous::NobodyAsked(Fault::ClockStep));
+    assert_eq!(judge(&history, true)[0].verdict, nobody);
+}
+
+#[test]
 fn without_a_server_s_fault_in_a_hold_nothing_is_kept() {
     let mut history = jumped(&held().refused(2, 2, 50..300), 200, true);
     assert!(Exposure::new(&history.head).is_some());
