@@ -202,7 +202,8 @@ fn repeated(matrices: &[Matrix]) -> String {
     for (matrix, server) in matrices.iter().zip(servers::names(matrices)) {
         let on = if matrices.len() == 1 { String::new() } else { format!(" on {server}") };
         for (scenario, lock, why) in matrix.run_again() {
-            lines += &format!("- `{scenario}`{on}: {}\n", again("the run", &format!("`{lock}`"), why));
+            lines +=
+                &format!("- `{scenario}`{on}: {}\n", again("the run", &format!("`{lock}`"), why));
         }
     }
     if lines.is_empty() { lines } else { format!("\n## Run again\n\n{lines}") }

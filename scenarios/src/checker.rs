@@ -200,7 +200,14 @@ impl<'a> Checkers<'a> {
         } else {
             Some(Verdict::Inconclusive("the run did not come to its end".to_owned()))
         };
+        let unharmed = self.vacuity.unharmed(self.head).filter(|_| complete);
         let mut findings = self.verdicts(texts);
+        if let Some(unharmed) = unharmed {
+            let of_work =
+                |it: &&mut Finding| it.level == Level::Effect && it.verdict == Verdict::Held;
+            let mut of_work: Vec<_> = findings.iter_mut().filter(of_work).collect();
+            of_work.iter_mut().for_each(|it| it.verdict = Verdict::Vacuous(unharmed));
+        }
         if let Some(doubt) = doubt {
             for finding in &mut findings {
                 let is_missed = !complete

@@ -58,6 +58,16 @@ impl Vacuity {
         self.met[staged] = self.met[staged].max(met);
     }
 
+    /// Why the run shows nothing of the resource, though it may of the lock, if so.
+    pub(super) fn unharmed(&self, head: &Head) -> Option<Vacuous> {
+        let exposure = self.exposure.as_ref().filter(|_| head.locks)?;
+        let mut staged = head.staged.iter().enumerate();
+        staged.find_map(|(place, declared)| {
+            let of_server = declared.in_hold && declared.on.is_server();
+            (of_server && exposure.is_late(place)).then_some(Vacuous::WorkedLater(declared.kind))
+        })
+    }
+
     /// Why the run shows nothing, if so.
     pub(super) fn missing(&self, head: &Head) -> Option<Vacuous> {
         let begun = self.begun;

@@ -5,7 +5,7 @@ use crate::checker::judge;
 use crate::checker::testing::{CREATE, DELETE, Tape};
 use crate::fault::Whom;
 use crate::history::{Declared, History, Intent};
-use crate::verdict::{Vacuous, Verdict};
+use crate::verdict::{Level, Vacuous, Verdict};
 
 const LOOK: Intent = Intent { touch: Touch::None, compares: false };
 
@@ -57,8 +57,45 @@ fn a_fault_is_put_to_the_test_by_who_asks_between_it_and_the_end_of_the_hold() {
 #[test]
 fn who_is_granted_the_lock_has_asked_whenever_it_did() {
     // It found the key gone: that can only be after the jump.
+    // Whoever made the key and was refused all the same has had its answer.
     let tape = held().refused(2, 2, 50..320).did(2, 190..210, CREATE);
     assert_eq!(missing(&jumped(&tape, 200, true)), None);
+    let nobody = Some(Vacuous::NobodyAsked(Fault::ClockStep));
+    let late = held().refused(2, 2, 50..420).did(2, 190..210, CREATE);
+    assert_eq!(
+        missing(&jumped(&late, 200, true)),
+        nobody,
+        "it had its answer when the hold was over"
+    );
+    // The key that others find is not the first one's any more.
+    let others = late.refused(3, 3, 50..320).command(3, 250..260, CREATE, Some(Touch::None));
+    assert_eq!(missing(&jumped(&others, 200, true)), nobody);
+}
+
+#[test]
+fn work_that_begins_when_the_first_has_written_shows_nothing_of_the_resource() {
+    let effect = |began: u64, read: std::ops::Range<u64>| {
+        let tape =
+            Tape::register().did(1, 100..108, CREATE).hold(1, 1, 110..400).did(2, 205..210, CREATE);
+        let tape = tape.update(1, 120..390, 0, None).phase(1, 380, Phase::HoldBeforeWrite);
+        let tape = tape.hold(2, 2, began..900).update(2, began..880, 1, None);
+        let tape = tape.to(1, "register").did(2, read, LOOK).resource(1);
+        let mut history = jumped(&tape.register_left(2), 200, true);
+        history.head.clients = 2;
+        let findings = judge(&history, true);
+        findings.into_iter().filter(|it| it.level == Level::Effect).find_map(|it| {
+            match it.verdict {
+                Verdict::Vacuous(missing) => Some(missing),
+                _ => None,
+            }
+        })
+    };
+    let later = Some(Vacuous::WorkedLater(Fault::ClockStep));
+    assert_eq!(effect(220, 230..379), None, "it read before the first wrote");
+    assert_eq!(effect(220, 230..381), later);
+    assert_eq!(effect(390, 391..395), later, "it had the lock only then");
+    let alone = Some(Vacuous::NobodyContended);
+    assert_eq!(effect(500, 505..510), alone, "nobody had it beside the first");
 }
 
 #[test]
@@ -85,7 +122,7 @@ fn a_fault_that_comes_when_the_hold_is_over_has_met_none() {
 fn where_two_have_the_lock_already_nobody_has_to_ask() {
     let mut history = jumped(&held().hold(2, 2, 150..300), 200, true);
     assert_eq!(judge(&history, true)[0].verdict, Verdict::Held);
-    history = jumped(&held().hold(2, 2, 205..300), 200, true);
+    history = jumped(&held().refused(2, 2, 150..199).hold(3, 3, 405..500), 200, true);
     let nobody = Verdict::Vacuous(Vacuous::NobodyAsked(Fault::ClockStep));
     assert_eq!(judge(&history, true)[0].verdict, nobody);
 }

@@ -107,7 +107,8 @@ impl Proxy {
     fn start_for(log: Log, connections: usize) -> Result<Self, ProxyError> {
         let log = Arc::new(log);
         let starved = Arc::new(AtomicU64::new(0));
-        let room = Room { free: Arc::new(Semaphore::new(connections)), starved: Arc::clone(&starved) };
+        let room =
+            Room { free: Arc::new(Semaphore::new(connections)), starved: Arc::clone(&starved) };
         let rules = Arc::new(Rules::default());
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()

@@ -167,7 +167,9 @@ impl World {
 
     /// Whether the server that is to be the next primary has the lock's key.
     fn heir_knows(&self, to: Option<u32>) -> bool {
-        let (Some(heir), Some(journal)) = (self.heir(to), &self.nemesis.journal) else { return false };
+        let (Some(heir), Some(journal)) = (self.heir(to), &self.nemesis.journal) else {
+            return false;
+        };
         let model = &self.servers[heir as usize].model;
         journal.look(|history| model.has(history.head.lock_key.as_bytes()))
     }
