@@ -56,8 +56,9 @@ pub(super) struct Exposure {
     /// Those that have begun to work under it.
     working: Vec<u32>,
     struck: Vec<Struck>,
-    /// Commands: whose they are, when they were sent, and whether they are on the lock's key.
-    sent: BTreeMap<u32, (u32, u64, bool)>,
+    /// Commands: whose they are, when they were sent, and what they would do to the lock's key, if they are
+    /// on it.
+    sent: BTreeMap<u32, (u32, u64, Option<Touch>)>,
 }
 
 impl Exposure {
@@ -87,18 +88,17 @@ impl Exposure {
             What::Fault { in_hold, staged: Some(staged), .. } if client == 0 => {
                 self.strikes(usize::from(staged), in_hold, at_ns);
             }
-            What::Command { node, key, .. } if acquisition != 0 => {
+            What::Command { node, key, intent, .. } if acquisition != 0 => {
                 let of_lock = !head.is_resource(node) && texts.get(key) == head.lock_key;
-                self.sent.insert(op, (acquisition, at_ns, of_lock));
+                self.sent.insert(op, (acquisition, at_ns, of_lock.then_some(intent.touch)));
             }
-            What::Answered { touch, .. } => {
-                if let Some((whose, sent_ns, of_lock)) = self.sent.remove(&op) {
-                    match of_lock {
-                        true => self.answered(whose, sent_ns, touch),
-                        false => self.looked(whose),
-                    }
+            What::Answered { touch, .. } => match self.sent.remove(&op) {
+                Some((whose, sent_ns, Some(meant))) => {
+                    self.answered(whose, sent_ns, meant, touch);
                 }
-            }
+                Some((whose, _, None)) => self.looked(whose),
+                None => {}
+            },
             What::Refused(_) | What::Unanswered(_) => drop(self.sent.remove(&op)),
             _ => {}
         }
@@ -138,15 +138,17 @@ impl Exposure {
         }
     }
 
-    /// A command on the lock's key was answered.
-    fn answered(&mut self, whose: u32, sent_ns: u64, touch: Touch) {
+    /// A command on the lock's key was answered that was meant to do this, and did that. What is meant to
+    /// delete or extend it asks for nothing: it belongs to an attempt before this one.
+    fn answered(&mut self, whose: u32, sent_ns: u64, meant: Touch, touch: Touch) {
+        let asks = matches!(meant, Touch::Create(_) | Touch::Overwrite(_) | Touch::None);
         let makes = matches!(touch, Touch::Create(_) | Touch::Overwrite(_));
         self.others(whose, |it| match makes {
             true => {
                 it.taken = true;
                 it.takers.push(whose);
             }
-            false => it.refused |= sent_ns >= it.from_ns,
+            false => it.refused |= asks && sent_ns >= it.from_ns,
         });
     }
 

@@ -100,12 +100,17 @@ fn work_that_begins_when_the_first_has_written_shows_nothing_of_the_resource() {
 
 #[test]
 fn a_look_that_makes_nothing_is_a_question_too_and_ones_own_is_none() {
-    let tape = |acquisition| {
-        held().refused(2, 2, 50..320).command(acquisition, 250..260, LOOK, Some(Touch::None))
+    let tape = |acquisition, intent| {
+        held().refused(2, 2, 50..320).command(acquisition, 250..260, intent, Some(Touch::None))
     };
-    assert_eq!(missing(&jumped(&tape(2), 200, true)), None);
+    assert_eq!(missing(&jumped(&tape(2, LOOK), 200, true)), None);
     let nobody = Some(Vacuous::NobodyAsked(Fault::ClockStep));
-    assert_eq!(missing(&jumped(&tape(1), 200, true)), nobody);
+    assert_eq!(missing(&jumped(&tape(1, LOOK), 200, true)), nobody);
+    assert_eq!(
+        missing(&jumped(&tape(2, DELETE), 200, true)),
+        nobody,
+        "a clean-up asks for nothing"
+    );
 }
 
 #[test]
