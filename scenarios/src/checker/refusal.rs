@@ -64,14 +64,8 @@ impl Refusals {
                     Asking { began_ns: at_ns, looked_ns: None, sent_ns: None, made: false };
                 self.asking.insert(acquisition, asking);
             }
-            What::Command { node, key, .. } if acquisition != 0 => {
-                if !head.is_resource(node) && texts.get(key) == head.lock_key {
-                    self.sent.insert(op, (acquisition, at_ns));
-                    if let Some(it) = self.asking.get_mut(&acquisition) {
-                        it.sent_ns.get_or_insert(at_ns);
-                        it.looked_ns = None;
-                    }
-                }
+            What::Command { node, key, .. } if acquisition != 0 && !head.is_resource(node) => {
+                self.sends(event, texts.get(key) == head.lock_key);
             }
             What::Answered { touch, .. } => {
                 if let Some((whose, sent_ns)) = self.sent.remove(&op) {
@@ -105,13 +99,26 @@ impl Refusals {
                 self.gave_up += 1;
                 self.refused(&it, Blamed { client, acquisition, free_ns: 0, refused_ns: at_ns });
             }
-            What::Released(_) => {
-                if self.having.remove(&acquisition) && self.having.is_empty() {
-                    self.free_ns = at_ns;
-                }
-            }
+            What::Released(_) => self.gives_back(acquisition, at_ns),
             What::ReleaseUnknown(_) => self.lose_track(at_ns),
             _ => {}
+        }
+    }
+
+    fn sends(&mut self, event: &Event, of_lock: bool) {
+        if !of_lock {
+            return;
+        }
+        self.sent.insert(event.op, (event.acquisition, event.at_ns));
+        if let Some(it) = self.asking.get_mut(&event.acquisition) {
+            it.sent_ns.get_or_insert(event.at_ns);
+            it.looked_ns = None;
+        }
+    }
+
+    fn gives_back(&mut self, acquisition: u32, at_ns: u64) {
+        if self.having.remove(&acquisition) && self.having.is_empty() {
+            self.free_ns = at_ns;
         }
     }
 
