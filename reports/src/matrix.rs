@@ -52,6 +52,14 @@ pub(crate) fn surprise(cell: &Cell) -> String {
     )
 }
 
+/// Which runs of a pair were made again, and why.
+pub(crate) fn again(scenario: &str, lock: &str, why: &[String]) -> String {
+    let runs = if why.len() == 1 { "1 run" } else { &*format!("{} runs", why.len()) };
+    let mut each: Vec<&str> = why.iter().map(String::as_str).collect();
+    each.dedup();
+    format!("{scenario} with {lock}, after {runs} that showed nothing ({})", each.join("; "))
+}
+
 /// The matrix as JUnit: a scenario is a suite, a recipe in it a case. Of several servers, the suite's name
 /// says which it is of. Times are those of the world: how long the runs of a pair lasted by its clock. A case
 /// that failed holds the line that runs it again, which `replay` gives.
@@ -80,6 +88,10 @@ pub fn junit(
                 let lasted = Duration::from_nanos(pair.lasted_ns);
                 let mut case = TestCase::new(pair.lock.as_str(), status(pair, &replay));
                 case.set_classname(class.as_str()).set_time(lasted);
+                if !pair.run_again.is_empty() {
+                    let told = again(&pair.scenario, &pair.lock, &pair.run_again);
+                    case.set_system_out(format!("run again: {told}"));
+                }
                 suite.add_test_case(case);
                 of_suite += lasted;
             }
@@ -158,6 +170,7 @@ pub fn markdown(matrices: &[Matrix], told: &[Scenario]) -> String {
                 &format!("| {} | {} | {} |\n", barred(name), totals(matrix.totals), barred(how));
         }
     }
+    text += &repeated(matrices);
     let matrix = matrices.first();
     let pairs = || matrix.into_iter().flat_map(|it| &it.pairs);
     text += "\n## Recipes\n\n| recipe | how it locks | known flaw |\n|---|---|---|\n";
@@ -194,6 +207,19 @@ pub fn markdown(matrices: &[Matrix], told: &[Scenario]) -> String {
         }
     }
     text
+}
+
+/// What was run again, on which server where there are several.
+fn repeated(matrices: &[Matrix]) -> String {
+    let mut lines = String::new();
+    for (matrix, server) in matrices.iter().zip(servers::names(matrices)) {
+        let on = if matrices.len() == 1 { String::new() } else { format!(" on {server}") };
+        for (scenario, lock, why) in matrix.run_again() {
+            lines +=
+                &format!("- `{scenario}`{on}: {}\n", again("the run", &format!("`{lock}`"), why));
+        }
+    }
+    if lines.is_empty() { lines } else { format!("\n## Run again\n\n{lines}") }
 }
 
 fn row(group: &[&Pair]) -> String {

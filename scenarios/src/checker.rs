@@ -11,6 +11,7 @@ mod availability;
 mod contention;
 mod deadlock_freedom;
 pub(crate) mod efficiency;
+mod exposure;
 mod fairness;
 mod fencing;
 mod lease_validity;
@@ -18,6 +19,7 @@ mod mutual_exclusion;
 mod open;
 mod ownership;
 mod pool;
+mod refusal;
 mod register;
 pub mod story;
 mod vacuity;
@@ -82,12 +84,16 @@ impl<'a> Checkers<'a> {
             efficiency: head.commands_within_milli.map(|it| (Efficiency::default(), it)),
             lease_validity: (head.tracked && head.exact).then(LeaseValidity::default),
             contention: Contention::default(),
-            vacuity: Vacuity::default(),
+            vacuity: Vacuity::new(head),
         }
     }
 
     /// Shows them the next event.
     pub fn see(&mut self, event: &Event, texts: &Texts) {
+        self.vacuity.see(event, self.head, texts);
+        if let Some(pool) = &mut self.pool {
+            pool.see(event, self.head, texts);
+        }
         if let Some(wake_up) = &mut self.wake_up {
             wake_up.see(event, self.head, texts);
         }
@@ -140,8 +146,7 @@ impl<'a> Checkers<'a> {
                     self.ownership.ended(event.op, &command, 0);
                 }
             }
-            What::Fault { fault, node, for_ns, staged, in_hold } => {
-                self.vacuity.struck(fault, staged, in_hold);
+            What::Fault { fault, node, for_ns, .. } => {
                 if let Some(node) = node.filter(|_| fault.loses_keys()) {
                     self.ownership.lost(node, event.at_ns, for_ns);
                     self.fencing.lost(node, event.at_ns);
@@ -155,9 +160,6 @@ impl<'a> Checkers<'a> {
                         availability.died(event.client, event.at_ns);
                     }
                 }
-                if let Some(pool) = &mut self.pool {
-                    pool.struck();
-                }
             }
             What::Probe(pttl_ms) => self.deadlock_freedom.probed(event.at_ns, pttl_ms),
             What::Phase(_) => {
@@ -166,9 +168,6 @@ impl<'a> Checkers<'a> {
                 }
             }
             _ => {
-                if event.what == What::Acquire {
-                    self.vacuity.began();
-                }
                 if let Some(availability) = &mut self.availability {
                     availability.see(event);
                 }
@@ -178,9 +177,6 @@ impl<'a> Checkers<'a> {
                 self.exclusion.see(event);
                 self.fencing.see(event);
                 self.contention.see(event);
-                if let Some(pool) = &mut self.pool {
-                    pool.see(event);
-                }
                 if let Some(register) = &mut self.register {
                     register.see(event);
                 }
@@ -204,7 +200,14 @@ impl<'a> Checkers<'a> {
         } else {
             Some(Verdict::Inconclusive("the run did not come to its end".to_owned()))
         };
+        let unharmed = self.vacuity.unharmed(self.head).filter(|_| complete);
         let mut findings = self.verdicts(texts);
+        if let Some(unharmed) = unharmed {
+            let of_work =
+                |it: &&mut Finding| it.level == Level::Effect && it.verdict == Verdict::Held;
+            let mut of_work: Vec<_> = findings.iter_mut().filter(of_work).collect();
+            of_work.iter_mut().for_each(|it| it.verdict = Verdict::Vacuous(unharmed));
+        }
         if let Some(doubt) = doubt {
             for finding in &mut findings {
                 let is_missed = !complete

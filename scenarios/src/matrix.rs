@@ -59,6 +59,9 @@ pub struct Pair {
     /// How long its runs lasted by the clock of their world, all of them together, in nanoseconds.
     #[serde(default)]
     pub lasted_ns: u64,
+    /// Why each run before the one that counts was vacuous, and so was made again.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub run_again: Vec<String>,
     /// The four levels; empty where it was not run.
     pub cells: Vec<Cell>,
 }
@@ -260,6 +263,7 @@ impl Pair {
             why: expectation.map_or(String::new(), |it| it.why.clone()),
             not_run: why_not,
             lasted_ns: 0,
+            run_again: Vec::new(),
             cells: Vec::new(),
         }
     }
@@ -298,6 +302,12 @@ impl Matrix {
     pub fn is_as_expected(&self) -> bool {
         let Totals { different, vacuous, as_expected, .. } = self.totals;
         !self.interrupted && different == 0 && vacuous == 0 && as_expected > 0
+    }
+
+    /// The pairs of which runs were made again: why, as often as that was so, of whom.
+    pub fn run_again(&self) -> Vec<(&str, &str, &[String])> {
+        let again = self.pairs.iter().filter(|it| !it.run_again.is_empty());
+        again.map(|it| (&*it.scenario, &*it.lock, &*it.run_again)).collect()
     }
 
     /// The scenarios, in their order.

@@ -163,6 +163,13 @@ pub struct About {
     pub scripts: fn() -> Vec<&'static Script>,
 }
 
+impl About {
+    /// Whether its waiters listen on a channel: then something that it runs tells them on one.
+    pub fn listens(&self) -> bool {
+        (self.scripts)().iter().any(|script| script.text().contains("'PUBLISH'"))
+    }
+}
+
 /// What a recipe is built with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Params {

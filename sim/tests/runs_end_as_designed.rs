@@ -179,13 +179,49 @@ fn one_client_alone_shows_nothing() {
 fn where_only_progress_is_violated_the_exit_code_says_so() {
     for world in WORLDS {
         let room = Room::new();
-        // Nobody tries again while the first one works.
-        let said = run(&room, world, &["--set", "lock.retries=0", "--hold", "100ms"]).ended(5);
+        let orphan = ["--scenario", "crash-holder", "--lock", "no-ttl", "--world", world];
+        let said = room.run(&orphan).ended(5);
         assert!(said.stdout.contains("verdict: violated (progress)"), "{}", said.stdout);
         let result = room.result();
-        assert_eq!(found(&result, "all-prizes-won"), Outcome::Violated);
+        assert_eq!(found(&result, "deadlock-freedom"), Outcome::Violated);
         assert_eq!(result.level(Level::Belief), Outcome::Held);
     }
+}
+
+#[test]
+fn clients_that_run_out_of_retries_violate_nothing() {
+    for world in WORLDS {
+        let room = Room::new();
+        // Nobody tries again while the first one works.
+        let said = run(&room, world, &["--set", "lock.retries=0", "--hold", "100ms"]).ended(0);
+        assert!(said.stdout.contains("ran out of retries"), "{}", said.stdout);
+        assert_eq!(found(&room.result(), "all-prizes-won"), Outcome::NotApplicable);
+    }
+}
+
+#[test]
+fn a_run_asks_for_the_descriptors_that_it_uses_and_no_more() {
+    let limited = |most: &str| {
+        let limit = format!("ulimit -n {most}; exec \"$0\" \"$@\"");
+        let mut limited = std::process::Command::new("sh");
+        limited.args(["-c", &limit, env!("CARGO_BIN_EXE_picklock"), "--scenario", "bonus-pool"]);
+        limited.args(["--world", "redis", "--clients", "100", "-q", "--seed", "1", "--out"]);
+        let room = Room::new();
+        let out = limited.arg(room.path()).output().unwrap();
+        let said = [out.stdout, out.stderr].map(|it| String::from_utf8_lossy(&it).into_owned());
+        (out.status.code(), said.concat())
+    };
+    // Four for each client and the run itself, a link of the server's own, three for each of 64 connections
+    // that are made again, and 128 besides.
+    let (needed, little) = ("728", "727");
+    let (code, said) = limited(needed);
+    assert_eq!(code, Some(0), "{said}");
+    let (code, said) = limited(little);
+    assert_eq!(code, Some(69), "{said}");
+    assert!(
+        said.contains(&format!("{needed} open files are needed, but the limit is {little}")),
+        "{said}"
+    );
 }
 
 #[test]

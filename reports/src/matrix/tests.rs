@@ -72,6 +72,18 @@ fn a_reader_sees_what_was_expected_where_it_was_not_found() {
     assert!(text.contains("Searched for, with nothing staged: clients stand still"), "{text}");
 }
 
+#[test]
+fn what_was_run_again_is_told_in_both() {
+    let mut found = matrix();
+    assert!(!markdown(&[found.clone()], &[]).contains("Run again"));
+    found.pairs[0].run_again = vec!["vacuous: nobody ever got the lock".to_owned()];
+    let told = "after 1 run that showed nothing (vacuous: nobody ever got the lock)";
+    let text = junit(&[found.clone()]).unwrap();
+    assert!(text.contains(&format!("run again: gc-pause with single, {told}")), "{text}");
+    let text = markdown(&[found], &[]);
+    assert!(text.contains(&format!("\n- `gc-pause`: the run with `single`, {told}\n")), "{text}");
+}
+
 /// The same on two servers, and something else on a third.
 fn on_servers() -> Vec<Matrix> {
     let on = |server: &str| Matrix { server: Some(format!("{server}, at a place")), ..matrix() };

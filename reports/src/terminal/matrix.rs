@@ -11,7 +11,7 @@ use super::Style;
 use super::Verbosity;
 use super::ink::Ink;
 use crate::format::plain;
-use crate::matrix::{is_surprising, servers, surprise, totals};
+use crate::matrix::{again, is_surprising, servers, surprise, totals};
 
 /// As wide as the longest word of a cell, and its brackets.
 const CELL: usize = 14;
@@ -46,6 +46,10 @@ pub fn matrix(matrices: &[Matrix], style: Style) -> String {
             let said = format!("{scenario} with {}: {what}", locks.join(", "));
             let said = style.wrap(&plain(&said), 4);
             text += &format!("{}: {said}\n", style.ink(Ink::Red, &format!("not as expected{on}")));
+        }
+        for (scenario, lock, why) in matrix.run_again() {
+            let said = style.wrap(&plain(&again(scenario, lock, why)), 4);
+            text += &format!("{}: {said}\n", style.ink(Ink::Yellow, &format!("run again{on}")));
         }
         match is_one {
             true => text += &format!("{}\n", totals(matrix.totals)),
@@ -174,6 +178,20 @@ mod tests {
             text.starts_with("not as expected: gc-pause with single, polling, notify: key"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn what_was_run_again_is_told_with_the_reason() {
+        let mut again = pair("single", None);
+        let why = "vacuous: the staged fault `pause` met no hold".to_owned();
+        again.run_again = vec![why.clone(), why];
+        let pairs = vec![again, pair("polling", None)];
+        let style = Style { verbosity: Verbosity::Quiet, ..Style::default() };
+        let text = matrix(&[Matrix::new("redis", None, pairs, false)], style);
+        let told = "run again: gc-pause with single, after 2 runs that showed nothing (vacuous: the staged \
+                    fault `pause` met no hold)\n";
+        assert!(text.starts_with(told), "{text}");
+        assert!(text.ends_with("verdict: as expected\n"), "{text}");
     }
 
     #[test]

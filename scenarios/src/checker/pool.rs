@@ -2,12 +2,14 @@
 //!
 //! Invariant: a take of unknown outcome may have been carried out or not, and no verdict depends on
 //! which. The numbers are those that clients read and that the server answered; what a client meant
-//! to do counts for nothing.
+//! to do counts for nothing. That prizes are left is held against a lock only where somebody was refused
+//! it though surely nobody had it: who runs out of retries, or cannot ask, says nothing of the lock.
 
 use std::collections::BTreeMap;
 
+use super::refusal::Refusals;
 use super::story;
-use crate::history::{Event, Head, What};
+use crate::history::{Event, Head, Texts, What};
 use crate::verdict::{Finding, Level, Verdict, Witness, WitnessStep};
 
 /// More winners of one prize are only counted.
@@ -37,6 +39,9 @@ pub(super) struct Pool {
     wins: Vec<Win>,
     /// Takes that may have been carried out.
     open: i64,
+    /// Takes that surely took nothing.
+    in_vain: u64,
+    refusals: Refusals,
     /// Whether any fault struck.
     faulted: bool,
 }
@@ -44,17 +49,16 @@ pub(super) struct Pool {
 impl Pool {
     /// A pool that holds so many in the beginning.
     pub(super) fn new(prizes: i64) -> Self {
-        Self { prizes, left: None, wins: Vec::new(), open: 0, faulted: false }
+        let refusals = Refusals::default();
+        Self { prizes, left: None, wins: Vec::new(), open: 0, in_vain: 0, refusals, faulted: false }
     }
 
-    pub(super) fn struck(&mut self) {
-        self.faulted = true;
-    }
-
-    pub(super) fn see(&mut self, event: &Event) {
+    pub(super) fn see(&mut self, event: &Event, head: &Head, texts: &Texts) {
+        self.refusals.see(event, head, texts);
         match event.what {
+            What::Fault { .. } => self.faulted = true,
             What::Take => self.open += 1,
-            What::NotTaken(_) => self.open -= 1,
+            What::NotTaken(_) => (self.open, self.in_vain) = (self.open - 1, self.in_vain + 1),
             What::Taken { prize, left } => {
                 self.open -= 1;
                 let Event { acquisition, client, .. } = *event;
@@ -161,9 +165,9 @@ fn accounted_for(pool: &Pool) -> Verdict {
     Verdict::Held
 }
 
-/// Every prize was won, as long as there were clients for it.
+/// Every prize was won, as long as there were clients for it that went on asking.
 fn all_won(pool: &Pool, head: &Head) -> Verdict {
-    let Some((at_ns, left)) = pool.left else {
+    let Some((_, left)) = pool.left else {
         return Verdict::Inconclusive("the pool was not read in the end".to_owned());
     };
     let wanted = i64::from(head.clients).min(pool.prizes);
@@ -180,15 +184,39 @@ fn all_won(pool: &Pool, head: &Head) -> Verdict {
         let text = format!("{won} prizes were surely won and {} more may have been", pool.open);
         return Verdict::Inconclusive(text);
     }
-    let clients = head.clients;
-    at_end(
-        at_ns,
-        format!(
-            "only {won} of {} prizes were won and {left} are left, though {clients} clients wanted \
-             one: the others gave up before their turn came",
-            pool.prizes
-        ),
-    )
+    let short = format!("only {won} of {} prizes were won and {left} are left", pool.prizes);
+    let refusals = &pool.refusals;
+    if let Some((blamed, occurrences)) = refusals.blamed() {
+        let summary = format!(
+            "{short}: client {} was refused the lock, though nobody had had it for {}",
+            blamed.client,
+            story::span(blamed.refused_ns - blamed.free_ns)
+        );
+        let told = story::witness(summary, &[(blamed.acquisition, blamed.client)]);
+        return Verdict::Violated(Witness { occurrences, ..told });
+    }
+    let of = |many: u64, what: &str| (many > 0).then(|| format!("{many} {what}"));
+    let gave_up = of(refusals.gave_up, "ran out of retries while others had the lock");
+    let unclear: Vec<String> = [
+        of(refusals.unknown, "do not know whether they got it"),
+        of(refusals.unsent, "could not ask for it"),
+        of(pool.in_vain, "had it and took nothing"),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    match gave_up {
+        Some(gave_up) if unclear.is_empty() => Verdict::NotApplicable(format!(
+            "{short}: of {} clients {gave_up}, which says nothing of the lock; allow more with --set \
+             lock.retries",
+            head.clients
+        )),
+        gave_up => {
+            let all: Vec<String> = gave_up.into_iter().chain(unclear).collect();
+            let why = if all.is_empty() { "not all asked".to_owned() } else { story::and(&all) };
+            Verdict::Inconclusive(format!("{short}: of {} clients {why}", head.clients))
+        }
+    }
 }
 
 fn at_end(at_ns: u64, summary: String) -> Verdict {

@@ -118,6 +118,30 @@ impl Tape {
         self
     }
 
+    /// An acquisition that could not ask any more. Client and acquisition are the same.
+    pub(super) fn not_sent(mut self, acquisition: u32, span: Range<u64>) -> Self {
+        let why = self.history.texts.intern("not sent: no connection");
+        self.op(acquisition, acquisition, span, What::Acquire, What::NotAcquired(why));
+        self
+    }
+
+    /// A release that was answered.
+    pub(super) fn releases(mut self, acquisition: u32, span: Range<u64>) -> Self {
+        let told = self.history.texts.intern("released");
+        self.op(acquisition, acquisition, span, What::Release, What::Released(told));
+        self
+    }
+
+    /// A command on the lock's key is sent, and nothing more is heard of it.
+    pub(super) fn sends(mut self, acquisition: u32, at_ns: u64, intent: Intent) -> Self {
+        let texts = &mut self.history.texts;
+        let (name, key) = (texts.intern("CMD"), texts.intern(self.to.1));
+        self.ops += 1;
+        let what = What::Command { node: self.to.0, name, key, intent };
+        self.push(at_ns, acquisition, acquisition, self.ops, what);
+        self
+    }
+
     pub(super) fn unknown(mut self, acquisition: u32, client: u32, span: Range<u64>) -> Self {
         let why = self.history.texts.intern("reset");
         self.op(acquisition, client, span, What::Acquire, What::AcquireUnknown(why));

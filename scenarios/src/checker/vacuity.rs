@@ -1,16 +1,18 @@
 //! Vacuity: a run in which a staged fault met nothing says nothing about it.
 //!
-//! Invariant: every fault that the scenario stages has struck, in a hold where it was staged on the
-//! holder; and no fewer acquisitions were begun than were asked for, unless clients died. A recipe that
-//! does not lock has no place to meet. Deliberately absent: faults that were drawn.
+//! Invariant: every fault that the scenario stages has struck, in a hold where it was staged in one; of
+//! a server's, somebody has asked for the lock before that hold was over; and no fewer acquisitions were
+//! begun than were asked for, unless clients died. A recipe that does not lock has no place to meet.
+//! Deliberately absent: faults that were drawn.
 
+use super::exposure::Exposure;
 use crate::fault::Fault;
-use crate::history::Head;
+use crate::history::{Event, Head, Texts, What};
 use crate::verdict::Vacuous;
 
 /// What became of a staged fault.
-#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-enum Met {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Met {
     #[default]
     Nothing,
     /// It struck.
@@ -26,14 +28,27 @@ pub(super) struct Vacuity {
     met: Vec<Met>,
     begun: u64,
     died: bool,
+    /// None where no server's fault is staged in a hold.
+    exposure: Option<Exposure>,
 }
 
 impl Vacuity {
-    pub(super) fn began(&mut self) {
-        self.begun += 1;
+    pub(super) fn new(head: &Head) -> Self {
+        Self { exposure: Exposure::new(head), ..Self::default() }
     }
 
-    pub(super) fn struck(&mut self, fault: Fault, staged: Option<u16>, in_hold: bool) {
+    pub(super) fn see(&mut self, event: &Event, head: &Head, texts: &Texts) {
+        match event.what {
+            What::Acquire => self.begun += 1,
+            What::Fault { fault, staged, in_hold, .. } => self.struck(fault, staged, in_hold),
+            _ => {}
+        }
+        if let Some(exposure) = &mut self.exposure {
+            exposure.see(event, head, texts);
+        }
+    }
+
+    fn struck(&mut self, fault: Fault, staged: Option<u16>, in_hold: bool) {
         self.died |= fault == Fault::Crash;
         let Some(staged) = staged.map(usize::from) else { return };
         if self.met.len() <= staged {
@@ -41,6 +56,16 @@ impl Vacuity {
         }
         let met = if in_hold { Met::Hold } else { Met::Somebody };
         self.met[staged] = self.met[staged].max(met);
+    }
+
+    /// Why the run shows nothing of the resource, though it may of the lock, if so.
+    pub(super) fn unharmed(&self, head: &Head) -> Option<Vacuous> {
+        let exposure = self.exposure.as_ref().filter(|_| head.locks)?;
+        let mut staged = head.staged.iter().enumerate();
+        staged.find_map(|(place, declared)| {
+            let of_server = declared.in_hold && declared.on.is_server();
+            (of_server && exposure.is_late(place)).then_some(Vacuous::WorkedLater(declared.kind))
+        })
     }
 
     /// Why the run shows nothing, if so.
@@ -53,11 +78,18 @@ impl Vacuity {
             return Some(Vacuous::TooFew { asked, begun });
         }
         let met = self.met.iter().copied().chain(std::iter::repeat(Met::Nothing));
-        let mut staged = head.staged.iter().zip(met).filter(|_| head.locks);
-        staged.find_map(|(declared, met)| match met {
-            Met::Nothing => Some(Vacuous::NeverStruck(declared.kind)),
-            Met::Somebody if declared.in_hold => Some(Vacuous::MetNoHold(declared.kind)),
-            Met::Somebody | Met::Hold => None,
+        let mut staged = head.staged.iter().zip(met).enumerate().filter(|_| head.locks);
+        staged.find_map(|(place, (declared, met))| match (met, &self.exposure) {
+            (Met::Nothing, _) => Some(Vacuous::NeverStruck(declared.kind)),
+            (Met::Somebody, _) if declared.in_hold => Some(Vacuous::MetNoHold(declared.kind)),
+            (Met::Hold, Some(exposure)) if declared.in_hold && declared.on.is_server() => {
+                match exposure.met(place) {
+                    Met::Nothing => Some(Vacuous::MetNoHold(declared.kind)),
+                    Met::Somebody => Some(Vacuous::NobodyAsked(declared.kind)),
+                    Met::Hold => None,
+                }
+            }
+            (Met::Somebody | Met::Hold, _) => None,
         })
     }
 }
@@ -79,8 +111,7 @@ mod tests {
     }
 
     fn vacuity(struck: &[(Fault, u16, bool)]) -> Vacuity {
-        let mut vacuity = Vacuity::default();
-        (0..2).for_each(|_| vacuity.began());
+        let mut vacuity = Vacuity { begun: 2, ..Vacuity::default() };
         for (fault, staged, in_hold) in struck {
             vacuity.struck(*fault, Some(*staged), *in_hold);
         }

@@ -41,6 +41,10 @@ pub struct Staged {
     /// Which server takes over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<Whom>,
+    /// Whether it is to cost a hold its key: then it shows nothing where the key is still there, or where
+    /// nobody asks for it before that hold is over.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub loses_hold: bool,
 }
 
 /// When a fault strikes: exactly one of the first four is given.
@@ -128,7 +132,7 @@ impl Staged {
 
     /// Whether it shows nothing unless it meets a hold, as what is staged on the holder.
     pub fn is_of_hold(&self) -> bool {
-        self.whom() == Whom::Holder
+        self.whom() == Whom::Holder || self.loses_hold
     }
 
     /// Whether it is a server's clock that goes wrong.

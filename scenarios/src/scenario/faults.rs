@@ -94,10 +94,14 @@ enum Struck {
     Either,
 }
 
-/// What a kind of fault takes: whom it strikes, `for`, `until`, `by`, `ppm`, `ways`, `to`. One that
+/// What a kind of fault takes: whom it strikes, `for`, `until`, `by`, `ppm`, `ways`, `to`, `loses_hold`. One that
 /// needs both `for` and `until` needs one of them.
-const fn takes(fault: Fault) -> (Struck, [(&'static str, Use); 6]) {
+const fn takes(fault: Fault) -> (Struck, [(&'static str, Use); 7]) {
     use Use::{May, Needs, No};
+    let loses_hold = match fault {
+        Fault::Failover | Fault::ClockStep => May,
+        _ => No,
+    };
     let (struck, [lasts, until, by, ppm, ways, to]) = match fault {
         Fault::Pause => (Struck::Client, [Needs, Needs, No, No, No, No]),
         Fault::Delay => (Struck::Client, [Needs, Needs, No, No, May, No]),
@@ -112,8 +116,15 @@ const fn takes(fault: Fault) -> (Struck, [(&'static str, Use); 6]) {
         Fault::Failover => (Struck::Server, [Needs, No, No, No, No, May]),
         Fault::PowerLoss | Fault::ServerCrash => (Struck::Server, [Needs, No, No, No, No, No]),
     };
-    let uses =
-        [("for", lasts), ("until", until), ("by", by), ("ppm", ppm), ("ways", ways), ("to", to)];
+    let uses = [
+        ("for", lasts),
+        ("until", until),
+        ("by", by),
+        ("ppm", ppm),
+        ("ways", ways),
+        ("to", to),
+        ("loses_hold", loses_hold),
+    ];
     (struck, uses)
 }
 
@@ -139,15 +150,16 @@ impl Check<'_> {
     }
 
     /// What it has, and has not, of what its kind takes.
-    fn keys(&self, uses: [(&'static str, Use); 6]) -> Result<(), Wrong> {
-        let Staged { kind, lasts, until, by, ppm, ways, to, .. } = self.fault;
+    fn keys(&self, uses: [(&'static str, Use); 7]) -> Result<(), Wrong> {
+        let Staged { kind, lasts, until, by, ppm, ways, to, loses_hold, .. } = self.fault;
         let has = |key: &str| match key {
             "for" => lasts.is_some(),
             "until" => until.is_some(),
             "by" => by.is_some(),
             "ppm" => ppm.is_some(),
             "ways" => ways.is_some(),
-            _ => to.is_some(),
+            "to" => to.is_some(),
+            _ => *loses_hold,
         };
         let name = kind.name();
         for (key, it) in uses {
@@ -247,9 +259,13 @@ impl Check<'_> {
     }
 
     fn whom(&self, struck: Struck) -> Result<(), Wrong> {
-        let Staged { kind, on, to, .. } = self.fault;
+        let Staged { kind, on, to, loses_hold, .. } = self.fault;
         let (name, clients) = (kind.name(), self.scenario.clients);
         let whom = self.fault.whom();
+        if *loses_hold && !whom.is_server() {
+            let why = format!("no key is lost by a {name} of {whom}: keys are kept by servers");
+            return self.wrong("loses_hold", why, "leave it away, or write on = \"primary\"");
+        }
         if struck == Struck::Either && matches!(on, None | Some(Whom::Any)) {
             let why = format!("whose clock is it? A {name} strikes a client or a server");
             let key = if on.is_some() { "on" } else { "" };

@@ -26,8 +26,15 @@ pub enum Vacuous {
     },
     /// A fault that the scenario stages never struck.
     NeverStruck(Fault),
-    /// A fault that the scenario stages in a hold struck, but never in one.
+    /// A fault that the scenario stages in a hold struck, but never in one; or the key of the hold was not
+    /// lost by it, where the scenario says that it is to be.
     MetNoHold(Fault),
+    /// A fault of a server that the scenario stages in a hold met one, and nobody who came after it had an
+    /// answer before that hold was over.
+    NobodyAsked(Fault),
+    /// After such a fault somebody else got the lock, but nobody looked at the resource before whoever had
+    /// the lock first had written.
+    WorkedLater(Fault),
 }
 
 impl Vacuous {
@@ -42,6 +49,14 @@ impl Vacuous {
             Self::TooFew { .. } => "fewer acquisitions were begun than asked for".to_owned(),
             Self::NeverStruck(fault) => format!("the staged fault `{}` never struck", fault.name()),
             Self::MetNoHold(fault) => format!("the staged fault `{}` met no hold", fault.name()),
+            Self::NobodyAsked(fault) => format!(
+                "after the staged fault `{}` nobody had an answer before the hold that it met was over",
+                fault.name()
+            ),
+            Self::WorkedLater(fault) => format!(
+                "after the staged fault `{}` nobody looked at the resource before the first had written",
+                fault.name()
+            ),
         }
     }
 }

@@ -8,7 +8,7 @@ use super::args::ServerArgs;
 use super::failure::Failure;
 use super::{print, world};
 use crate::live::capability::{self, Capability};
-use crate::live::limits::{ensure_open_files, files_needed};
+use crate::live::limits::{BESIDES, Links, ensure_open_files};
 use crate::live::server::DiscoverError;
 use crate::live::target::{Choice, KeySpace, Settings, Target};
 
@@ -46,7 +46,8 @@ pub(super) fn text(server: &ServerArgs) -> Result<String, Failure> {
     if let Err(error) = runtime.block_on(look(&mut text, "the embedded model", Choice::Embedded)) {
         wrong.get_or_insert(error);
     }
-    match ensure_open_files(files_needed(CLIENTS, 1)) {
+    let links = Links { apart: CLIENTS, each: 1, ..Links::default() };
+    match ensure_open_files(links.needed() + BESIDES) {
         Ok(limit) => {
             let _ = writeln!(text, "open files: {limit}, enough for {CLIENTS} clients");
         }

@@ -131,6 +131,11 @@ impl Fleet {
         self.targets[0].is_private()
     }
 
+    /// Whether they are within this process.
+    pub(in crate::live) fn is_embedded(&self) -> bool {
+        self.targets[0].is_embedded()
+    }
+
     /// Where the run's keys lie.
     pub fn keys(&self) -> &KeySpace {
         self.targets[0].keys()

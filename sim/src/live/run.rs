@@ -7,6 +7,7 @@
 mod crew;
 mod errands;
 mod refused;
+mod starved;
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -28,7 +29,7 @@ use self::refused::Refused;
 use super::embedded::{self, StartError};
 use super::env::LiveEnv;
 use super::fleet::{Fleet, FollowError, WatchError};
-use super::limits::{LimitError, ensure_open_files, files_needed};
+use super::limits::{Files, LimitError, Links};
 use super::proxy::{Detail, Proxy, ProxyError};
 use super::server::Password;
 use super::target::{CommandStats, TargetError};
@@ -79,6 +80,8 @@ pub enum CutShort {
     ServerGone(String),
     /// The server refused commands for reasons of its own.
     ServerRefused(String),
+    /// So often there was no file descriptor for a connection: what clients met is this machine's doing.
+    OutOfFiles(u64),
 }
 
 /// Why there was no run.
@@ -170,13 +173,12 @@ pub async fn run(
         // To every server, whoever is primary, and to every sentinel.
         _ => u64::from(scenario.topology().servers()) + u64::from(sentinels),
     };
-    let ways = ways + u64::from(scenario.resource().is_some());
-    ensure_open_files(files_needed(u64::from(scenario.clients), ways))?;
+    let files = Files::promise(links(fleet, scenario, ways)).await?;
     // The model stands in for whatever the resource would be: it is not what is put to the test.
     let password = Password::draw();
     let own = || Options { password: Some(password.reveal().to_owned()), ..Options::default() };
     let resource = scenario.resource().map(|_| embedded::start(own())).transpose()?;
-    let proxy = Proxy::start(Detail::Faults)?;
+    let proxy = Proxy::bounded(Detail::Faults, files.room())?;
     let apart = resource.as_ref().map(|it| (it.addr(), &password));
     let gather = async {
         fleet.follow(&proxy, scenario, seed).await?;
@@ -216,10 +218,27 @@ pub async fn run(
         let times = refused.times;
         cut_short.get_or_insert(CutShort::ServerRefused(format!("{times} times: {error}")));
     }
+    let starved = starved::times(&history) + proxy.starved();
+    if starved > 0 {
+        cut_short.get_or_insert(CutShort::OutOfFiles(starved));
+    }
     let mut remarks = stage.crew.nemesis().remarks();
     remarks.append(&mut stage.remarks);
     let disturbed = (stage.strangers > 0).then(|| disturbed(stage.strangers));
     Ok(Run { history, cut_short, disturbed, server_commands, remarks })
+}
+
+/// The links of everybody, with so many to the servers of the lock each: the run itself is one client more.
+fn links(fleet: &Fleet, scenario: &Scenario, ways: u64) -> Links {
+    let everybody = u64::from(scenario.clients) + 1;
+    // What listens does so on the lock's own servers; the resource's are counted alike.
+    let each = if scenario.about_lock().listens() { 2 } else { 1 };
+    let (apart, within) = if fleet.is_embedded() { (0, ways) } else { (ways, 0) };
+    let within = within + u64::from(scenario.resource().is_some());
+    let faults = !scenario.faults.is_empty();
+    // And the links by which replicas follow.
+    let apart = apart * everybody + u64::from(scenario.topology().servers());
+    Links { apart, within: within * everybody, each, faults }
 }
 
 /// A run on its way.

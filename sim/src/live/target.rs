@@ -252,6 +252,11 @@ impl Target {
         !matches!(self.owned, Owned::Nothing)
     }
 
+    /// Whether it is within this process.
+    pub fn is_embedded(&self) -> bool {
+        matches!(self.owned, Owned::Embedded(_))
+    }
+
     /// Where the run's keys lie.
     pub fn keys(&self) -> &KeySpace {
         &self.keys

@@ -1,7 +1,8 @@
 //! The pool: good and bad histories by hand, and every interleaving of a few clients by force.
 
 use super::*;
-use crate::checker::testing::Tape;
+use crate::checker::testing::{CREATE, Tape};
+use crate::history::Touch;
 use crate::verdict::Outcome;
 
 const OF_THE_POOL: [&str; 5] = [
@@ -90,11 +91,57 @@ fn a_take_of_unknown_outcome_may_or_may_not_have_been_carried_out() {
     assert_eq!(violated(&not.pool_left(9)), [""; 0]);
 }
 
+/// Of two clients the first wins a prize and has the lock until 155; the other does something else.
+fn one(other: impl FnOnce(Tape) -> Tape) -> Tape {
+    other(Tape::new().clients(2).take(1, 100..150, 10, 9)).pool_left(9)
+}
+
+/// A client looks at the lock's key once within this span, in vain.
+fn refused(tape: Tape, client: u32, span: std::ops::Range<u64>) -> Tape {
+    let whole = span.start - 1..span.end + 1;
+    tape.refused(client, client, whole).command(client, span, CREATE, Some(Touch::None))
+}
+
+fn all_won(tape: &Tape) -> Verdict {
+    tape.finding("all-prizes-won")
+}
+
 #[test]
-fn too_few_winners_are_found_only_where_there_were_clients_for_more() {
-    let one = |clients| Tape::new().clients(clients).take(1, 100..150, 10, 9).pool_left(9);
-    assert_eq!(violated(&one(1)), [""; 0]);
-    assert_eq!(violated(&one(2)), ["all-prizes-won"]);
+fn too_few_winners_are_a_violation_only_where_somebody_was_refused_a_free_lock() {
+    let late = one(|tape| refused(tape, 2, 160..170));
+    assert_eq!(violated(&late), ["all-prizes-won"]);
+    let found = witness(&late, "all-prizes-won");
+    assert_eq!((found.clients, found.occurrences), (vec![2], 1));
+    let summary = "only 1 of 10 prizes were won and 9 are left: client 2 was refused the lock, though \
+                   nobody had had it for 16 ns";
+    assert_eq!(found.summary, summary);
+    let alone = Tape::new().clients(1).take(1, 100..150, 10, 9).pool_left(9);
+    assert_eq!(all_won(&alone), Verdict::Held, "there was no client for more");
+}
+
+#[test]
+fn who_runs_out_of_retries_while_others_have_the_lock_says_nothing_of_it() {
+    let Verdict::NotApplicable(why) = all_won(&one(|tape| refused(tape, 2, 120..130))) else {
+        panic!()
+    };
+    let said = "only 1 of 10 prizes were won and 9 are left: of 2 clients 1 ran out of retries while others \
+                had the lock, which says nothing of the lock; allow more with --set lock.retries";
+    assert_eq!(why, said);
+}
+
+#[test]
+fn what_kept_clients_from_asking_leaves_it_open() {
+    let open = |other: fn(Tape) -> Tape| match all_won(&one(other)) {
+        Verdict::Inconclusive(why) => why.rsplit(" 2 clients ").next().unwrap().to_owned(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(open(|tape| tape), "not all asked");
+    assert_eq!(open(|tape| tape.not_sent(2, 160..170)), "1 could not ask for it");
+    let unknown = "1 do not know whether they got it";
+    assert_eq!(open(|tape| tape.unknown(2, 2, 160..170)), unknown);
+    let both = open(|tape| refused(tape.unknown(3, 3, 160..170), 2, 120..130));
+    assert_eq!(both, format!("1 ran out of retries while others had the lock and {unknown}"));
+    assert_eq!(open(|tape| tape.take_nothing(2, 200..250)), "1 had it and took nothing");
 }
 
 #[test]
@@ -158,8 +205,8 @@ fn an_overdrawn_pool_is_told_once_and_counted() {
 #[test]
 fn a_client_that_took_nothing_is_not_unknown() {
     let tape = || Tape::new().clients(2).take(1, 100..150, 10, 9).take_nothing(2, 200..250);
-    assert_eq!(violated(&tape().pool_left(9)), ["all-prizes-won"]);
-    assert_eq!(violated(&tape().pool_left(8)), ["prizes-accounted-for", "all-prizes-won"]);
+    assert_eq!(violated(&tape().pool_left(9)), [""; 0]);
+    assert_eq!(violated(&tape().pool_left(8)), ["prizes-accounted-for"]);
 }
 
 #[test]

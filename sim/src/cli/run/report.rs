@@ -76,6 +76,10 @@ pub(super) fn files(
         Some(CutShort::ServerRefused(why)) => {
             Some(format!("the server refused what clients asked of it {why}"))
         }
+        Some(CutShort::OutOfFiles(times)) => Some(format!(
+            "{times} times there was no file descriptor for a connection (Too many open files), so what clients \
+             met is this machine's doing: raise the limit (ulimit -n), or use fewer clients"
+        )),
         Some(CutShort::Interrupted) | None => None,
     };
     if let (true, Some(trouble)) = (terminal.is_quiet(), &trouble) {
@@ -138,7 +142,7 @@ pub(super) fn files(
 fn exit(result: &RunResult, cut_short: Option<&CutShort>) -> Exit {
     match (Exit::of(result), cut_short) {
         // What was found before the server went is found.
-        (Exit::Interrupted, Some(CutShort::ServerGone(_) | CutShort::ServerRefused(_))) => {
+        (Exit::Interrupted, Some(cut_short)) if *cut_short != CutShort::Interrupted => {
             Exit::of_incomplete(result)
         }
         (exit, _) => exit,

@@ -14,7 +14,7 @@ use crate::cli::failure::Failure;
 use crate::cli::run::draw;
 use crate::cli::terminal::Terminal;
 use crate::cli::{print, world};
-use crate::live::limits::{ensure_open_files, files_needed};
+use crate::live::limits::{BESIDES, Links, ensure_open_files};
 use crate::live::target::{KeySpace, Settings, Target};
 use crate::tune::confirm::{CLIENTS, ConfirmError, trials};
 use crate::tune::{Conditions, Study};
@@ -57,7 +57,8 @@ impl Confirm {
         study: &Study,
         terminal: &Terminal,
     ) -> Result<Self, Failure> {
-        ensure_open_files(files_needed(u64::from(CLIENTS), 1))
+        let links = Links { apart: u64::from(CLIENTS), each: 1, ..Links::default() };
+        ensure_open_files(links.needed() + BESIDES)
             .map_err(|error| Failure::unavailable(&error))?;
         let target = open(args, World::Redis, terminal).await?;
         Ok(Self { target, conditions: study.conditions.clone(), grid: study.grid.clone() })

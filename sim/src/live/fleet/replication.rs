@@ -150,18 +150,28 @@ impl Fleet {
     /// # Errors
     /// [`FollowError`] where it refuses.
     pub(in crate::live) async fn promote(&self, to: Option<usize>) -> Result<bool, FollowError> {
-        let heirs = self.heirs();
-        let heir = match to.filter(|to| heirs.contains(to)) {
-            Some(named) => named,
-            None => match self.most_advanced(&heirs).await {
-                Some(heir) => heir,
-                None => return Ok(false),
-            },
-        };
+        let Some(heir) = self.heir(to).await else { return Ok(false) };
         let refuses = |source| FollowError::Refuses { server: heir, source };
         self.command(heir, &["REPLICAOF", "NO", "ONE"]).await.map_err(refuses)?;
         self.state().primary = heir;
         Ok(true)
+    }
+
+    /// Whether the server that is to be the next primary has the lock's key: then a failover takes it from
+    /// nobody. To be asked once nothing more comes to it.
+    pub(in crate::live) async fn heir_knows(&self, to: Option<usize>) -> bool {
+        let key = String::from_utf8_lossy(&self.keys().key("lock")).into_owned();
+        let Some(heir) = self.heir(to).await else { return false };
+        matches!(self.command(heir, &["EXISTS", &key]).await, Ok(Reply::Int(1)))
+    }
+
+    /// Who takes the primary's place: the one that is named, or the one that has heard most.
+    async fn heir(&self, to: Option<usize>) -> Option<usize> {
+        let heirs = self.heirs();
+        match to.filter(|to| heirs.contains(to)) {
+            Some(named) => Some(named),
+            None => self.most_advanced(&heirs).await,
+        }
     }
 
     /// Whether anybody could take the primary's place.

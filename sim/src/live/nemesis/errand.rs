@@ -39,8 +39,9 @@ pub(in crate::live) enum Task {
 }
 
 impl Nemesis {
-    /// What was sent for had this effect, on the clients of this node.
-    pub(in crate::live) fn struck(&self, errand: &Errand, node: Option<u16>) {
+    /// What was sent for had this effect, on the clients of this node; whether the lock's key was kept
+    /// all the same.
+    pub(in crate::live) fn struck(&self, errand: &Errand, node: Option<u16>, kept: bool) {
         let Some((place, _)) = errand.cue else { return };
         self.direct(|stage| {
             let cues = stage.state.cues.all();
@@ -50,7 +51,7 @@ impl Nemesis {
                 Task::Drift { .. } => (cue.kind, 0),
                 _ => (cue.kind, cue.lasts_ns().unwrap_or(0)),
             };
-            let in_hold = errand.in_hold;
+            let in_hold = errand.in_hold && !(cue.loses_hold && kept);
             let what = What::Fault { fault, node, for_ns, in_hold, staged: staged(place) };
             stage.write(0, what);
         });

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use picklock::env::Node;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 use super::connection::{self, Around};
 use super::effect::Effect;
@@ -27,6 +27,7 @@ use super::log::{Detail, Event, Log};
 use super::rule::{ClientId, Rule, RuleHandle, RuleId, Rules};
 use super::timer::Timer;
 use super::upstream::{Stream, Upstream};
+use crate::live::limits::is_out_of_files;
 
 /// How many records a log keeps until somebody takes them.
 const LOG_RECORDS: usize = 1 << 20;
@@ -62,6 +63,8 @@ pub enum ProxyError {
 pub struct Proxy {
     log: Arc<Log>,
     rules: Arc<Rules>,
+    /// How often there was no file descriptor for a connection.
+    starved: Arc<AtomicU64>,
     listeners: Option<mpsc::UnboundedSender<Listener>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -88,7 +91,24 @@ impl Proxy {
     /// # Errors
     /// [`ProxyError::Start`] where the system gives no thread.
     pub fn start_with(log: Log) -> Result<Self, ProxyError> {
+        Self::start_for(log, Semaphore::MAX_PERMITS)
+    }
+
+    /// The same for so many connections at once, of all links. Who comes then waits in the system's queue
+    /// until another's has ended, and is not refused.
+    ///
+    /// # Errors
+    /// [`ProxyError::Start`] where the system gives no thread.
+    pub fn bounded(detail: Detail, connections: usize) -> Result<Self, ProxyError> {
+        let connections = connections.min(Semaphore::MAX_PERMITS);
+        Self::start_for(Log::new(detail, LOG_RECORDS), connections)
+    }
+
+    fn start_for(log: Log, connections: usize) -> Result<Self, ProxyError> {
         let log = Arc::new(log);
+        let starved = Arc::new(AtomicU64::new(0));
+        let room =
+            Room { free: Arc::new(Semaphore::new(connections)), starved: Arc::clone(&starved) };
         let rules = Arc::new(Rules::default());
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -100,13 +120,13 @@ impl Proxy {
         let thread = std::thread::Builder::new()
             .name("picklock-proxy".into())
             .spawn(move || {
-                runtime.block_on(serve(receiver, theirs, Arc::clone(&timer)));
+                runtime.block_on(serve(receiver, theirs, Arc::clone(&timer), room));
                 // Connections go before the timer: its thread must not be the one to end it.
                 drop(runtime);
                 drop(timer);
             })
             .map_err(ProxyError::Start)?;
-        Ok(Self { log, rules, listeners: Some(sender), thread: Some(thread) })
+        Ok(Self { log, rules, starved, listeners: Some(sender), thread: Some(thread) })
     }
 
     /// Opens a link: a listener on an ephemeral port of 127.0.0.1.
@@ -176,6 +196,11 @@ impl Proxy {
         self.rules.remove(id)
     }
 
+    /// How often there was no file descriptor for a connection that a client had made.
+    pub fn starved(&self) -> u64 {
+        self.starved.load(Ordering::Relaxed)
+    }
+
     /// What has happened.
     pub fn log(&self) -> Arc<Log> {
         Arc::clone(&self.log)
@@ -192,11 +217,48 @@ impl Drop for Proxy {
     }
 }
 
+/// Room for connections of all links.
+#[derive(Clone, Debug)]
+struct Room {
+    free: Arc<Semaphore>,
+    /// How often there was no file descriptor.
+    starved: Arc<AtomicU64>,
+}
+
+impl Room {
+    /// Accepts a connection for which there is room. Nobody takes up room while nobody comes.
+    async fn accept(
+        &self,
+        listener: &TcpListener,
+    ) -> (OwnedSemaphorePermit, io::Result<(TcpStream, SocketAddr)>) {
+        loop {
+            // It is given back at once: who comes first takes it.
+            drop(self.free.acquire().await);
+            let accepted = poll_fn(|cx| {
+                let Ok(place) = Arc::clone(&self.free).try_acquire_owned() else {
+                    return Poll::Ready(None);
+                };
+                listener.poll_accept(cx).map(|accepted| Some((place, accepted)))
+            });
+            if let Some(accepted) = accepted.await {
+                return accepted;
+            }
+        }
+    }
+
+    fn failed(&self, error: &io::Error) {
+        if is_out_of_files(error) {
+            self.starved.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
 /// Runs links until the proxy's handle is gone.
 async fn serve(
     mut listeners: mpsc::UnboundedReceiver<Listener>,
     rules: Arc<Rules>,
     timer: Arc<Timer>,
+    room: Room,
 ) {
     let tasks = Arc::new(AtomicU64::new(0));
     while let Some(Listener { socket, link, stop }) = listeners.recv().await {
@@ -211,7 +273,7 @@ async fn serve(
                     epoch: 0,
                     server: None,
                 };
-                tokio::spawn(accept(socket, stop, around, Arc::clone(&tasks)));
+                tokio::spawn(accept(socket, stop, around, Arc::clone(&tasks), room.clone()));
             }
             Err(error) => link.log.note(link.place(0), Event::Unreachable(error.to_string())),
         }
@@ -224,14 +286,15 @@ async fn accept(
     mut stop: oneshot::Receiver<Ended>,
     mut around: Around,
     tasks: Arc<AtomicU64>,
+    room: Room,
 ) {
     // Of a series of failures the first is told.
     let mut fails = false;
     let _ended = loop {
-        let accepted = tokio::select! {
+        let (place, accepted) = tokio::select! {
             biased;
             ended = &mut stop => break ended,
-            accepted = listener.accept() => accepted,
+            accepted = room.accept(&listener) => accepted,
         };
         match accepted {
             Ok((client, _)) => {
@@ -240,9 +303,15 @@ async fn accept(
                 around.number = around.link.accepted.fetch_add(1, Ordering::Relaxed) + 1;
                 around.epoch = around.link.switches().epoch;
                 around.link.count(|counters| counters.connections += 1);
-                tokio::spawn(connect(around.clone(), client));
+                let (around, room) = (around.clone(), room.clone());
+                tokio::spawn(async move {
+                    connect(around, client, &room).await;
+                    drop(place);
+                });
             }
             Err(error) => {
+                room.failed(&error);
+                drop(place);
                 if !std::mem::replace(&mut fails, true) {
                     let event = Event::Unreachable(format!("cannot accept a connection: {error}"));
                     around.link.log.note(around.link.place(0), event);
@@ -255,7 +324,7 @@ async fn accept(
 }
 
 /// Connects a new client to the server, once the link is whole.
-async fn connect(mut around: Around, client: TcpStream) {
+async fn connect(mut around: Around, client: TcpStream, room: &Room) {
     let link = Arc::clone(&around.link);
     let switches = poll_fn(|cx| {
         link.wakers.register(around.task, cx.waker());
@@ -286,6 +355,7 @@ async fn connect(mut around: Around, client: TcpStream) {
         Ok(Stream::Tcp(upstream)) => connection::run(around, client, upstream).await,
         Ok(Stream::Tls(upstream)) => connection::run(around, client, upstream).await,
         Err(error) => {
+            room.failed(&error);
             link.log.note(link.place(around.number), Event::Unreachable(error.to_string()));
             let _ = client.set_zero_linger();
         }

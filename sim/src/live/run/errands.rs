@@ -61,7 +61,7 @@ pub(super) async fn run(
 /// What has happened to the clients of a node is written down; nothing, where nothing has.
 fn note(nemesis: &Nemesis, errand: &Errand, struck: Option<Option<u16>>) -> Result<(), String> {
     if let Some(node) = struck {
-        nemesis.struck(errand, node);
+        nemesis.struck(errand, node, false);
     }
     Ok(())
 }
@@ -101,7 +101,8 @@ async fn end(fleet: &Fleet, nemesis: &Nemesis, errand: &Errand) -> Result<(), St
             "server {server} lost its power: of the {written} bytes of its append-only file {kept} were on the disk"
         ));
     }
-    nemesis.struck(errand, node);
+    let kept = fault == Fault::Failover && fleet.heir_knows(to.map(|it| it as usize)).await;
+    nemesis.struck(errand, node, kept);
     let then = match fault {
         Fault::Failover => Task::Promote { old: server, to, for_ns },
         _ => Task::Return { server },

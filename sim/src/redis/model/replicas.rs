@@ -33,6 +33,11 @@ impl Model {
         self.server.borrow_mut().acknowledge(replica, offset);
     }
 
+    /// Whether it has a value for this key, be it one that has expired and is still there.
+    pub fn has(&self, key: &[u8]) -> bool {
+        self.server.borrow().dbs.iter().any(|db| db.find(key).is_some())
+    }
+
     /// The end of a primary's stream, or how far a replica has applied its primary's.
     pub fn offset(&self) -> u64 {
         self.server.borrow().journal.end()

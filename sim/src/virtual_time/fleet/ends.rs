@@ -113,6 +113,12 @@ impl World {
         self.gather();
     }
 
+    /// Who would take the primary's place: the one that is named, or the most advanced.
+    pub(in super::super) fn heir(&self, to: Option<u32>) -> Option<u32> {
+        let heirs = self.heirs();
+        to.filter(|to| heirs.contains(to)).or_else(|| heirs.first().copied())
+    }
+
     /// Servers that could take the primary's place, the most advanced first.
     fn heirs(&self) -> Vec<u32> {
         let all = (0_u32..).zip(&self.servers);

@@ -159,14 +159,30 @@ impl World {
         self.note(0, Fault::ScriptFlush, 0);
     }
 
+    /// Whether this fault is to take a hold away that the next primary does not know of.
+    fn must_lose(&self, staged: Option<u16>) -> bool {
+        let cue = staged.and_then(|staged| self.nemesis.stage.cues.get(staged.into()));
+        cue.is_some_and(|cue| cue.loses_hold)
+    }
+
+    /// Whether the server that is to be the next primary has the lock's key.
+    fn heir_knows(&self, to: Option<u32>) -> bool {
+        let (Some(heir), Some(journal)) = (self.heir(to), &self.nemesis.journal) else {
+            return false;
+        };
+        let model = &self.servers[heir as usize].model;
+        journal.look(|history| model.has(history.head.lock_key.as_bytes()))
+    }
+
     /// Ends a server that is up, and plans how it goes on.
     pub(super) fn end(&mut self, fault: Fault, server: Option<u32>, to: Option<u32>, for_ns: u64) {
         let server = server.unwrap_or(self.fleet.primary);
         if !self.is_up(server) || (fault == Fault::Failover && !self.has_heir()) {
             return;
         }
-        let (node, in_hold) = (self.node_of(server), self.meets_hold(0));
         let staged = self.nemesis.stage.striking;
+        let in_hold = self.meets_hold(0) && !(self.must_lose(staged) && self.heir_knows(to));
+        let node = self.node_of(server);
         self.write_down(0, What::Fault { fault, node, for_ns, in_hold, staged });
         let (ending, then) = match fault {
             Fault::Failover => (Ending::Killed, Plan::Promote { to, for_ns }),

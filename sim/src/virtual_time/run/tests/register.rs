@@ -121,7 +121,7 @@ fn no_fault_touches_the_registers_server() {
 #[test]
 fn the_head_and_the_strike_say_what_was_staged() {
     let history = history_of(&catalogued("failover", "single", &[]), 1);
-    let of_server = Declared { kind: Fault::Failover, on: Whom::Primary, in_hold: false };
+    let of_server = Declared { kind: Fault::Failover, on: Whom::Primary, in_hold: true };
     assert_eq!(history.head.staged, [of_server]);
     assert_eq!(history.head.acquisitions, Some(10));
     let text = scenarios::catalog::text("crash-holder").unwrap();

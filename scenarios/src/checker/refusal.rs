@@ -1,0 +1,185 @@
+//! Refusals: why acquisitions did not get the lock, and who was refused though surely nobody had it.
+//!
+//! Invariant: a refusal is blamed only where the last look at the lock's key was sent after everybody who
+//! may have had the lock had surely given it back, and answered before anybody may have had it again.
+//! Whoever made the key, or may have, has the lock until its release is answered; where that is not known,
+//! or the lock was handed over, nobody is blamed any more. Deliberately absent: how long a client should go
+//! on trying, which is its own affair.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::history::{Event, Head, Texts, Touch, What};
+
+/// How the reason begins of an acquisition that could not ask; see `CallError::NotSent`.
+const NOT_SENT: &str = "not sent";
+
+/// An acquisition under way.
+struct Asking {
+    began_ns: u64,
+    /// When its last command on the lock's key was sent, if that was answered and had no effect.
+    looked_ns: Option<u64>,
+    /// When it sent the first.
+    sent_ns: Option<u64>,
+    made: bool,
+}
+
+/// A client that was refused though nobody had the lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Blamed {
+    pub(super) client: u32,
+    pub(super) acquisition: u32,
+    /// Since when nobody had it.
+    pub(super) free_ns: u64,
+    pub(super) refused_ns: u64,
+}
+
+/// Why acquisitions did not get the lock.
+#[derive(Default)]
+pub(super) struct Refusals {
+    asking: BTreeMap<u32, Asking>,
+    /// Commands on the lock's key under way: whose they are, and when they were sent.
+    sent: BTreeMap<u32, (u32, u64)>,
+    /// Who has the lock, or may have it.
+    having: BTreeSet<u32>,
+    /// Since when nobody has had it.
+    free_ns: u64,
+    /// Nobody knows any more whether it is free.
+    unsure: bool,
+    /// In the order in which they were refused.
+    blamed: Vec<Blamed>,
+    /// Refused while others had the lock, or may have had it; those that are blamed included.
+    pub(super) gave_up: u64,
+    /// Whose outcome is not known.
+    pub(super) unknown: u64,
+    /// That could not ask.
+    pub(super) unsent: u64,
+}
+
+impl Refusals {
+    pub(super) fn see(&mut self, event: &Event, head: &Head, texts: &Texts) {
+        let Event { at_ns, client, acquisition, op, .. } = *event;
+        match event.what {
+            What::Acquire => {
+                let asking =
+                    Asking { began_ns: at_ns, looked_ns: None, sent_ns: None, made: false };
+                self.asking.insert(acquisition, asking);
+            }
+            What::Command { node, key, .. } if acquisition != 0 && !head.is_resource(node) => {
+                self.sends(event, texts.get(key) == head.lock_key);
+            }
+            What::Answered { touch, .. } => {
+                if let Some((whose, sent_ns)) = self.sent.remove(&op) {
+                    self.answered(whose, sent_ns, touch);
+                }
+            }
+            What::Unanswered(_) => {
+                if let Some((_, sent_ns)) = self.sent.remove(&op) {
+                    self.lose_track(sent_ns);
+                }
+            }
+            What::Refused(_) => drop(self.sent.remove(&op)),
+            What::Acquired => {
+                if let Some(it) = self.asking.remove(&acquisition)
+                    && !it.made
+                {
+                    self.has(acquisition, it.sent_ns.unwrap_or(it.began_ns));
+                }
+            }
+            What::AcquireUnknown(_) => {
+                self.unknown += 1;
+                let asking = self.asking.remove(&acquisition);
+                self.lose_track(asking.map_or(0, |it| it.sent_ns.unwrap_or(it.began_ns)));
+            }
+            What::NotAcquired(why) => {
+                let Some(it) = self.asking.remove(&acquisition) else { return };
+                if it.sent_ns.is_none() || texts.get(why).starts_with(NOT_SENT) {
+                    self.unsent += 1;
+                    return;
+                }
+                self.gave_up += 1;
+                self.refused(&it, Blamed { client, acquisition, free_ns: 0, refused_ns: at_ns });
+            }
+            What::Released(_) => self.gives_back(acquisition, at_ns),
+            What::ReleaseUnknown(_) => self.lose_track(at_ns),
+            _ => {}
+        }
+    }
+
+    fn sends(&mut self, event: &Event, of_lock: bool) {
+        if !of_lock {
+            return;
+        }
+        self.sent.insert(event.op, (event.acquisition, event.at_ns));
+        if let Some(it) = self.asking.get_mut(&event.acquisition) {
+            it.sent_ns.get_or_insert(event.at_ns);
+            it.looked_ns = None;
+        }
+    }
+
+    fn gives_back(&mut self, acquisition: u32, at_ns: u64) {
+        if self.having.remove(&acquisition) && self.having.is_empty() {
+            self.free_ns = at_ns;
+        }
+    }
+
+    fn answered(&mut self, whose: u32, sent_ns: u64, touch: Touch) {
+        match touch {
+            Touch::Create(_) | Touch::Overwrite(_) => {
+                match self.asking.get_mut(&whose) {
+                    Some(it) => it.made = true,
+                    // Made again by who has it already, or behind its back.
+                    None if self.having.contains(&whose) => {}
+                    None => return self.lose_track(sent_ns),
+                }
+                self.has(whose, sent_ns);
+            }
+            // What a lock that is handed over does is told by its own commands alone.
+            Touch::Unknown => self.lose_track(sent_ns),
+            Touch::None => {
+                if let Some(it) = self.asking.get_mut(&whose) {
+                    it.looked_ns = Some(sent_ns);
+                }
+            }
+            Touch::Delete | Touch::Extend(_) => {}
+        }
+    }
+
+    fn refused(&mut self, it: &Asking, blamed: Blamed) {
+        if it.made {
+            // It gives back what it made, and nobody says when that is done.
+            return self.lose_track(it.sent_ns.unwrap_or(it.began_ns));
+        }
+        let free = !self.unsure && self.having.is_empty();
+        if free && it.looked_ns.is_some_and(|looked_ns| looked_ns > self.free_ns) {
+            self.blamed.push(Blamed { free_ns: self.free_ns, ..blamed });
+        }
+    }
+
+    /// Somebody has the lock, perhaps since then.
+    fn has(&mut self, acquisition: u32, from_ns: u64) {
+        self.having.insert(acquisition);
+        self.excuse(from_ns);
+    }
+
+    /// From then on nobody knows who has it.
+    fn lose_track(&mut self, from_ns: u64) {
+        self.unsure = true;
+        self.excuse(from_ns);
+    }
+
+    fn excuse(&mut self, from_ns: u64) {
+        let kept = self.blamed.partition_point(|it| it.refused_ns < from_ns);
+        self.blamed.truncate(kept);
+    }
+
+    /// The first that was refused though nobody had the lock, and how many there were.
+    pub(super) fn blamed(&self) -> Option<(Blamed, u64)> {
+        // What is still under way may have made the key.
+        let open_ns = self.sent.values().map(|(_, sent_ns)| *sent_ns).min().unwrap_or(u64::MAX);
+        let sure = self.blamed.iter().filter(|it| it.refused_ns < open_ns);
+        Some((*sure.clone().next()?, sure.count() as u64))
+    }
+}
+
+#[cfg(test)]
+mod tests;
