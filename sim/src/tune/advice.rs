@@ -208,6 +208,7 @@ fn unmet(points: &[Point], all: &[(usize, &Point)], targets: &Targets, keeping: 
         it.effect.per_day <= targets.overlaps_per_day
             && (!it.keeping.is_tracked() || it.wrong.per_day <= targets.lost_per_day)
             && it.takeover.p99 <= targets.takeover
+            && targets.missed.is_none_or(|most| it.skips.is_none_or(|it| it.missed_p99 <= most))
     };
     let answer = match () {
         () if all.iter().any(|it| guessed(it.1)) => Answer::Unknown,

@@ -14,7 +14,7 @@ use super::lease::Lease;
 
 /// In so many steps the room is divided between the work and all that comes beside it.
 const STEPS: u64 = 24;
-/// How few and how many pauses are tried to make up for the room, and by which factor they grow.
+/// No more pauses than these are tried to make up for the room.
 const MOST_PAUSES: u64 = 1_000_000;
 
 /// What has to last until the work is done.
