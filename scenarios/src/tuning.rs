@@ -23,7 +23,10 @@ pub struct Tuning {
     pub keeping: Keeping,
     /// What every drawn number follows from.
     pub seed: u64,
-    /// How many holds there are in a day, of all clients.
+    /// What a client does that finds its lock taken.
+    #[serde(default)]
+    pub if_taken: IfTaken,
+    /// How many times a day a lock is asked for, by all clients; where they wait, as many holds there are.
     pub holds_per_day: f64,
     /// How many crashes leave a lock behind in a day, of all clients.
     pub orphans_per_day: f64,
@@ -33,6 +36,9 @@ pub struct Tuning {
     pub points: Vec<Point>,
     /// Which to take.
     pub advice: Advice,
+    /// Why some settings were not simulated to the end, where something came in between.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cut_short: Option<String>,
     /// What a real server has shown of the model, where it was asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confirmation: Option<Confirmation>,
@@ -158,6 +164,20 @@ pub struct Targets {
     pub lost_per_day: f64,
     /// After a crash another has the lock within this time, in 99 of 100 cases.
     pub takeover: Span,
+    /// So many runs in a row are missed after a crash, in 99 of 100 cases at most; where clients skip.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub missed: Option<u64>,
+}
+
+/// What a client does that finds its lock taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum IfTaken {
+    /// It waits until it has the lock.
+    #[default]
+    Wait,
+    /// It leaves this run out, and asks again when the next one is due.
+    Skip,
 }
 
 /// What a lock does beside keeping a key.
@@ -213,8 +233,17 @@ pub struct Point {
     pub takeover: Delay,
     /// How long who wants the lock waits for it.
     pub wait: Delay,
+    /// Runs that are left out because the lock was taken; none where clients wait.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub skips: Option<Skips>,
     /// Renewals in a second, of all clients.
     pub renewals_per_second: f64,
+    /// The same at most, with a confidence of 95 %.
+    #[serde(default)]
+    pub renewals_per_second_high: f64,
+    /// Whether it was not simulated to the end, so that nothing here is known.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unfinished: bool,
     /// Which targets it misses, in words; none: it meets them all.
     pub misses: Vec<String>,
 }
@@ -224,6 +253,17 @@ impl Point {
     pub fn meets(&self) -> bool {
         self.misses.is_empty()
     }
+}
+
+/// What comes of clients that leave a run out where they find the lock taken.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Skips {
+    /// The share of runs that are left out, of all that clients come for.
+    pub share: f64,
+    /// How many runs in a row nobody does after a crash, on the average.
+    pub missed: f64,
+    /// The same in 99 of 100 crashes at most.
+    pub missed_p99: u64,
 }
 
 /// A share of all holds.
@@ -272,6 +312,9 @@ pub struct Delay {
     pub mean: Span,
     /// Ninety-nine in a hundred are shorter.
     pub p99: Span,
+    /// They are shorter than this with a confidence of 97.5 %.
+    #[serde(default)]
+    pub p99_high: Span,
 }
 
 /// Whether the targets can be met.
@@ -297,6 +340,9 @@ pub struct Advice {
     pub point: Option<usize>,
     /// In a sentence.
     pub says: String,
+    /// By what it was chosen among those that meet the targets; empty where none does.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub objective: String,
     /// Why, a sentence each.
     pub because: Vec<String>,
 }

@@ -3,7 +3,8 @@
 
 mod cli_support;
 
-use cli_support::Room;
+use cli_support::{Room, eventually};
+use nix::sys::signal::Signal;
 use scenarios::tuning::{Answer, Tuning};
 
 const FEW: [&str; 8] =
@@ -96,6 +97,95 @@ fn what_cannot_be_counted_with_is_refused_with_an_advice() {
     }
 }
 
+const CRON: [&str; 14] = [
+    "tune",
+    "--preset",
+    "go",
+    "--hold",
+    "30s",
+    "--clients",
+    "3",
+    "--every",
+    "1m",
+    "--locks",
+    "1",
+    "--if-taken",
+    "skip",
+    "--holds=2000",
+];
+
+#[test]
+fn replicas_of_a_cron_job_have_an_advice() {
+    let room = Room::new();
+    let waits = room.run(&CRON[..11]).ended(2);
+    assert!(waits.message().contains("--if-taken skip"), "{}", waits.stderr);
+    let said = room.run(&[&CRON[..], &["--ttl", "30s,45s"]].concat()).ended(0).stdout;
+    let words = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    for text in [
+        "take a TTL of 45 s, without renewal",
+        "66.7 % of all runs find the lock taken and are left out",
+        "a crash costs 0.00 runs that nobody does on the average, 0 in 99 of 100 cases at most (0 wanted)",
+        "shorter without renewal is too short: a TTL of 30 s",
+        "Holds last for 30 s at least",
+        "runs missed (p99)",
+    ] {
+        assert!(words.contains(text), "{text}: {said}");
+    }
+    // A key that outlives the next tick leaves that run to nobody.
+    let long = [&CRON[..], &["--ttl", "1m,2m", "--renew", "none"]].concat();
+    let said = room.run(&long).ended(5).stdout;
+    assert!(said.contains("missed runs: up to 1 after a crash"), "{said}");
+    let may = [&long[..], &["--takeover", "5m"]].concat();
+    assert!(room.run(&may).ended(0).stdout.contains("take a TTL of 1 min, without renewal"));
+}
+
+#[test]
+fn a_batch_of_hours_is_renewed_as_often_as_the_formula_says() {
+    let room = Room::new();
+    let batch = ["tune", "--pause", "300ms", "--pauses", "6/hour", "--hold", "2h", "--ttl", "1m"];
+    let asked = ["--clients", "5", "--every", "12h", "--locks", "5", "--takeover", "2m"];
+    let more = ["--holds", "1000", "--format", "json"];
+    let said = room.run(&[&batch[..], &asked, &more].concat()).ended(0);
+    let found: Tuning = serde_json::from_str(&said.stdout).unwrap();
+    let advised = &found.points[found.advice.point.unwrap()];
+    // Five clients hold for a sixth of the time, and renew once in 20 s.
+    let formula = 5.0 / 6.0 / 20.0;
+    assert_eq!(advised.renew.map(|it| it.to_string()), Some("20s".to_owned()));
+    assert!((advised.renewals_per_second / formula - 1.0).abs() < 0.05, "{advised:?}");
+}
+
+#[test]
+fn who_ends_it_early_has_what_was_found_and_is_told_that_it_is_not_all() {
+    let room = Room::new();
+    let tune = room.start(&[&FEW[..5], &["--holds", "100000000", "--threads", "2"]].concat());
+    // Its end is asked for when it listens to signals.
+    let status = format!("/proc/{}/status", tune.pid());
+    eventually("it watches for SIGINT", || {
+        let status = std::fs::read_to_string(&status).unwrap_or_default();
+        let caught = status.lines().find_map(|it| it.strip_prefix("SigCgt:"))?;
+        let caught = u64::from_str_radix(caught.trim(), 16).ok()?;
+        (caught & 1 << (Signal::SIGINT as i32 - 1) != 0).then_some(())
+    });
+    tune.signal(Signal::SIGINT);
+    let said = tune.said().ended(130);
+    assert!(
+        said.stdout.contains("incomplete: interrupted when 0 of 72 settings"),
+        "{}",
+        said.stdout
+    );
+    assert!(said.stdout.contains("answer: cannot say"), "{}", said.stdout);
+    assert!(
+        said.message().contains("for the others: picklock tune --preset go"),
+        "{}",
+        said.stderr
+    );
+    let json = std::fs::read(room.path().join("picklock-out/tune/latest/tune.json")).unwrap();
+    let found: Tuning = serde_json::from_slice(&json).unwrap();
+    assert!(
+        found.points.iter().all(|it| it.unfinished && !it.meets()) && found.cut_short.is_some()
+    );
+}
+
 /// The README's examples: each command as it stands there says what stands below it, and draws what is kept.
 #[test]
 fn the_examples_of_the_readme_are_what_it_says() {
@@ -114,12 +204,12 @@ fn the_examples_of_the_readme_are_what_it_says() {
         let said = room.run(&args);
         let expected = blocks.next().expect("what it says stands below each command");
         assert!(said.stdout.contains(expected), "{args:?} says\n{}", said.stdout);
-        let kept = ["web", "jvm", "batch"][seen];
+        let kept = ["web", "jvm", "batch", "cron"][seen];
         let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/tune");
         let kept = std::fs::read_to_string(root.join(format!("{kept}.svg"))).unwrap();
         let drawn = std::fs::read_to_string(out.join("tune/latest/frontier.svg")).unwrap();
         assert!(drawn == kept, "docs/tune has another chart than {args:?} draws");
         seen += 1;
     }
-    assert_eq!(seen, 3);
+    assert_eq!(seen, 4);
 }

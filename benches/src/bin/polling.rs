@@ -54,7 +54,7 @@ async fn measure(server: &Server) -> Result<(), Box<dyn Error>> {
         let chart = Growth {
             title: "Requests to the server until everybody has had the lock once".to_owned(),
             subtitle: format!(
-                "redis-server {}; a job of 100 ms for the article's second, and what waits ten times as fast",
+                "redis-server {}; jobs of 1 s, measured ten times as fast: a job takes 100 ms, and a second is 100 ms",
                 server.version()
             ),
             x: "clients that want the lock at once".to_owned(),

@@ -1,6 +1,6 @@
 //! What a TTL costs on a real redis-server: renewals, waiting, and a crash.
 //!
-//! Starts a redis-server of its own on the loopback interface, prints three tables, writes a chart beside them where
+//! Starts a redis-server of its own on the loopback interface, prints three tables, writes two charts beside them where
 //! a directory is named (`tuning DIR`), and ends by itself. No figure decides the exit code. Invariant: renewals
 //! are counted by the server, and two clients that have a lock at once are an error and no figure.
 
@@ -60,11 +60,11 @@ async fn measure(server: &Server) -> Result<(), Box<dyn Error>> {
     }
     let url = format!("redis://{}/", server.addr());
     println!("redis-server {}; clients and server share the machine\n", server.version());
-    let mut series = vec![load(&url).await?];
+    let renewals = load(&url).await?;
     waits(&url).await?;
-    series.extend(dying(&url).await?);
+    let takeovers = dying(&url).await?;
     if let Some(directory) = directory {
-        chart(&directory, series, server.version())?;
+        charts(&directory, renewals, takeovers, server.version())?;
     }
     Ok(())
 }
@@ -203,7 +203,7 @@ async fn dying(url: &str) -> Result<[Series; 2], Box<dyn Error>> {
         "TTL", "", "mean", "TTL less interval/2", "longest", "lost before"
     );
     let mut series = ["mean", "longest"]
-        .map(|what| Series { name: format!("takeover in ms, {what}"), ..Series::default() });
+        .map(|what| Series { name: format!("{what} takeover"), ..Series::default() });
     for ttl in TTLS {
         let (lines, messages, questions) = tokio::join!(
             crashes(line, (url, IN_LINE), ttl, CRASHES),
@@ -212,7 +212,7 @@ async fn dying(url: &str) -> Result<[Series; 2], Box<dyn Error>> {
         );
         let lines = lines?;
         for (series, ms) in series.iter_mut().zip(takeover_ms(&lines)) {
-            series.points.push((ttl.as_secs_f64(), ms));
+            series.points.push((ttl.as_secs_f64(), ms / 1e3));
             series.note = format!("{:.1} s with a TTL of {ttl:?}", ms / 1e3);
         }
         let formula_ms = orphaned_renewed_ns(ns(ttl), ns(interval(ttl)?)) / 1e6;
@@ -238,18 +238,33 @@ fn ns(span: Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }
 
-fn chart(directory: &Path, series: Vec<Series>, version: &str) -> Result<(), Box<dyn Error>> {
-    let chart = Growth {
-        title: String::from("What a TTL costs: renewals, and waiting after a crash"),
+fn charts(
+    directory: &Path,
+    renewals: Series,
+    takeovers: [Series; 2],
+    version: &str,
+) -> Result<(), Box<dyn Error>> {
+    let load = Growth {
+        title: String::from("What a TTL costs: renewals"),
         subtitle: format!(
-            "redis-server {version}; {LOCKS} locks renewed every third of their TTL; \
-             {CRASHES} holders that die while one stands in line"
+            "redis-server {version}; {LOCKS} locks held at once, each renewed every third of its TTL"
         ),
         x: String::from("TTL in seconds"),
-        y: String::from("renewals a second, or milliseconds until the next has the lock"),
-        series,
+        y: String::from("renewals a second"),
+        series: vec![renewals],
     };
-    file::write(&directory.join("tuning-load.svg"), &chart.svg()?)?;
-    chart.png(&directory.join("tuning-load.png"))?;
+    let takeover = Growth {
+        title: String::from("What a TTL costs: waiting after a crash"),
+        subtitle: format!(
+            "redis-server {version}; {CRASHES} holders that die while one stands in line, renewed every third of the TTL"
+        ),
+        x: String::from("TTL in seconds"),
+        y: String::from("seconds until the next has the lock"),
+        series: takeovers.into(),
+    };
+    for (name, chart) in [("tuning-load", load), ("tuning-takeover", takeover)] {
+        file::write(&directory.join(format!("{name}.svg")), &chart.svg()?)?;
+        chart.png(&directory.join(format!("{name}.png")))?;
+    }
     Ok(())
 }

@@ -143,10 +143,8 @@ fn lines<DB: DrawingBackend>(pen: &Pen<'_, DB>, plot: &Plot<'_>) -> Result<(), C
     // What is listed first is painted last; what it would hide is wider there, and shows at both sides.
     for (number, line) in plot.lines.iter().enumerate().rev() {
         let (colour, _) = look(line);
-        for (from, to) in line.strokes(plot.floor) {
-            let hides = |it: &&Line<'_>| {
-                it.strokes(plot.floor).iter().any(|it| near(it.0, from) && near(it.1, to))
-            };
+        for (from, to) in line.strokes() {
+            let hides = |it: &&Line<'_>| it.strokes().any(|it| near(it.0, from) && near(it.1, to));
             let hiding = plot.lines[..number].iter().filter(hides).count();
             pen.line(&[from, to], colour, LINE_WIDTH + WIDER * hiding as f64)?;
         }

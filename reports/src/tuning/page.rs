@@ -28,7 +28,9 @@ pub fn page(tuning: &Tuning, chart: Option<&str>) -> String {
         main {
             section {
                 h2 { "Why" }
+                @if let Some(why) = &tuning.cut_short { p { "Incomplete: " (plain(why)) } }
                 ul { @for reason in &advice.because { li { (plain(reason)) } } }
+                @if !advice.objective.is_empty() { p { "Chosen: " (plain(&advice.objective)) "." } }
             }
             @if let Some(chart) = chart {
                 section {
@@ -110,7 +112,7 @@ fn settings(tuning: &Tuning, keeping: Keeping) -> Markup {
             table.settings {
                 thead {
                     tr {
-                        @for (place, name) in header(keeping).into_iter().enumerate() {
+                        @for (place, name) in header(keeping, tuning.if_taken).into_iter().enumerate() {
                             th class=(class(place)) { (name) }
                         }
                     }

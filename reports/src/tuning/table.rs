@@ -3,7 +3,7 @@
 //! Invariant: the advice comes last, where a reader looks first.
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
-use scenarios::tuning::{Answer, Confirmation, Delay, Keeping, Point, Tuning};
+use scenarios::tuning::{Answer, Confirmation, Delay, IfTaken, Keeping, Point, Tuning};
 
 use super::{confirmed, share, time};
 use crate::format::{count, plain};
@@ -26,6 +26,9 @@ pub fn text(tuning: &Tuning, style: Style) -> String {
         let all = count(tuning.simulated);
         blocks.push(format!("{all} holds simulated, seed {}\n", tuning.seed));
     }
+    if let Some(why) = &tuning.cut_short {
+        blocks.push(format!("incomplete: {}\n", style.wrap(why, 2)));
+    }
     if let Some(confirmation) = &tuning.confirmation {
         blocks.push(confirmed(confirmation, style));
     }
@@ -33,6 +36,9 @@ pub fn text(tuning: &Tuning, style: Style) -> String {
     let mut said = format!("{}\n", advice.says);
     for reason in &advice.because {
         said += &format!("  - {}\n", style.wrap(reason, 4));
+    }
+    if !advice.objective.is_empty() {
+        said += &format!("  chosen: {}\n", style.wrap(&advice.objective, 4));
     }
     blocks.push(said);
     blocks.push(format!("answer: {}\n", answer(advice.answer)));
@@ -69,10 +75,13 @@ pub(super) fn answer(answer: Answer) -> &'static str {
 }
 
 /// What the columns of a lock are called.
-pub(super) fn header(keeping: Keeping) -> [&'static str; 8] {
+pub(super) fn header(keeping: Keeping, if_taken: IfTaken) -> [&'static str; 8] {
     let wrong = if keeping.is_tracked() { "lost before done" } else { "outlives its lease" };
-    let (takeover, wait) = ("takeover (p99)", "wait (p99)");
-    ["TTL", "renewed every", wrong, "overlap", takeover, wait, "renewals/s", "misses"]
+    let wait = match if_taken {
+        IfTaken::Wait => "wait (p99)",
+        IfTaken::Skip => "runs missed (p99)",
+    };
+    ["TTL", "renewed every", wrong, "overlap", "takeover (p99)", wait, "renewals/s", "misses"]
 }
 
 /// Whether this is the point that is advised, or the nearest.
@@ -83,18 +92,27 @@ pub(super) fn is_chosen(tuning: &Tuning, point: &Point) -> bool {
 
 /// A point as the cells of a row.
 pub(super) fn row(point: &Point) -> [String; 8] {
-    let delay = |it: Delay| format!("{} ({})", time(it.mean), time(it.p99));
+    let delay = |it: Delay| format!("{} ({})", time(it.mean), time(it.p99_high));
     let names: Vec<&str> = point.misses.iter().filter_map(|it| it.split(':').next()).collect();
+    let (ttl, renew) = (time(point.ttl), point.renew.map_or("-".to_owned(), time));
+    if point.unfinished {
+        let [none, misses] = ["-", "unfinished"].map(str::to_owned);
+        let none = || none.clone();
+        return [ttl, renew, none(), none(), none(), none(), none(), misses];
+    }
     [
-        time(point.ttl),
-        point.renew.map_or("-".to_owned(), time),
+        ttl,
+        renew,
         share(&point.wrong),
         share(&point.effect),
         delay(point.takeover),
-        delay(point.wait),
+        match point.skips {
+            None => delay(point.wait),
+            Some(skips) => format!("{:.2} ({})", skips.missed, skips.missed_p99),
+        },
         match point.renew {
             None => "-".to_owned(),
-            Some(_) if point.renewals_per_second < 0.001 => "< 0.001".to_owned(),
+            Some(_) if point.renewals_per_second_high < 0.001 => "< 0.001".to_owned(),
             Some(_) => format!("{:.3}", point.renewals_per_second),
         },
         if names.is_empty() { "nothing".to_owned() } else { names.join(", ") },
@@ -151,7 +169,7 @@ fn table(keeping: Keeping, tuning: &Tuning, style: Style) -> String {
     });
     let rows = rows.collect();
     let (about, name) = (about(keeping), keeping.name());
-    let table = lines(&header(keeping), rows, &[4, 5, 6]);
+    let table = lines(&header(keeping, tuning.if_taken), rows, &[4, 5, 6]);
     format!("{about} ({name})\n{table}  {}\n", style.wrap(belief(keeping), 2))
 }
 
@@ -173,6 +191,8 @@ fn lines(header: &[&str], rows: Vec<Vec<String>>, numbers: &[usize]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use scenarios::tuning::Skips;
+
     use super::*;
     use crate::tuning::testing::{point, tuning};
 
@@ -200,5 +220,29 @@ mod tests {
             said.contains("\n[1] A Long Title of a Source,\n    https://example.org/pauses: rate"),
             "{said}"
         );
+    }
+
+    #[test]
+    fn what_was_interrupted_shows_no_figures_of_what_was_not_looked_at() {
+        let mut points = vec![point(2_000, None, 0.5, 0.5), point(5_000, None, 0.5, 0.5)];
+        points[1].unfinished = true;
+        let mut tuning = tuning(points, 0);
+        tuning.cut_short = Some("interrupted when 1 of 2 settings had been simulated".to_owned());
+        let said = text(&tuning, Style::default());
+        let row = said.lines().find(|it| it.starts_with("5 s")).expect("a row");
+        assert!(row.ends_with("-  unfinished") && !row.contains("a day"), "{row}");
+        assert!(said.contains("incomplete: interrupted when 1 of 2"), "{said}");
+        assert!(said.contains("chosen: by lot"), "{said}");
+    }
+
+    #[test]
+    fn who_skips_does_not_wait_but_misses_runs() {
+        let mut points = vec![point(2_000, None, 0.5, 0.5)];
+        points[0].skips = Some(Skips { share: 0.5, missed: 0.25, missed_p99: 2 });
+        let mut tuning = tuning(points, 0);
+        tuning.if_taken = IfTaken::Skip;
+        let said = text(&tuning, Style::default());
+        assert!(said.contains("runs missed (p99)") && said.contains("0.25 (2)"), "{said}");
+        assert!(!said.contains("wait (p99)"), "{said}");
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use scenarios::span::Span;
 use scenarios::tuning::{
-    Advice, Answer, Delay, How, Input, Keeping, Point, SCHEMA, Share, Targets, Tuning,
+    Advice, Answer, Delay, How, IfTaken, Input, Keeping, Point, SCHEMA, Share, Targets, Tuning,
 };
 
 pub(super) fn ms(ms: u64) -> Span {
@@ -35,9 +35,12 @@ pub(super) fn point(ttl_ms: u64, renew_ms: Option<u64>, overlaps: f64, lost: f64
         belief: at_most(0.0),
         effect: at_most(overlaps),
         closed_form: None,
-        takeover: Delay { mean: ms(ttl_ms), p99: ms(ttl_ms) },
+        takeover: Delay { mean: ms(ttl_ms), p99: ms(ttl_ms), p99_high: ms(ttl_ms) },
         wait: Delay::default(),
+        skips: None,
         renewals_per_second: renew_ms.map_or(0.0, |every| 1_000.0 / every as f64),
+        renewals_per_second_high: renew_ms.map_or(0.0, |every| 1_000.0 / every as f64),
+        unfinished: false,
         misses,
     }
 }
@@ -62,8 +65,10 @@ pub(super) fn tuning(points: Vec<Point>, chosen: usize) -> Tuning {
             lost: "1/day".to_owned(),
             lost_per_day: 1.0,
             takeover: ms(10_000),
+            missed: None,
         },
         keeping: points[chosen].keeping,
+        if_taken: IfTaken::Wait,
         seed: 1,
         holds_per_day: 1e6,
         orphans_per_day: 1.0,
@@ -72,9 +77,11 @@ pub(super) fn tuning(points: Vec<Point>, chosen: usize) -> Tuning {
             answer,
             point: Some(chosen),
             says: "take this one".to_owned(),
+            objective: "by lot".to_owned(),
             because: vec!["a reason".to_owned()],
         },
         points,
+        cut_short: None,
         confirmation: None,
         replay: "picklock tune".to_owned(),
     }

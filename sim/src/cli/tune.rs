@@ -15,11 +15,12 @@ use std::time::{Duration, Instant};
 use picklock::time::span_ns;
 use reports::RunDirectory;
 use reports::latency::Latencies;
-use reports::tuning::{Frontier, page, text};
+use reports::tuning::{Frontier, page, text, time};
+use scenarios::span::Span;
 use scenarios::tuning::{Answer, Confirmation, Keeping, SCHEMA, Targets, Tuning};
 use tokio::sync::watch;
 
-use self::args::{Format, Renew, TuneArgs};
+use self::args::{Format, Renew, Taken, TuneArgs};
 use self::confirm::{Confirm, Cut};
 use self::inputs::{Inputs, gather};
 use super::exit::Exit;
@@ -33,6 +34,10 @@ use crate::tune::{Study, Watched, advice};
 
 /// The TTLs that are looked at where nothing is said, in seconds.
 const TTLS_S: [u64; 12] = [1, 2, 5, 10, 15, 20, 30, 60, 120, 300, 600, 1_800];
+/// And beside them, where clients skip, these parts of the time from one run to the next.
+const PARTS_OF_EVERY: [(u32, u32); 3] = [(1, 2), (3, 4), (9, 10)];
+/// After a crash another is to have the lock within this time, where nothing is said.
+const TAKEOVER: Duration = Duration::from_secs(10);
 /// A server is not tried for less.
 const SHORTEST_CONFIRMATION: Duration = Duration::from_secs(1);
 /// Beyond this share of the time a lock is asked for, nobody comes to it in time any more.
@@ -83,22 +88,21 @@ pub(super) fn main(args: &TuneArgs, terminal: &Terminal) -> Result<Exit, Failure
         false => None,
     };
     let looked = runtime.block_on(look(args, study, inputs, signals.clone(), terminal));
-    let looked = looked.map(|looked| {
-        let Some((mut tuning, wall)) = looked else {
-            if let Some(it) = confirm {
+    let looked = looked.map(|(mut tuning, wall)| {
+        let cut = match confirm {
+            // Who has no more patience for the model has none for a server.
+            Some(it) if tuning.cut_short.is_some() => {
                 runtime.block_on(it.close());
+                None
             }
-            return None;
+            Some(it) => runtime.block_on(it.run(args, signals, terminal, &mut tuning)),
+            None => None,
         };
-        let cut = confirm.map(|it| runtime.block_on(it.run(args, signals, terminal, &mut tuning)));
-        Some((tuning, wall, cut.flatten()))
+        (tuning, wall, cut)
     });
     // Whoever still counts is not waited for.
     runtime.shutdown_background();
-    let Some((tuning, wall, cut)) = looked? else {
-        print::note("interrupted: there is nothing to report");
-        return Ok(Exit::Interrupted);
-    };
+    let (tuning, wall, cut) = looked?;
     if !terminal.is_quiet() {
         #[expect(clippy::cast_precision_loss, reason = "a pace needs no more digits")]
         let pace = tuning.simulated as f64 / wall.as_secs_f64().max(1e-9) / 1e6;
@@ -119,6 +123,10 @@ pub(super) fn main(args: &TuneArgs, terminal: &Terminal) -> Result<Exit, Failure
         }
     };
     print::results(&said)?;
+    if let Some(why) = &tuning.cut_short {
+        print::note(&format!("{why}; for the others: {}", tuning.replay));
+        return Ok(Exit::Interrupted);
+    }
     match (cut, tuning.confirmation.as_ref().map(Confirmation::agrees)) {
         (Some(Cut::Interrupted), _) => Ok(Exit::Interrupted),
         (Some(Cut::Failed(failure)), _) => Err(failure),
@@ -146,19 +154,35 @@ fn exit(answer: Answer) -> Exit {
     }
 }
 
+/// The TTLs to look at where none is given. Of clients that skip, those as well that end just before the next run.
+fn ttls(args: &TuneArgs) -> Vec<Duration> {
+    let mut ttls: Vec<Duration> = TTLS_S.iter().map(|it| Duration::from_secs(*it)).collect();
+    if args.if_taken == Taken::Skip {
+        ttls.extend(PARTS_OF_EVERY.map(|(over, under)| args.every.0 * over / under));
+        ttls.sort_unstable();
+        ttls.dedup();
+    }
+    ttls
+}
+
 /// The points to look at; each is one that the lock takes.
 fn grid(args: &TuneArgs, inputs: &Inputs) -> Result<Vec<(Duration, Option<Duration>)>, Failure> {
     let said = !args.ttl.is_empty();
     let ttls: Vec<Duration> = match said {
         true => args.ttl.iter().map(|it| it.0).collect(),
-        false => TTLS_S.iter().map(|it| Duration::from_secs(*it)).collect(),
+        false => ttls(args),
     };
     let trip_ns = inputs.conditions.round_trip.median_ns();
     let mut grid = Vec::new();
     for ttl in ttls {
-        let options = picklock::Options::builder(ttl).build().map_err(|error| {
-            Failure::usage_text(format!("--ttl: {error}"), "give a longer TTL, as in --ttl 5s,10s")
-        })?;
+        let options = match picklock::Options::builder(ttl).build() {
+            Ok(options) => options,
+            Err(_) if !said => continue,
+            Err(error) => {
+                let advice = "give a longer TTL, as in --ttl 5s,10s";
+                return Err(Failure::usage_text(format!("--ttl: {error}"), advice));
+            }
+        };
         let room = options.validity().min(options.call_timeout());
         if span_ns(room) <= trip_ns {
             let trip = Duration::from_nanos(trip_ns);
@@ -214,35 +238,41 @@ fn fits(args: &TuneArgs, inputs: &Inputs) -> Result<(), Failure> {
             "no TTL helps against clocks that run wrong: mend them, or use a fence",
         ));
     }
+    // Who skips never waits, however much work there is.
+    if args.if_taken == Taken::Skip {
+        return Ok(());
+    }
     let conditions = &inputs.conditions;
-    let busy = inputs.traffic.holds_per_ns() / f64::from(args.locks) * conditions.mean_hold_ns();
+    let busy = inputs.traffic.asks_per_ns() / f64::from(args.locks) * conditions.mean_hold_ns();
     if busy >= BUSY {
         return Err(Failure::usage_text(
             format!(
                 "each lock is asked for during {:.0} % of the time: there are too few locks for so much work",
                 busy * 100.0
             ),
-            "give fewer --clients, a longer --every, more --locks, a shorter --hold, or fewer --pauses",
+            "give fewer --clients, a longer --every, more --locks, a shorter --hold, or fewer --pauses; where a client \
+             skips its run if the lock is taken, as a cron job's replicas do, say --if-taken skip",
         ));
     }
     Ok(())
 }
 
-/// Simulates; none where it was interrupted.
+/// Simulates, until it is interrupted.
 async fn look(
     args: &TuneArgs,
     study: Study,
     inputs: Inputs,
     mut signals: watch::Receiver<bool>,
     terminal: &Terminal,
-) -> Result<Option<(Tuning, Duration)>, Failure> {
+) -> Result<(Tuning, Duration), Failure> {
     let watched = Arc::new(Watched::default());
     let shown = Arc::clone(&watched);
     let done = move || shown.done.load(Ordering::Relaxed);
-    let progress = Progress::show(terminal, done, study.parts(), "parts");
+    let (parts, traffic) = (study.parts(), study.traffic);
+    let progress = Progress::show(terminal, done, parts, "parts");
     #[expect(clippy::disallowed_methods, reason = "how long it took is told to the user")]
     let began = Instant::now();
-    let (watch, traffic) = (Arc::clone(&watched), study.traffic);
+    let watch = Arc::clone(&watched);
     let mut work = tokio::task::spawn_blocking(move || study.run(&watch));
     let points = tokio::select! {
         biased;
@@ -250,41 +280,64 @@ async fn look(
         Ok(_) = signals.wait_for(|interrupted| *interrupted) => {
             watched.stop.store(true, Ordering::Relaxed);
             // The threads look up after each part.
-            let _ = work.await;
-            return Ok(None);
+            work.await
         }
     };
     let wall = began.elapsed();
     drop(progress);
     let points = points.map_err(|error| Failure::internal(error.to_string()))?;
     let mut points = points.map_err(|error| Failure::internal(error.to_string()))?;
+    let unfinished = points.iter().filter(|it| it.unfinished).count();
+    let cut_short = (unfinished > 0).then(|| {
+        let (finished, all) = (points.len() - unfinished, points.len());
+        format!("interrupted when {finished} of {all} settings had been simulated to the end")
+    });
+    let (takeover, missed) = match (args.takeover, args.if_taken) {
+        (Some(takeover), _) => (takeover, None),
+        (None, Taken::Wait) => (Span(TAKEOVER), None),
+        // With no run missed the next is there before two intervals are over.
+        (None, Taken::Skip) => (Span(args.every.0 * 2), Some(0)),
+    };
     let targets = Targets {
         overlaps: args.overlaps.to_string(),
         overlaps_per_day: args.overlaps.per_day(),
         lost: args.lost.to_string(),
         lost_per_day: args.lost.per_day(),
-        takeover: args.takeover,
+        takeover,
+        missed,
     };
     let keeping = args.lock.into();
     advice::judge(&mut points, &targets);
-    let advice = advice::advise(&points, &targets, keeping);
+    let mut advice = advice::advise(&points, &targets, keeping);
+    if args.if_taken == Taken::Skip {
+        let shortest = Duration::from_nanos(inputs.conditions.hold.tail.with_share(0.99));
+        advice.because.push(format!(
+            "not simulated: how far the clocks and the starts of the clients are apart. Holds last for {} at least in 99 \
+             of 100 cases; who comes later than that finds the lock free, and a second one does the same run. No TTL \
+             prevents that: note beside the work which run is done",
+            time(Span(shortest))
+        ));
+    }
     // A crash leaves a lock behind where its process holds one.
-    let held = inputs.conditions.hold.mean_ns() * traffic.holds_per_ns();
+    let held = inputs.conditions.hold.mean_ns() * traffic.asks_per_ns();
+    let held = held.min(f64::from(args.locks.min(args.clients)));
     let tuning = Tuning {
         schema: SCHEMA.to_owned(),
         inputs: inputs.told,
         targets,
         keeping,
         seed: args.seed,
-        holds_per_day: traffic.holds_per_ns() * 86_400e9,
+        if_taken: args.if_taken.into(),
+        holds_per_day: traffic.asks_per_ns() * 86_400e9,
         orphans_per_day: held * args.crashes.per_day(),
         simulated: watched.holds.load(Ordering::Relaxed),
         points,
         advice,
+        cut_short,
         confirmation: None,
         replay: replay(std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned())),
     };
-    Ok(Some((tuning, wall)))
+    Ok((tuning, wall))
 }
 
 /// The line that says it again, without a password.

@@ -12,36 +12,87 @@ use scenarios::tuning::{Advice, Answer, Keeping, Point, Targets};
 pub fn judge(points: &mut [Point], targets: &Targets) {
     for point in points {
         let mut misses = Vec::new();
+        if point.unfinished {
+            point.misses = vec!["unfinished: it was not simulated to the end".to_owned()];
+            continue;
+        }
         if point.effect.per_day_high > targets.overlaps_per_day {
             misses.push(format!("overlaps: up to {}", often(point.effect.per_day_high)));
         }
         if point.keeping.is_tracked() && point.wrong.per_day_high > targets.lost_per_day {
             misses.push(format!("lost holds: up to {}", often(point.wrong.per_day_high)));
         }
-        if point.takeover.p99 > targets.takeover {
-            let (found, wanted) = (time(point.takeover.p99), time(targets.takeover));
+        if point.takeover.p99_high > targets.takeover {
+            let (found, wanted) = (time(point.takeover.p99_high), time(targets.takeover));
             // What rounds to what is wanted is beyond it all the same.
             let beyond = if found == wanted { "a little more than " } else { "" };
             misses.push(format!("takeover: {beyond}{found}"));
+        }
+        let missed = point.skips.map_or(0, |it| it.missed_p99);
+        if targets.missed.is_some_and(|wanted| missed > wanted) {
+            misses.push(format!("missed runs: up to {missed} after a crash"));
         }
         point.misses = misses;
     }
 }
 
-/// The cheapest point that meets the targets, for this kind of lock: one without renewal, where there is one, then
-/// the fewest renewals, then the quickest takeover.
+/// What is chosen among those that meet the targets.
+const OBJECTIVE: &str = "of the settings that meet every target one without renewal, else the one with the fewest \
+                         renewals, and of equals the one that lets another have the lock soonest after a crash";
+/// The same where clients skip.
+const OBJECTIVE_OF_SKIPS: &str = "of the settings that meet every target one without renewal, else the one with the \
+                                  fewest renewals, then the fewest runs missed after a crash, and of equals the \
+                                  shortest TTL";
+
+/// The cheapest point that meets the targets, for this kind of lock: as [`OBJECTIVE`] says.
 pub fn advise(points: &[Point], targets: &Targets, keeping: Keeping) -> Advice {
-    let of_kind = |it: &(usize, &Point)| it.1.keeping == keeping;
+    let of_kind = |it: &(usize, &Point)| it.1.keeping == keeping && !it.1.unfinished;
     let all: Vec<(usize, &Point)> = points.iter().enumerate().filter(of_kind).collect();
+    // Of runs that are left out what counts is how many, and not when in its interval the next one begins.
+    let delay = |it: &Point| match it.skips {
+        Some(skips) => (skips.missed_p99, it.ttl),
+        None => (0, it.takeover.p99_high),
+    };
     let cheapest = |a: &&(usize, &Point), b: &&(usize, &Point)| {
         // Who need not renew has no watchdog to go wrong, however seldom it would have anything to do.
         let cost = a.1.renew.is_some().cmp(&b.1.renew.is_some());
         let cost = cost.then(a.1.renewals_per_second.total_cmp(&b.1.renewals_per_second));
-        cost.then(a.1.takeover.p99.cmp(&b.1.takeover.p99)).then(a.0.cmp(&b.0))
+        cost.then(delay(a.1).cmp(&delay(b.1))).then(a.0.cmp(&b.0))
     };
+    let skips = points.iter().any(|it| it.skips.is_some());
+    let objective = if skips { OBJECTIVE_OF_SKIPS } else { OBJECTIVE };
     match all.iter().filter(|it| it.1.meets()).min_by(cheapest) {
-        Some(&(place, point)) => met(&all, place, point, targets),
+        Some(&(place, point)) => {
+            Advice { objective: objective.to_owned(), ..met(&all, place, point, targets) }
+        }
+        None if points.iter().any(|it| it.unfinished) => unfinished(),
         None => unmet(points, &all, targets, keeping),
+    }
+}
+
+/// Nothing that was looked at meets the targets, and not all was.
+fn unfinished() -> Advice {
+    Advice {
+        answer: Answer::Unknown,
+        point: None,
+        says: "no setting that was simulated to the end meets all targets, and others were not"
+            .to_owned(),
+        objective: String::new(),
+        because: vec!["simulate all of them, or give fewer with --ttl and --renew".to_owned()],
+    }
+}
+
+/// How many renewals it takes.
+fn renewals(point: &Point) -> String {
+    let (middle, high) = (point.renewals_per_second, point.renewals_per_second_high);
+    let figure = |number: f64| match number {
+        ..0.001 => "less than 0.001".to_owned(),
+        0.001..10.0 => format!("{number:.3}"),
+        _ => format!("{number:.1}"),
+    };
+    match (figure(middle), figure(high)) {
+        (middle, high) if middle == high => format!("{middle} renewals a second"),
+        (middle, high) => format!("{middle} renewals a second, at most {high}"),
     }
 }
 
@@ -71,44 +122,68 @@ fn figures(point: &Point, targets: &Targets) -> Vec<String> {
     }
     said.push(format!(
         "after a crash another has the lock within {} in 99 of 100 cases, {} on the average ({} wanted)",
-        time(point.takeover.p99),
+        time(point.takeover.p99_high),
         time(point.takeover.mean),
         time(targets.takeover)
     ));
+    if let Some(skips) = point.skips {
+        let wanted = targets.missed.map_or(String::new(), |it| format!(" ({it} wanted)"));
+        said.push(format!(
+            "a crash costs {:.2} runs that nobody does on the average, {} in 99 of 100 cases at most{wanted}",
+            skips.missed, skips.missed_p99
+        ));
+        said.push(format!(
+            "{:.1} % of all runs find the lock taken and are left out",
+            skips.share * 100.0
+        ));
+    }
     said
 }
 
 fn met(all: &[(usize, &Point)], place: usize, point: &Point, targets: &Targets) -> Advice {
     let mut because = figures(point, targets);
-    let cost = point.renewals_per_second;
     because.push(match point.renew {
         None => "it costs no renewals".to_owned(),
-        Some(_) if cost < 0.001 => {
-            "it costs less than a renewal in 1,000 seconds, of all clients".to_owned()
-        }
-        Some(_) => format!("it costs {cost:.3} renewals a second, of all clients"),
+        Some(_) => format!("it costs {}, of all clients", renewals(point)),
     });
     // The next shorter one with the same renewal says why not less.
+    let renewal = if point.renew.is_some() { "with renewal" } else { "without renewal" };
     let same = |it: &&(usize, &Point)| {
         it.1.ttl < point.ttl && it.1.renew.is_some() == point.renew.is_some()
     };
     if let Some((_, shorter)) = all.iter().filter(same).max_by_key(|it| it.1.ttl) {
-        let more = shorter.renewals_per_second;
         match shorter.misses.join("; ") {
-            misses if !misses.is_empty() => {
-                because.push(format!("shorter is too short: {} misses {misses}", setting(shorter)))
-            }
-            _ if more > cost => because.push(format!(
-                "shorter would do, too, but cost more: {} takes {more:.3} renewals a second",
+            misses if !misses.is_empty() => because.push(format!(
+                "shorter {renewal} is too short: {} misses {misses}",
                 setting(shorter)
             )),
+            _ if shorter.renewals_per_second > point.renewals_per_second => because.push(format!(
+                "shorter would do, too, but cost more: {} takes {}",
+                setting(shorter),
+                renewals(shorter)
+            )),
             _ => {}
+        }
+    }
+    if point.renew.is_none() {
+        let sooner = all.iter().filter(|it| {
+            let sooner = it.1.takeover.p99_high < point.takeover.p99_high && it.1.ttl < point.ttl;
+            // Who skips gains nothing by it: the next run begins at the next tick.
+            it.1.renew.is_some() && it.1.meets() && it.1.skips.is_none() && sooner
+        });
+        if let Some((_, sooner)) = sooner.min_by_key(|it| (it.1.takeover.p99_high, it.0)) {
+            because.push(format!(
+                "shorter with renewal would do, too: {} takes {}, and after a crash another has the lock within {}",
+                setting(sooner),
+                renewals(sooner),
+                time(sooner.takeover.p99_high)
+            ));
         }
     }
     if point.renew.is_some() {
         let unrenewed = all.iter().filter(|it| it.1.renew.is_none());
         let near = unrenewed.min_by_key(|it| {
-            (it.1.takeover.p99 > targets.takeover, it.1.misses.len(), Reverse(it.1.ttl))
+            (it.1.takeover.p99_high > targets.takeover, it.1.misses.len(), Reverse(it.1.ttl))
         });
         if let Some((_, near)) = near {
             because.push(format!(
@@ -122,6 +197,7 @@ fn met(all: &[(usize, &Point)], place: usize, point: &Point, targets: &Targets) 
         answer: Answer::Met,
         point: Some(place),
         says: format!("take {}", setting(point)),
+        objective: String::new(),
         because,
     }
 }
@@ -132,6 +208,7 @@ fn unmet(points: &[Point], all: &[(usize, &Point)], targets: &Targets, keeping: 
         it.effect.per_day <= targets.overlaps_per_day
             && (!it.keeping.is_tracked() || it.wrong.per_day <= targets.lost_per_day)
             && it.takeover.p99 <= targets.takeover
+            && targets.missed.is_none_or(|most| it.skips.is_none_or(|it| it.missed_p99 <= most))
     };
     let answer = match () {
         () if all.iter().any(|it| guessed(it.1)) => Answer::Unknown,
@@ -152,7 +229,7 @@ fn unmet(points: &[Point], all: &[(usize, &Point)], targets: &Targets, keeping: 
         let (a, b) = (a.1, b.1);
         let fewer = a.misses.len().cmp(&b.misses.len());
         let rarer = a.effect.per_day_high.total_cmp(&b.effect.per_day_high);
-        let late = |it: &Point| it.takeover.p99 > targets.takeover;
+        let late = |it: &Point| it.takeover.p99_high > targets.takeover;
         let sooner = a.takeover.p99.cmp(&b.takeover.p99);
         let closer = late(a).cmp(&late(b)).then(over(a).total_cmp(&over(b))).then(sooner);
         fewer.then(if answer == Answer::TooManyOverlaps { rarer } else { closer })
@@ -187,7 +264,8 @@ fn unmet(points: &[Point], all: &[(usize, &Point)], targets: &Targets, keeping: 
     if answer != Answer::Unknown {
         because.extend(fence(points, keeping));
     }
-    Advice { answer, point: nearest.map(|it| it.0), says: says.to_owned(), because }
+    let objective = String::new();
+    Advice { answer, point: nearest.map(|it| it.0), says: says.to_owned(), objective, because }
 }
 
 /// What a fence would do.

@@ -4,10 +4,11 @@
 //! Deliberately absent: what is too rare to be counted.
 
 use picklock::OptionsError;
+use scenarios::tuning::IfTaken;
 
 use super::law::{Dice, float, whole};
 use super::lease::{Conditions, Lease, Nobody, Setting, Start};
-use super::stat::Mean;
+use super::stat::{Mean, Quantile, quantile};
 use super::traffic::Traffic;
 
 /// So many holds of a part are asked what would become of their lock if they died.
@@ -32,10 +33,14 @@ pub(super) struct Counted {
     pub(super) kept: Mean,
     /// The same squared.
     pub(super) kept_squares: Mean,
+    /// At how many ticks a lock is asked for from when it is taken until it is free; where clients skip.
+    pub(super) ticks: Mean,
     /// From a crash until another has the lock, with how likely such a crash is.
-    pub(super) takeovers: Vec<(u64, f64)>,
+    takeovers: Vec<(u64, f64)>,
+    /// How many ticks it is not to be had at after a crash, with the same; where clients skip.
+    missed: Vec<(u64, f64)>,
     /// How long holders waited for their lock.
-    pub(super) waits: Vec<u64>,
+    waits: Vec<u64>,
 }
 
 /// The shares of so many holds that lose their validity, and that outlive their lease, where nobody else wants
@@ -50,7 +55,8 @@ pub(crate) fn shares(
     seed: u64,
 ) -> Result<(f64, f64), OptionsError> {
     let lease = Lease::new(conditions, setting)?;
-    let alone = Traffic { clients: 1, every_ns: 1, locks: 1, poll_ns: 1, waiting: 0.0 };
+    let if_taken = IfTaken::Wait;
+    let alone = Traffic { clients: 1, every_ns: 1, locks: 1, poll_ns: 1, if_taken, waiting: 0.0 };
     let mut counted = Counted::default();
     counted.add(&lease, &alone, holds, &mut Dice::new(seed, u64::MAX));
     Ok((float(counted.lost) / float(holds), float(counted.outlived) / float(holds)))
@@ -65,7 +71,8 @@ impl Counted {
         holds: u64,
         dice: &mut Dice,
     ) {
-        let per_ns = traffic.others_per_ns();
+        let waits = traffic.if_taken == IfTaken::Wait;
+        let per_ns = if waits { traffic.others_per_ns() } else { 0.0 };
         let mut queue_ns = 0_u64;
         for number in 0..holds {
             let start = lease.start(dice);
@@ -84,11 +91,22 @@ impl Counted {
             let kept = float(free_ns);
             self.kept.add(kept);
             self.kept_squares.add(kept * kept);
+            self.ticks.add(float(traffic.ticks(free_ns) + 1));
             if asked {
-                let poll_ns = whole(dice.unit() * float(traffic.poll_ns));
                 let trip_ns = lease.conditions.round_trip.draw(dice);
-                let delay_ns = end.orphaned_ns + poll_ns + trip_ns;
-                self.takeovers.push((delay_ns, float(start.work_ns)));
+                let weight = float(start.work_ns);
+                let free_ns = match traffic.if_taken {
+                    IfTaken::Wait => whole(dice.unit() * float(traffic.poll_ns)) + end.orphaned_ns,
+                    IfTaken::Skip => {
+                        // A tick that finds the holder dead and its key still there is a run that nobody does.
+                        let [crash, free] = [0, end.orphaned_ns]
+                            .map(|later_ns| traffic.ticks(end.crashed_ns.saturating_add(later_ns)));
+                        self.missed.push((free - crash, weight));
+                        let next_ns = (free + 1).saturating_mul(traffic.every_ns);
+                        next_ns.saturating_sub(end.crashed_ns)
+                    }
+                };
+                self.takeovers.push((free_ns.saturating_add(trip_ns), weight));
             }
             if per_ns > 0.0 {
                 if number + REMEMBERED >= holds {
@@ -116,21 +134,20 @@ impl Counted {
         self.renewals.merge(&other.renewals);
         self.kept.merge(&other.kept);
         self.kept_squares.merge(&other.kept_squares);
+        self.ticks.merge(&other.ticks);
         self.takeovers.append(&mut other.takeovers);
+        self.missed.append(&mut other.missed);
         self.waits.append(&mut other.waits);
     }
 
-    /// The mean and the 99th percentile of the delays after a crash; a long hold is the likelier to crash.
-    pub(super) fn takeover(&mut self) -> Option<(u64, u64)> {
-        self.takeovers.sort_unstable_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
-        let total: f64 = self.takeovers.iter().map(|it| it.1).sum();
-        let mean: f64 = self.takeovers.iter().map(|it| float(it.0) * it.1).sum::<f64>() / total;
-        let mut below = 0.0;
-        let p99 = self.takeovers.iter().find(|it| {
-            below += it.1;
-            below >= 0.99 * total
-        })?;
-        Some((whole(mean), p99.0))
+    /// The delays after a crash; a long hold is the likelier to crash.
+    pub(super) fn takeover(&mut self) -> Option<Quantile> {
+        quantile(&mut self.takeovers)
+    }
+
+    /// How many runs a crash costs, where clients skip.
+    pub(super) fn missed(&mut self) -> Option<Quantile> {
+        quantile(&mut self.missed)
     }
 
     /// The mean and the 99th percentile of the waits.

@@ -12,7 +12,7 @@ use scenarios::distribution::{Distribution, Sampler, Tail};
 pub struct Law {
     distribution: Distribution,
     sampler: Sampler,
-    pub(super) tail: Tail,
+    pub(crate) tail: Tail,
     mean_ns: f64,
 }
 

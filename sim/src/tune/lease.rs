@@ -8,11 +8,14 @@
 //! shipped lock is compared with it. Deliberately absent: servers that fail or forget, messages that are
 //! lost, and more than one lock.
 
+mod calm;
+
 use std::time::Duration;
 
 use picklock::time::span_ns;
 use picklock::{Options, OptionsError, Renewal};
 
+use self::calm::Quick;
 use super::law::{Dice, Law, float, whole};
 
 /// How a lock is used, and on what machines.
@@ -68,9 +71,16 @@ pub(super) trait Watch {
     /// goes on for `then_ns` beyond that.
     fn pause(&mut self, hold: &State, fatal_ns: u64, then_ns: u64, dice: &mut Dice);
 
-    /// A command is sent; the hold goes wrong where the round trip takes `fatal_ns` or longer, and its work
-    /// then outlasts the lease by so much.
-    fn message(&mut self, hold: &State, fatal_ns: u64, overrun_ns: u64, dice: &mut Dice);
+    /// As many commands as this one stands for are sent; the hold goes wrong where the round trip of one takes
+    /// `fatal_ns` or longer, and its work then outlasts the lease by so much.
+    fn message(
+        &mut self,
+        hold: &State,
+        stands_for: u64,
+        fatal_ns: u64,
+        overrun_ns: u64,
+        dice: &mut Dice,
+    );
 }
 
 /// Nobody does.
@@ -81,7 +91,7 @@ impl Watch for Nobody {
     #[inline]
     fn pause(&mut self, _: &State, _: u64, _: u64, _: &mut Dice) {}
     #[inline]
-    fn message(&mut self, _: &State, _: u64, _: u64, _: &mut Dice) {}
+    fn message(&mut self, _: &State, _: u64, _: u64, _: u64, _: &mut Dice) {}
 }
 
 /// Where a hold stands. All times are of the server's clock, from when the acquisition was sent.
@@ -100,6 +110,8 @@ pub(super) struct State {
     answered_ns: u64,
     /// Renewals sent.
     pub(super) renewals: u32,
+    /// Whether the round trip of the next one is a slow one.
+    slow: bool,
     /// It has gone wrong: its lease has ended, or where validity is kept its validity.
     pub(super) over: bool,
 }
@@ -133,6 +145,8 @@ pub(super) struct End {
     pub(super) done_ns: u64,
     /// By how much the last command came after the end of the lease; 0 where it did not.
     pub(super) overrun_ns: u64,
+    /// When the crash was, where it was asked for.
+    pub(super) crashed_ns: u64,
     /// From the crash until the key is gone.
     pub(super) orphaned_ns: u64,
 }
@@ -155,6 +169,7 @@ pub(super) struct Lease<'a> {
     every_ns: u64,
     retry_ns: u64,
     timeout_ns: u64,
+    quick: Option<Quick>,
 }
 
 impl<'a> Lease<'a> {
@@ -167,14 +182,17 @@ impl<'a> Lease<'a> {
         }
         let options = builder.build()?;
         let every_ns = options.renewal().map_or(u64::MAX, |it| span_ns(it.every));
+        let validity_ns = span_ns(options.validity());
+        let timeout_ns = span_ns(options.call_timeout());
         Ok(Self {
             conditions,
             ttl_ns: span_ns(options.ttl()),
-            validity_ns: span_ns(options.validity()),
+            validity_ns,
             every_ns,
             // As the watchdog does: an eighth of the interval, a millisecond at least.
             retry_ns: (every_ns / 8).max(1_000_000),
-            timeout_ns: span_ns(options.call_timeout()),
+            timeout_ns,
+            quick: Quick::of(&conditions.round_trip, (validity_ns, every_ns, timeout_ns)),
             options,
             setting,
         })
@@ -232,7 +250,7 @@ impl<'a> Lease<'a> {
         };
         let (mut now_ns, mut left_ns) = (start.round_trip_ns, start.work_ns);
         let mut first_ns = start.first_pause_ns;
-        let mut orphaned_ns = 0;
+        let (mut crashed_ns, mut orphaned_ns) = (0, 0);
         let mut crash_left_ns = start.crash_ns;
         loop {
             let gap_ns = first_ns.take().unwrap_or_else(|| dice.gap(per_ns));
@@ -242,6 +260,7 @@ impl<'a> Lease<'a> {
             let spans = (validity_ns, every_ns);
             self.run(&mut it, (now_ns, mark_ns, end_ns), spans, watch, dice);
             if crash_at_ns == mark_ns && crash_left_ns != u64::MAX {
+                crashed_ns = crash_at_ns;
                 orphaned_ns = it.lease_end_ns.saturating_sub(crash_at_ns);
                 crash_left_ns = u64::MAX;
             }
@@ -271,7 +290,7 @@ impl<'a> Lease<'a> {
         }
         let trip_ns = conditions.round_trip.draw(dice);
         let overrun_ns = (now_ns + trip_ns / 2 + 1).saturating_sub(it.lease_end_ns);
-        End { state: it, done_ns: now_ns, overrun_ns, orphaned_ns }
+        End { state: it, done_ns: now_ns, overrun_ns, crashed_ns, orphaned_ns }
     }
 
     /// Until when a client that stands still must go on, or else the hold goes wrong. One that renews then
@@ -319,6 +338,13 @@ impl<'a> Lease<'a> {
                         it.valid_end_ns = it.valid_end_ns.max(open.sent_ns + validity_ns);
                     }
                     it.due_ns = open.sent_ns + every_ns;
+                    self.run_calmly(
+                        it,
+                        (now_ns, to_ns, end_ns),
+                        (validity_ns, every_ns),
+                        watch,
+                        dice,
+                    );
                 }
                 None => self.renew(it, now_ns, end_ns, watch, dice),
             }
@@ -334,17 +360,13 @@ impl<'a> Lease<'a> {
         watch: &mut W,
         dice: &mut Dice,
     ) {
-        let trip_ns = self.conditions.round_trip.draw(dice);
-        // Where the work ends before the lease does, a renewal that is late does no harm.
-        let fatal_ns = match self.setting.tracked {
-            true if end_ns >= it.valid_end_ns => it.valid_end_ns - at_ns,
-            false if end_ns >= it.lease_end_ns => 2 * it.lease_end_ns.saturating_sub(at_ns),
-            _ => u64::MAX,
+        let trip_ns = match &self.quick {
+            Some(quick) if std::mem::take(&mut it.slow) => {
+                self.conditions.round_trip.tail.with_share(quick.slower * dice.unit())
+            }
+            _ => self.conditions.round_trip.draw(dice),
         };
-        if fatal_ns != u64::MAX {
-            let overrun_ns = end_ns.saturating_sub(it.lease_end_ns);
-            watch.message(it, fatal_ns, overrun_ns, dice);
-        }
+        let fatal_ns = self.ask(it, 1, (at_ns, end_ns), watch, dice);
         it.renewals += 1;
         it.over |= trip_ns >= fatal_ns;
         // A connection is a queue: nothing overtakes what was sent before.
@@ -357,6 +379,29 @@ impl<'a> Lease<'a> {
         let given_up_ns = at_ns + self.timeout_ns;
         it.open =
             Some(Renewing { sent_ns: at_ns, answered_ns: it.answered_ns, given_up_ns, granted });
+    }
+}
+
+impl Lease<'_> {
+    /// Has it asked how likely a renewal that is sent at `at_ns` is to be too late; gives what is too late. Where
+    /// the work ends before the lease does, a renewal that is late does no harm.
+    #[inline]
+    fn ask<W: Watch>(
+        &self,
+        it: &State,
+        stands_for: u64,
+        (at_ns, end_ns): (u64, u64),
+        watch: &mut W,
+        dice: &mut Dice,
+    ) -> u64 {
+        let fatal_ns = match self.setting.tracked {
+            true if end_ns >= it.valid_end_ns => it.valid_end_ns - at_ns,
+            false if end_ns >= it.lease_end_ns => 2 * it.lease_end_ns.saturating_sub(at_ns),
+            _ => return u64::MAX,
+        };
+        let overrun_ns = end_ns.saturating_sub(it.lease_end_ns);
+        watch.message(it, stands_for, fatal_ns, overrun_ns, dice);
+        fatal_ns
     }
 }
 

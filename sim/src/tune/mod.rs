@@ -1,6 +1,7 @@
 //! What TTL to set: the trade-off between a lease that is too short and one that is too long.
 
 pub mod advice;
+mod bound;
 pub mod closed;
 pub mod confirm;
 pub(crate) mod counted;

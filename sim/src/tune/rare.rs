@@ -21,6 +21,8 @@ const LONG_WORK: f64 = 0.35;
 const SLOW_TRIP: f64 = 0.15;
 /// The rarest that is drawn on purpose.
 const RAREST: f64 = 1e-16;
+/// How many sums there are of what goes wrong.
+const SUMS: usize = 5;
 
 /// What has been added up of one setting.
 #[derive(Clone, Copy, Debug, Default)]
@@ -33,6 +35,10 @@ pub(super) struct Rare {
     pub(super) overlap: Mean,
     /// The same with pauses as long as they may be.
     pub(super) overlap_most: Mean,
+    /// Its last write comes after the end of its lease, with pauses as long as they may be, whoever waits for it.
+    pub(super) late_most: Mean,
+    /// Renewals of a hold.
+    pub(super) renewals: Mean,
 }
 
 impl Rare {
@@ -46,23 +52,25 @@ impl Rare {
     ) {
         for _ in 0..holds {
             let (start, weight) = start(lease, dice);
-            let mut sums = [0.0; 4];
+            let mut sums = [0.0; SUMS];
             let per_ns = lease.conditions.pause.as_ref().map_or(0.0, |(per_ns, _)| *per_ns);
             let paused = -(-per_ns * float(start.work_ns)).exp_m1();
             let calm = Start { pauses: false, ..start };
-            story(lease, traffic, calm, 1.0 - paused, &mut sums, dice);
+            let mut renewals = story(lease, traffic, calm, 1.0 - paused, &mut sums, dice);
             if paused > 0.0 {
                 // The first pause, given that there is one.
                 let at = -(-dice.unit() * paused).ln_1p() / per_ns;
                 let first = Some(whole(at).min(start.work_ns.saturating_sub(1)));
                 let start = Start { first_pause_ns: first, ..start };
-                story(lease, traffic, start, paused, &mut sums, dice);
+                renewals += story(lease, traffic, start, paused, &mut sums, dice);
             }
-            let [wrong, wrong_most, overlap, overlap_most] = sums;
+            let [wrong, wrong_most, overlap, overlap_most, late_most] = sums;
             self.wrong.add(wrong * weight);
             self.wrong_most.add(wrong_most * weight);
             self.overlap.add(overlap * weight);
             self.overlap_most.add(overlap_most * weight);
+            self.late_most.add(late_most * weight);
+            self.renewals.add(renewals * weight);
         }
     }
 
@@ -71,6 +79,8 @@ impl Rare {
         self.wrong_most.merge(&other.wrong_most);
         self.overlap.merge(&other.overlap);
         self.overlap_most.merge(&other.overlap_most);
+        self.late_most.merge(&other.late_most);
+        self.renewals.merge(&other.renewals);
     }
 }
 
@@ -96,21 +106,21 @@ fn start(lease: &Lease<'_>, dice: &mut Dice) -> (Start, f64) {
     (start, if lease.is_granted(round_trip_ns) { 1.0 / density } else { 0.0 })
 }
 
-/// Lets one hold go by, and adds how likely it was to go wrong.
+/// Lets one hold go by, and adds how likely it was to go wrong; gives its renewals, weighed alike.
 fn story(
     lease: &Lease<'_>,
     traffic: &Traffic,
     start: Start,
     weight: f64,
-    sums: &mut [f64; 4],
+    sums: &mut [f64; SUMS],
     dice: &mut Dice,
-) {
+) -> f64 {
     let pause = lease.conditions.pause.as_ref();
     let mut watch = Asking {
         lease,
         traffic,
         pauses: pause.map(|(_, law)| &law.tail),
-        sums: [0.0; 4],
+        sums: [0.0; SUMS],
         asked: false,
     };
     let end = lease.walk(start, &mut watch, dice);
@@ -118,6 +128,7 @@ fn story(
     for (sum, found) in sums.iter_mut().zip(watch.sums) {
         *sum += weight * found;
     }
+    weight * f64::from(end.state.renewals)
 }
 
 /// Asks at each turn how likely it is that the hold goes wrong there.
@@ -125,7 +136,8 @@ struct Asking<'a> {
     lease: &'a Lease<'a>,
     traffic: &'a Traffic,
     pauses: Option<&'a Tail>,
-    sums: [f64; 4],
+    /// Those of [`Rare`], in its order.
+    sums: [f64; SUMS],
     /// Whether anything has been asked.
     asked: bool,
 }
@@ -144,6 +156,7 @@ impl Asking<'_> {
         let taken = self.traffic.takes_over(hold.lease_end_ns, overrun_ns);
         self.sums[2] += share * taken;
         self.sums[3] += most * taken;
+        self.sums[4] += most;
     }
 
     /// The end of the work: what has gone wrong without anything to ask, and the last command.
@@ -206,9 +219,17 @@ impl Watch for Asking<'_> {
         }
     }
 
-    fn message(&mut self, hold: &State, fatal_ns: u64, overrun_ns: u64, _: &mut Dice) {
+    fn message(
+        &mut self,
+        hold: &State,
+        stands_for: u64,
+        fatal_ns: u64,
+        overrun_ns: u64,
+        _: &mut Dice,
+    ) {
         self.asked = true;
-        let share = self.lease.conditions.round_trip.tail.at_least(fatal_ns);
+        let each = self.lease.conditions.round_trip.tail.at_least(fatal_ns);
+        let share = each * float(stands_for);
         if share > 0.0 {
             self.note(hold, share, share, overrun_ns);
         }

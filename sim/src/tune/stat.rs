@@ -29,6 +29,14 @@ pub struct Interval {
     pub high: f64,
 }
 
+impl Interval {
+    /// The same of what is certain to be no more than this.
+    pub(super) fn below(self, most: f64) -> Self {
+        let Self { middle, low, high } = self;
+        Self { middle: middle.min(most), low: low.min(most), high: high.min(most) }
+    }
+}
+
 /// Wilson's interval of a share; of none seen, from 0 to what it is at most. With a confidence of 95 %.
 pub fn wilson(hits: u64, of: u64) -> Interval {
     interval(hits, of, USUAL)
@@ -88,6 +96,35 @@ impl Mean {
     }
 }
 
+/// A mean, and what ninety-nine in a hundred do not exceed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Quantile {
+    pub(super) mean: f64,
+    pub(super) p99: u64,
+    /// The 99th percentile at most; none where too few were seen to say.
+    pub(super) p99_most: Option<u64>,
+}
+
+/// That of what was seen with these weights; none of nothing.
+pub(super) fn quantile(seen: &mut [(u64, f64)]) -> Option<Quantile> {
+    seen.sort_unstable_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
+    let sum = |of: fn(&(u64, f64)) -> f64| seen.iter().map(of).sum::<f64>();
+    let (total, squares) = (sum(|it| it.1), sum(|it| it.1 * it.1));
+    let at = |share: f64| {
+        let mut below = 0.0;
+        let mut found = seen.iter().skip_while(|it| {
+            below += it.1;
+            below < share * total
+        });
+        found.next().map(|it| it.0)
+    };
+    // As many that weigh alike would say as much.
+    let count = total * total / squares.max(f64::MIN_POSITIVE);
+    let most = 0.99 + USUAL.z * (0.99 * 0.01 / count).sqrt();
+    let p99_most = if most < 1.0 { at(most) } else { None };
+    Some(Quantile { mean: sum(|it| float(it.0) * it.1) / total, p99: at(0.99)?, p99_most })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -117,5 +154,22 @@ mod tests {
         assert_eq!(middle, 4.5);
         assert!((high - low - 2.0 * USUAL.z * (8.25_f64 / 1000.0).sqrt()).abs() < 1e-9);
         assert_eq!(Mean::default().interval(), Interval::default());
+    }
+
+    #[test]
+    fn a_percentile_of_few_is_not_known() {
+        let mut few: Vec<(u64, f64)> = (1..=100).map(|it| (it, 1.0)).collect();
+        let found = quantile(&mut few).expect("there are some");
+        assert_eq!((found.mean, found.p99, found.p99_most), (50.5, 99, None));
+        let mut many: Vec<(u64, f64)> = (1..=10_000).rev().map(|it| (it, 2.0)).collect();
+        let found = quantile(&mut many).expect("there are some");
+        assert_eq!(found.p99, 9_900);
+        // 0.99 and 1.96 times the root of 0.0099 by 10,000.
+        assert_eq!(found.p99_most, Some(9_920));
+        // Nine of ten weigh next to nothing.
+        let weighed = |it: u64| (it, if it.is_multiple_of(10) { 1.0 } else { 1e-9 });
+        let mut uneven: Vec<(u64, f64)> = (1..=1_000).map(weighed).collect();
+        assert_eq!(quantile(&mut uneven).expect("there are some").p99_most, None);
+        assert_eq!(quantile(&mut []), None);
     }
 }

@@ -1,7 +1,9 @@
 //! Every setting of a grid: counted, asked, and what a formula says beside it.
 //!
-//! Invariant: what is found follows from the seed, not from how many threads look. Deliberately absent:
-//! which setting is best.
+//! Invariant: what is found follows from the seed, not from how many threads look, nor from what came in between:
+//! a setting is looked at to the end, or said not to be. Deliberately absent: which setting is best.
+
+mod safer;
 
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -11,20 +13,25 @@ use std::time::Duration;
 use picklock::OptionsError;
 use picklock::time::span_ns;
 use scenarios::span::Span;
-use scenarios::tuning::{Delay, How, Keeping, Point, Share};
+use scenarios::tuning::{Delay, How, IfTaken, Keeping, Point, Share, Skips};
 
+use self::safer::Most;
+use super::bound::{Until, at_most};
 use super::closed;
 use super::counted::Counted;
 use super::law::{Dice, float, whole};
 use super::lease::{Conditions, Lease, Setting};
 use super::rare::Rare;
-use super::stat::{Interval, wilson};
+use super::stat::{Interval, Mean, Quantile, wilson};
 use super::traffic::Traffic;
 
 /// Holds of a part, which is what a thread takes at a time.
 const PART: u64 = 20_000;
-/// Holds that are counted at each point however long each takes.
+/// Holds that are counted at each point however long each takes, and those that are asked.
 const FEWEST: u64 = 2_000;
+const FEWEST_ASKED: u64 = 500;
+/// So many steps a pause takes at most: what comes between two pauses is walked in one.
+const STEPS_OF_A_PAUSE: f64 = 4.0;
 /// One hold in so many is asked how likely it was to go wrong.
 const ASKED: u64 = 4;
 /// And no more than these: a hundred times as many would say it no better than anybody needs.
@@ -74,28 +81,23 @@ impl Watched {
 impl Study {
     /// How many parts there are.
     pub fn parts(&self) -> u64 {
-        // Each setting is counted, asked, and set beside its formula.
-        (self.counting().len() + self.asking().len() + self.settings().len()) as u64
+        let parts = |setting| {
+            let (counting, asking) = self.parts_of(setting);
+            // And it is set beside its formula.
+            (counting.len() + asking.len() + 1) as u64
+        };
+        self.settings().iter().map(parts).sum()
     }
 
-    /// The parts in which holds are counted: the place of their setting, their number there, how many holds.
-    fn counting(&self) -> Vec<(usize, u64, u64)> {
-        self.jobs(PART, |holds| holds)
-    }
-
-    /// The parts in which holds are asked.
-    fn asking(&self) -> Vec<(usize, u64, u64)> {
-        self.jobs(PART / ASKED, |holds| holds.div_ceil(ASKED).min(MOST_ASKED))
-    }
-
-    fn jobs(&self, part: u64, holds: impl Fn(u64) -> u64) -> Vec<(usize, u64, u64)> {
-        let mut jobs = Vec::new();
-        for (place, setting) in self.settings().iter().enumerate() {
-            let holds = holds(self.holds_of(setting));
-            let parts = holds.div_ceil(part);
-            jobs.extend((0..parts).map(|it| (place, it, part.min(holds - it * part))));
-        }
-        jobs
+    /// The parts in which holds are counted at this setting, and those in which they are asked: each with its number
+    /// and how many holds.
+    fn parts_of(&self, setting: &Setting) -> (Vec<(u64, u64)>, Vec<(u64, u64)>) {
+        let holds = self.holds_of(setting);
+        let asked = holds.div_ceil(ASKED).clamp(FEWEST_ASKED.min(holds), MOST_ASKED);
+        let parts = |holds: u64, part: u64| {
+            (0..holds.div_ceil(part)).map(|it| (it, part.min(holds - it * part))).collect()
+        };
+        (parts(holds, PART), parts(asked, PART / ASKED))
     }
 
     /// How many holds are counted at this setting: where each takes many steps, fewer.
@@ -104,6 +106,7 @@ impl Study {
         let work_ns = conditions.hold.mean_ns();
         let renewals = setting.renew.map_or(0.0, |every| work_ns / float(span_ns(every)));
         let pauses = conditions.pause.as_ref().map_or(0.0, |(per_ns, _)| work_ns * per_ns);
+        let renewals = renewals.min(STEPS_OF_A_PAUSE * (1.0 + pauses));
         let steps = 1.0 + (renewals + pauses) / 4.0;
         whole(float(self.holds) / steps).max(self.holds.min(FEWEST))
     }
@@ -126,51 +129,93 @@ impl Study {
         let leases: Result<Vec<Lease<'_>>, OptionsError> =
             settings.iter().map(|it| Lease::new(&self.conditions, *it)).collect();
         let leases = leases?;
-        let counting = self.counting();
-        let mut counted = vec![Counted::default(); leases.len()];
-        let found = self.each(&counting, watched, |&(place, part, holds)| {
+        let mut found: Vec<Option<Found>> = leases.iter().map(|_| None).collect();
+        // A few settings at a time, each for all locks, so that whoever ends it early has what was looked at before.
+        let mut order: Vec<usize> = (0..leases.len()).collect();
+        order.sort_by_key(|place| place % self.grid.len().max(1));
+        for some in order.chunks(self.threads.max(1)) {
+            for (place, looked) in some.iter().zip(self.look(some, &leases, watched)) {
+                found[*place] = looked;
+            }
+        }
+        let mut most: Vec<Option<Most>> = leases
+            .iter()
+            .zip(&found)
+            .map(|(lease, found)| found.as_ref().map(|it| self.most(lease, it)))
+            .collect();
+        safer::carry(&leases, &mut most);
+        let mut points = Vec::new();
+        for keeping in &self.keepings {
+            for (place, lease) in leases.iter().enumerate() {
+                if lease.setting.tracked == keeping.is_tracked() {
+                    points.push(match (&mut found[place], most[place]) {
+                        (Some(found), Some(most)) => self.point(*keeping, lease, found, most),
+                        _ => unfinished(*keeping, lease),
+                    });
+                }
+            }
+        }
+        Ok(points)
+    }
+
+    /// Looks at the settings that stand at these places; none of one that was not looked at to the end.
+    fn look(
+        &self,
+        places: &[usize],
+        leases: &[Lease<'_>],
+        watched: &Watched,
+    ) -> Vec<Option<Found>> {
+        let (mut counting, mut asking) = (Vec::new(), Vec::new());
+        for place in places {
+            let (counted, asked) = self.parts_of(&leases[*place].setting);
+            counting.extend(counted.into_iter().map(|part| (*place, part)));
+            asking.extend(asked.into_iter().map(|part| (*place, part)));
+        }
+        let mut found: Vec<Option<Found>> = places.iter().map(|_| Some(Found::default())).collect();
+        let at = |place: usize| places.iter().position(|it| *it == place).unwrap_or_default();
+        let parts = self.each(&counting, watched, |&(place, (part, holds))| {
             let mut dice = Dice::new(self.seed, (place as u64) << 32 | part);
             let mut counted = Counted::default();
             counted.add(&leases[place], &self.traffic, holds, &mut dice);
             watched.add(counted.holds);
             counted
         });
-        for (&(place, ..), part) in counting.iter().zip(found) {
-            if let Some(part) = part {
-                counted[place].merge(part);
+        for (&(place, _), part) in counting.iter().zip(parts) {
+            let found = &mut found[at(place)];
+            match (part, found.as_mut()) {
+                (Some(part), Some(found)) => found.counted.merge(part),
+                _ => *found = None,
             }
         }
-        let traffics: Vec<Traffic> = counted.iter().map(|it| self.crowd(it)).collect();
-        let asking = self.asking();
-        let mut rare = vec![Rare::default(); leases.len()];
-        let found = self.each(&asking, watched, |&(place, part, holds)| {
+        let traffic = |it: &Option<Found>| it.as_ref().map(|it| self.crowd(&it.counted));
+        let traffics: Vec<Option<Traffic>> = found.iter().map(traffic).collect();
+        let parts = self.each(&asking, watched, |&(place, (part, holds))| {
             let mut dice = Dice::new(self.seed ^ 0xa5a5, (place as u64) << 32 | part);
             let mut rare = Rare::default();
-            rare.add(&leases[place], &traffics[place], holds, &mut dice);
+            let traffic = traffics[at(place)].as_ref()?;
+            rare.add(&leases[place], traffic, holds, &mut dice);
             watched.add(rare.wrong.count);
-            rare
+            Some(rare)
         });
-        for (&(place, ..), part) in asking.iter().zip(found) {
-            if let Some(part) = part {
-                rare[place].merge(&part);
+        for (&(place, _), part) in asking.iter().zip(parts) {
+            let found = &mut found[at(place)];
+            match (part.flatten(), found.as_mut()) {
+                (Some(part), Some(found)) => found.rare.merge(&part),
+                _ => *found = None,
             }
         }
-        let formulas = self.each(&leases, watched, |lease| {
-            let formula = self.formula(lease);
+        let formulas = self.each(places, watched, |place| {
+            let formula = self.formula(&leases[*place]);
             watched.add(0);
             formula
         });
-        let mut points = Vec::new();
-        for keeping in &self.keepings {
-            for (place, lease) in leases.iter().enumerate() {
-                if lease.setting.tracked == keeping.is_tracked() {
-                    let formula = formulas[place].flatten();
-                    let (counted, rare) = (&mut counted[place], &rare[place]);
-                    points.push(self.point(*keeping, lease, counted, rare, formula));
-                }
+        for (found, formula) in found.iter_mut().zip(formulas) {
+            match (formula, found.as_mut()) {
+                (Some(formula), Some(found)) => found.formula = formula,
+                _ => *found = None,
             }
         }
-        Ok(points)
+        found
     }
 
     /// Does each job on some thread; what comes of them stands in their order.
@@ -198,8 +243,11 @@ impl Study {
         done.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The traffic, with how many wait for a lock that is kept so long (Pollaczek and Khinchine).
+    /// The traffic, with how many wait for a lock that is kept so long (Pollaczek and Khinchine); who skips does not.
     fn crowd(&self, counted: &Counted) -> Traffic {
+        if self.traffic.if_taken == IfTaken::Skip {
+            return self.traffic;
+        }
         let per_ns = self.traffic.others_per_ns();
         // Whoever waits finds the lock half a poll after it is free.
         let gap_ns = float(self.traffic.poll_ns) / 4.0;
@@ -210,48 +258,73 @@ impl Study {
         Traffic { waiting, ..self.traffic }
     }
 
+    /// What is certain of a setting by itself.
+    fn most(&self, lease: &Lease<'_>, Found { counted, rare, .. }: &Found) -> Most {
+        let most = |until: Until, found: &[Interval]| {
+            let seen = found.iter().fold(0.0, |most, it| it.high.max(most));
+            let bound = at_most(lease, until);
+            // Where nothing could go wrong in any hold, all that is certain is certain without looking.
+            if seen > 0.0 { bound.min(seen) } else { bound.min(wilson(0, rare.wrong.count).high) }
+        };
+        let wrong = match self.hits(lease, counted) {
+            MANY_HITS.. => wilson(self.hits(lease, counted), counted.holds).high,
+            _ => most(Until::Done, &[rare.wrong.interval(), rare.wrong_most.interval()]),
+        };
+        let late = match lease.setting.tracked {
+            true => most(Until::Written, &[rare.late_most.interval()]),
+            false => wrong,
+        };
+        Most { wrong, late }
+    }
+
+    fn hits(&self, lease: &Lease<'_>, counted: &Counted) -> u64 {
+        if lease.setting.tracked { counted.lost } else { counted.outlived }
+    }
+
     fn point(
         &self,
         keeping: Keeping,
         lease: &Lease<'_>,
-        counted: &mut Counted,
-        rare: &Rare,
-        closed_form: Option<f64>,
+        Found { counted, rare, formula }: &mut Found,
+        most: Most,
     ) -> Point {
         let setting = lease.setting;
-        let hits = if setting.tracked { counted.lost } else { counted.outlived };
+        let (ticks, kept_ns) = (counted.ticks.middle(), counted.kept.middle());
+        let rates = self.traffic.runs_per_ns(ticks, kept_ns);
+        let hits = self.hits(lease, counted);
         let wrong = match hits {
             MANY_HITS.. => {
-                self.share(wilson(hits, counted.holds), How::Counted { hits, of: counted.holds })
+                let how = How::Counted { hits, of: counted.holds };
+                share(rates, wilson(hits, counted.holds).below(most.wrong), how)
             }
-            _ => self.asked(
-                lease,
-                rare.wrong.interval(),
-                rare.wrong_most.interval(),
-                rare.wrong.count,
-            ),
+            _ => asked(rates, rare.wrong, rare.wrong_most, most.wrong),
         };
-        let never = self.share(Interval::default(), How::Construction);
+        let never = share(rates, Interval::default(), How::Construction);
         let overlap = || {
             if self.traffic.others_per_ns() == 0.0 {
                 return never;
             }
-            self.asked(
-                lease,
-                rare.overlap.interval(),
-                rare.overlap_most.interval(),
-                rare.overlap.count,
-            )
+            asked(rates, rare.overlap, rare.overlap_most, most.late)
         };
         let (belief, effect) = match keeping {
             Keeping::None => (overlap(), overlap()),
             Keeping::Tracked => (never, overlap()),
             Keeping::Fenced => (never, never),
         };
-        let renewals = counted.renewals.middle();
-        let delay = |it: Option<(u64, u64)>| {
-            it.map_or(Delay::default(), |(mean, p99)| Delay { mean: span(mean), p99: span(p99) })
-        };
+        // As many renewals as hits say as much; where there are fewer, long holds have to be made on purpose.
+        let seen = counted.renewals.middle() * float(counted.holds);
+        let renewals = if seen >= float(MANY_HITS) { counted.renewals } else { rare.renewals };
+        let renewals = renewals.interval();
+        let takeover = counted.takeover().map_or(Delay::default(), |it| Delay {
+            mean: span(whole(it.mean)),
+            p99: span(it.p99),
+            p99_high: span(it.p99_most.unwrap_or_else(|| self.longest_takeover_ns(lease))),
+        });
+        let wait = counted.wait().map_or(Delay::default(), |(mean, p99)| Delay {
+            mean: span(mean),
+            p99: span(p99),
+            p99_high: span(p99),
+        });
         Point {
             ttl: Span(setting.ttl),
             renew: setting.renew.map(Span),
@@ -259,11 +332,28 @@ impl Study {
             wrong,
             belief,
             effect,
-            closed_form,
-            takeover: delay(counted.takeover()),
-            wait: delay(counted.wait()),
-            renewals_per_second: renewals * self.traffic.holds_per_ns() * 1e9,
+            closed_form: *formula,
+            takeover,
+            wait,
+            skips: counted.missed().map(|missed: Quantile| Skips {
+                share: 1.0 - rates.0 / self.traffic.asks_per_ns(),
+                missed: missed.mean,
+                missed_p99: missed.p99_most.unwrap_or(missed.p99),
+            }),
+            renewals_per_second: renewals.middle * rates.0 * 1e9,
+            renewals_per_second_high: renewals.high * rates.1 * 1e9,
+            unfinished: false,
             misses: Vec::new(),
+        }
+    }
+
+    /// So long it takes from a crash until another has the lock, but for a round trip in a hundred.
+    fn longest_takeover_ns(&self, lease: &Lease<'_>) -> u64 {
+        let trips_ns = 2 * self.conditions.round_trip.tail.with_share(0.005);
+        let free_ns = span_ns(lease.options.ttl()) + trips_ns;
+        match self.traffic.if_taken {
+            IfTaken::Wait => free_ns + self.traffic.poll_ns,
+            IfTaken::Skip => (self.traffic.ticks(free_ns) + 1) * self.traffic.every_ns + trips_ns,
         }
     }
 
@@ -276,53 +366,61 @@ impl Study {
             Some(_) => None,
         }
     }
+}
 
-    /// What was asked; where nothing could go wrong in any hold, what a formula says it is at most.
-    fn asked(&self, lease: &Lease<'_>, found: Interval, most: Interval, holds: u64) -> Share {
-        let interval = Interval { high: found.high.max(most.high).min(1.0), ..found };
-        if interval.high > 0.0 {
-            return self.share(interval, How::Asked { holds });
-        }
-        match self.bound(lease) {
-            Some(high) => self.share(Interval { high, ..Interval::default() }, How::Bound),
-            None => self.share(wilson(0, holds), How::Counted { hits: 0, of: holds }),
-        }
+/// What was found of a setting.
+#[derive(Clone, Debug, Default)]
+struct Found {
+    counted: Counted,
+    rare: Rare,
+    formula: Option<f64>,
+}
+
+/// A setting that was not looked at to the end.
+fn unfinished(keeping: Keeping, lease: &Lease<'_>) -> Point {
+    let unknown = share((0.0, f64::INFINITY), wilson(0, 0), How::Counted { hits: 0, of: 0 });
+    let unknown = Share { per_day_high: f64::MAX, ..unknown };
+    Point {
+        ttl: Span(lease.setting.ttl),
+        renew: lease.setting.renew.map(Span),
+        keeping,
+        wrong: unknown,
+        belief: unknown,
+        effect: unknown,
+        closed_form: None,
+        takeover: Delay::default(),
+        wait: Delay::default(),
+        skips: None,
+        renewals_per_second: 0.0,
+        renewals_per_second_high: 0.0,
+        unfinished: true,
+        misses: Vec::new(),
     }
+}
 
-    /// How likely it is at most that a hold goes wrong where everything has a longest: it takes so many pauses
-    /// in one hold, each the longest there is.
-    fn bound(&self, lease: &Lease<'_>) -> Option<f64> {
-        let conditions = &self.conditions;
-        let trip_ns = conditions.round_trip.tail.longest_ns()?;
-        let validity_ns = span_ns(lease.options.validity());
-        let needed_ns = match lease.setting.renew {
-            // One pause from just before a renewal until the validity ends: then no number of them helps.
-            Some(every) => validity_ns.saturating_sub(span_ns(every) + 2 * trip_ns),
-            None => validity_ns.saturating_sub(trip_ns + conditions.hold.tail.longest_ns()?),
-        };
-        let Some((per_ns, pauses)) = &conditions.pause else {
-            return (needed_ns > 0).then_some(0.0);
-        };
-        let longest_ns = pauses.tail.longest_ns()?;
-        if lease.setting.renew.is_some() {
-            return (longest_ns < needed_ns).then_some(0.0);
-        }
-        let work_ns = conditions.hold.tail.longest_ns()?;
-        let pauses = needed_ns.div_ceil(longest_ns.max(1));
-        (pauses > 0).then(|| closed::poisson_at_least(pauses, per_ns * float(work_ns)))
-    }
+/// What was asked, and what it is at most; that alone where nothing could go wrong in any hold.
+fn asked(rates: (f64, f64), found: Mean, most: Mean, high: f64) -> Share {
+    let holds = found.count;
+    let (found, most) = (found.interval(), most.interval());
+    let seen = found.high.max(most.high);
+    let how = match found.high > 0.0 || most.high > 0.0 {
+        true => How::Asked { holds },
+        false => How::Bound,
+    };
+    let high = if seen > 0.0 { seen.min(high) } else { high };
+    share(rates, Interval { high, ..found }.below(high), how)
+}
 
-    fn share(&self, interval: Interval, how: How) -> Share {
-        let in_a_day = self.traffic.holds_per_ns() * DAY_NS;
-        let Interval { middle, low, high } = interval;
-        Share {
-            per_hold: middle,
-            low,
-            high,
-            per_day: middle * in_a_day,
-            per_day_high: high * in_a_day,
-            how,
-        }
+/// A share of holds of which there are so many in a nanosecond, and so many at most.
+fn share((per_ns, most_per_ns): (f64, f64), interval: Interval, how: How) -> Share {
+    let Interval { middle, low, high } = interval;
+    Share {
+        per_hold: middle,
+        low,
+        high,
+        per_day: middle * per_ns * DAY_NS,
+        per_day_high: high * most_per_ns * DAY_NS,
+        how,
     }
 }
 

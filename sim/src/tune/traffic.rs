@@ -1,10 +1,15 @@
 //! Who else wants the lock: how many ask, how soon one of them comes in, and how long they wait.
 //!
-//! Others ask at random, on the whole so often that every client takes a lock once in its interval, and who
-//! waits tries again once in a poll.
+//! Where they wait for it, others ask at random, on the whole so often that every client takes a lock once in its
+//! interval, and who waits tries again once in a poll. Where they skip, all clients of a lock ask at the same tick,
+//! once in their interval, as the replicas of a cron job do, and who finds the lock taken leaves this run out.
 //!
 //! Invariant: who waits is never taken for fewer than wait on the average, so an overlap is never taken for
-//! less likely than it is. Deliberately absent: bursts, and clients that give up.
+//! less likely than it is; of clients that skip it is always taken for granted that one asks when a lease has just
+//! ended. Deliberately absent: bursts, clients that give up waiting, and how far the clocks of those that ask at the
+//! same tick are apart.
+
+use scenarios::tuning::IfTaken;
 
 use super::law::float;
 
@@ -19,25 +24,56 @@ pub struct Traffic {
     pub locks: u32,
     /// How long who waits sleeps between two tries.
     pub poll_ns: u64,
+    /// What who finds the lock taken does.
+    pub if_taken: IfTaken,
     /// How many wait for a lock when somebody takes it.
     pub waiting: f64,
 }
 
 impl Traffic {
-    /// How many locks are taken in a nanosecond, all in all.
-    pub fn holds_per_ns(&self) -> f64 {
+    /// How many times a lock is asked for in a nanosecond, all in all; where nobody skips, as many are taken.
+    pub fn asks_per_ns(&self) -> f64 {
         f64::from(self.clients) / float(self.every_ns.max(1))
     }
 
     /// How many ask for one lock in a nanosecond, beside its holder.
     pub fn others_per_ns(&self) -> f64 {
         let others = f64::from(self.clients.saturating_sub(1)) / f64::from(self.clients.max(1));
-        self.holds_per_ns() / f64::from(self.locks.max(1)) * others
+        self.asks_per_ns() / f64::from(self.locks.max(1)) * others
+    }
+
+    /// How many locks are asked for at each tick, where clients skip.
+    fn locks_asked_for(&self) -> f64 {
+        f64::from(self.locks.min(self.clients).max(1))
+    }
+
+    /// How many locks are taken in a nanosecond, and how many at most, where each is kept for so many ticks and so
+    /// long on the average.
+    pub(super) fn runs_per_ns(&self, ticks: f64, kept_ns: f64) -> (f64, f64) {
+        let asks = self.asks_per_ns();
+        match self.if_taken {
+            IfTaken::Wait => (asks, asks),
+            IfTaken::Skip => {
+                let locks = self.locks_asked_for();
+                let runs = (locks / float(self.every_ns.max(1)) / ticks.max(1.0)).min(asks);
+                // Where the ticks of some come later than those of others, a free lock is taken again before the next.
+                (runs, (locks / kept_ns.max(1.0)).clamp(runs, asks))
+            }
+        }
+    }
+
+    /// How many ticks have been by the time that a lock which was taken at one of them is free.
+    pub(super) fn ticks(&self, kept_ns: u64) -> u64 {
+        kept_ns / self.every_ns.max(1)
     }
 
     /// How likely it is that another takes the lock over within `overrun_ns` of the end of a lease that has
     /// lasted for `lease_ns`: one that has come to wait meanwhile and tries again, or one that comes then.
     pub(super) fn takes_over(&self, lease_ns: u64, overrun_ns: u64) -> f64 {
+        if self.if_taken == IfTaken::Skip {
+            let late = overrun_ns > 0 && self.others_per_ns() > 0.0;
+            return f64::from(u8::from(late));
+        }
         let tried = (float(overrun_ns) / float(self.poll_ns.max(1))).min(1.0);
         let others_per_ns = self.others_per_ns();
         if others_per_ns == 0.0 {
@@ -54,7 +90,14 @@ mod tests {
     use super::*;
 
     fn traffic(clients: u32) -> Traffic {
-        Traffic { clients, every_ns: 1_000_000_000, locks: 10, poll_ns: 50_000_000, waiting: 0.0 }
+        Traffic {
+            clients,
+            every_ns: 1_000_000_000,
+            locks: 10,
+            poll_ns: 50_000_000,
+            if_taken: IfTaken::Wait,
+            waiting: 0.0,
+        }
     }
 
     #[test]
@@ -73,5 +116,23 @@ mod tests {
         let expected = 1.0 - (-(0.5_f64 + 0.25)).exp();
         assert!((half - expected).abs() < 1e-9, "{half} and not {expected}");
         assert!(Traffic { waiting: 1.0, ..all }.takes_over(100_000_000, 25_000_000) > half);
+    }
+
+    #[test]
+    fn who_skips_runs_once_at_a_tick_however_many_ask() {
+        let minute_ns = 60_000_000_000;
+        let all = Traffic { every_ns: minute_ns, locks: 1, if_taken: IfTaken::Skip, ..traffic(3) };
+        let per_minute = |(runs, most): (f64, f64)| (runs * 60e9, most * 60e9);
+        let (runs, most) = per_minute(all.runs_per_ns(1.0, 30e9));
+        assert!((runs - 1.0).abs() < 1e-9 && (most - 2.0).abs() < 1e-9, "{runs} {most}");
+        // What lasts for a minute and a half leaves every other tick out; what lasts for a second could run three
+        // times, if the clocks were apart.
+        assert!((per_minute(all.runs_per_ns(2.0, 90e9)).0 - 0.5).abs() < 1e-9);
+        assert!((per_minute(all.runs_per_ns(1.0, 1e9)).1 - 3.0).abs() < 1e-9);
+        assert_eq!((all.ticks(minute_ns - 1), all.ticks(minute_ns)), (0, 1));
+        assert_eq!((all.takes_over(1, 0), all.takes_over(1, 1)), (0.0, 1.0));
+        assert_eq!(Traffic { clients: 1, ..all }.takes_over(1, 1), 0.0);
+        let waits = Traffic { if_taken: IfTaken::Wait, ..all };
+        assert_eq!(per_minute(waits.runs_per_ns(9.0, 1e9)), (3.0, 3.0));
     }
 }

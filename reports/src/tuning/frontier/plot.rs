@@ -76,25 +76,11 @@ impl Line<'_> {
         self.marks.iter().all(|it| it.below)
     }
 
-    /// What joins its marks, as far as the scale reaches. Marks below it are not joined.
-    pub(super) fn strokes(&self, floor: f64) -> Vec<(Place, Place)> {
-        let pairs = self.marks.windows(2);
-        pairs
-            .filter_map(|it| match (it[0].below, it[1].below) {
-                (false, false) => Some((it[0].at, it[1].at)),
-                (false, true) => Some((it[0].at, leaves(&it[0], &it[1], floor))),
-                (true, false) => Some((leaves(&it[1], &it[0], floor), it[1].at)),
-                (true, true) => None,
-            })
-            .collect()
+    /// What joins its marks: from one in the scale to the next wherever that stands. Those below it are not joined.
+    pub(super) fn strokes(&self) -> impl Iterator<Item = (Place, Place)> + '_ {
+        let pairs = self.marks.windows(2).filter(|it| !(it[0].below && it[1].below));
+        pairs.map(|it| (it[0].at, it[1].at))
     }
-}
-
-/// Where the straight line between a mark in the scale and one below it leaves the scale.
-fn leaves(inside: &Mark<'_>, below: &Mark<'_>, floor: f64) -> Place {
-    let power = |it: &Mark<'_>| it.says[0].times.log10();
-    let part = (power(inside) - FLOOR.log10()) / (power(inside) - power(below));
-    (inside.at.0 + (below.at.0 - inside.at.0) * part, floor)
 }
 
 /// A place on a scale and what stands there.
@@ -121,7 +107,7 @@ impl<'a> Plot<'a> {
     pub(super) fn of(tuning: &'a Tuning) -> Option<Self> {
         let series = all(tuning);
         let spots = || series.iter().flat_map(|it| &it.spots);
-        let ns = |point: &Point| point.takeover.p99.0.as_nanos().max(1) as f64;
+        let ns = |point: &Point| point.takeover.p99_high.0.as_nanos().max(1) as f64;
         let wanted_ns = (tuning.targets.takeover.0.as_nanos().max(1)) as f64;
         let low_ns = spots().map(|it| ns(it.point)).reduce(f64::min)?;
         let high_ns = spots().map(|it| ns(it.point)).reduce(f64::max)?;
@@ -177,7 +163,7 @@ impl<'a> Plot<'a> {
 
     /// The room that lines, marks and limits leave.
     pub(super) fn room(&self) -> Room {
-        let strokes = self.lines.iter().flat_map(|it| it.strokes(self.floor));
+        let strokes = self.lines.iter().flat_map(|it| it.strokes());
         let limits = [
             ((LEFT, self.wanted.1), (RIGHT, self.wanted.1)),
             ((self.wanted.0, TOP), (self.wanted.0, BOTTOM)),
@@ -209,7 +195,7 @@ impl<'a> Plot<'a> {
 /// Adds a line, to one that it would hide or by itself.
 fn merge<'a>(lines: &mut Vec<Line<'a>>, line: Line<'a>, tuning: &Tuning) {
     let meets = |it: &Mark<'_>| {
-        it.says[0].times <= 1.0 && it.says[0].point.takeover.p99 <= tuning.targets.takeover
+        it.says[0].times <= 1.0 && it.says[0].point.takeover.p99_high <= tuning.targets.takeover
     };
     let alike = |(a, b): (&Mark<'_>, &Mark<'_>)| {
         a.below == b.below

@@ -117,7 +117,8 @@ pub(super) fn chosen(tuning: &Tuning) -> Option<&Point> {
 
 /// All lines there are.
 pub(super) fn all(tuning: &Tuning) -> Vec<Series<'_>> {
-    let of_lock = || tuning.points.iter().filter(|it| it.keeping == tuning.keeping);
+    let of_lock =
+        || tuning.points.iter().filter(|it| it.keeping == tuning.keeping && !it.unfinished);
     let never = of_lock().any(|it| it.renew.is_none()).then_some(Renewal::Never);
     let renewals = never.into_iter().chain(renewed(tuning));
     let mut all = Vec::new();
@@ -130,7 +131,7 @@ pub(super) fn all(tuning: &Tuning) -> Vec<Series<'_>> {
             let points = of_lock().filter(|it| renewal.holds(it));
             let mut spots: Vec<Spot<'_>> =
                 points.map(|point| Spot { point, times: wrong.times(point, tuning) }).collect();
-            spots.sort_by_key(|it| (it.point.takeover.p99, it.point.ttl));
+            spots.sort_by_key(|it| (it.point.takeover.p99_high, it.point.ttl));
             let impossible = |it: &Spot<'_>| wrong.share(it.point).how == How::Construction;
             if !spots.iter().all(impossible) {
                 all.push(Series { wrong, renewal, spots });
@@ -142,8 +143,12 @@ pub(super) fn all(tuning: &Tuning) -> Vec<Series<'_>> {
 
 /// The one kind of renewal that is shown: that of the chosen point, or else the one with the most points.
 fn renewed(tuning: &Tuning) -> Option<Renewal> {
-    let of_lock =
-        || tuning.points.iter().filter(|it| it.keeping == tuning.keeping && it.renew.is_some());
+    let of_lock = || {
+        tuning
+            .points
+            .iter()
+            .filter(|it| it.keeping == tuning.keeping && it.renew.is_some() && !it.unfinished)
+    };
     let points = |it: Renewal| of_lock().filter(|point| it.holds(point)).count();
     // An interval is a part of the TTL, or the same for all; what more points agree in is what was meant.
     let kind = |point: &Point| {

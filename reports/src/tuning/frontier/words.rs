@@ -133,15 +133,17 @@ fn high(wrong: Wrong, point: &Point) -> f64 {
 
 /// The setting that one would rather have, and why it is not advised.
 fn rival<'a>(tuning: &'a Tuning, point: &Point) -> Option<(&'a Point, [String; 2])> {
-    let alike =
-        |it: &&Point| it.keeping == point.keeping && it.renew.is_some() == point.renew.is_some();
+    let alike = |it: &&Point| {
+        let renews = it.renew.is_some() == point.renew.is_some();
+        it.keeping == point.keeping && renews && !it.unfinished
+    };
     let all = || tuning.points.iter().filter(alike);
     if tuning.advice.answer != Answer::Met {
         // What is missed besides the takeover is rare enough from some TTL on.
         let slow = |it: &&Point| it.misses.iter().all(|it| it.starts_with("takeover"));
         let rare = all().filter(|it| it.ttl > point.ttl).filter(slow).min_by_key(|it| it.ttl)?;
         let head = format!("rare enough from TTL {} on", time(rare.ttl));
-        let (takes, wanted) = (time(rare.takeover.p99), time(tuning.targets.takeover));
+        let (takes, wanted) = (time(rare.takeover.p99_high), time(tuning.targets.takeover));
         return Some((rare, [head, format!("but a crash blocks for {takes}, {wanted} wanted")]));
     }
     let shorter = all().filter(|it| it.ttl < point.ttl).max_by_key(|it| it.ttl)?;

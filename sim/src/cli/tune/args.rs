@@ -9,7 +9,7 @@ use std::str::FromStr;
 use clap::{Args, ValueEnum};
 use scenarios::distribution::Distribution;
 use scenarios::span::Span;
-use scenarios::tuning::Keeping;
+use scenarios::tuning::{IfTaken, Keeping};
 
 use crate::cli::args::ServerArgs;
 use crate::tune::Rate;
@@ -94,6 +94,9 @@ pub struct TuneArgs {
     /// How long who waits sleeps between two tries
     #[arg(long, value_name = "SPAN", default_value = "50ms", env = "PICKLOCK_TUNE_POLL")]
     pub poll: Span,
+    /// What a client does that finds its lock taken
+    #[arg(long, value_enum, default_value_t, env = "PICKLOCK_TUNE_IF_TAKEN")]
+    pub if_taken: Taken,
     /// From the last look at the lock until the write behind it has left
     #[arg(long, value_name = "SPAN", default_value = "1ms", env = "PICKLOCK_TUNE_WRITE")]
     pub write: Span,
@@ -106,9 +109,10 @@ pub struct TuneArgs {
     /// So many holds at most that lose the lock before their work is done
     #[arg(long, value_name = "RATE", default_value = "1/day", env = "PICKLOCK_TUNE_LOST")]
     pub lost: Rate,
-    /// After a crash another has the lock within this time, in 99 of 100 cases
-    #[arg(long, value_name = "SPAN", default_value = "10s", env = "PICKLOCK_TUNE_TAKEOVER")]
-    pub takeover: Span,
+    /// After a crash another has the lock within this time, in 99 of 100 cases; default: 10s, and with --if-taken skip
+    /// so long that no run is missed
+    #[arg(long, value_name = "SPAN", env = "PICKLOCK_TUNE_TAKEOVER")]
+    pub takeover: Option<Span>,
     /// Which TTLs to look at
     #[arg(
         long,
@@ -142,6 +146,25 @@ pub struct TuneArgs {
     /// What is printed on stdout
     #[arg(long, value_enum, default_value_t, env = "PICKLOCK_FORMAT")]
     pub format: Format,
+}
+
+/// What a client does that finds its lock taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Taken {
+    /// It waits, and tries again every --poll
+    #[default]
+    Wait,
+    /// It leaves this run out: all clients of a lock come at the same tick, once in --every, as a cron job's replicas do
+    Skip,
+}
+
+impl From<Taken> for IfTaken {
+    fn from(taken: Taken) -> Self {
+        match taken {
+            Taken::Wait => Self::Wait,
+            Taken::Skip => Self::Skip,
+        }
+    }
 }
 
 /// For which lock.

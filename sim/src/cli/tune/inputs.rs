@@ -11,7 +11,7 @@ use scenarios::distribution::{Distribution, Histogram, Measured};
 use scenarios::tuning::Input;
 use tokio::runtime::Runtime;
 
-use super::args::TuneArgs;
+use super::args::{Taken, TuneArgs};
 use super::confirm::open;
 use crate::cli::args::World;
 use crate::cli::failure::Failure;
@@ -115,10 +115,13 @@ pub(super) fn gather(
     }
     tell("crashes", format!("{} of each client", args.crashes), "given or by default");
     tell("clock drift", format!("up to {} ppm", args.drift), "given or by default");
-    let traffic = format!(
-        "{} clients, each once in {}, over {} locks; who waits tries every {}",
-        args.clients, args.every, args.locks, args.poll
-    );
+    let taken = match args.if_taken {
+        Taken::Wait => format!("who waits tries every {}", args.poll),
+        Taken::Skip => "all at the same tick; who finds it taken skips this run".to_owned(),
+    };
+    let (clients, every, locks) = (args.clients, args.every, args.locks);
+    let over = if locks == 1 { "one lock".to_owned() } else { format!("{locks} locks") };
+    let traffic = format!("{clients} clients, each once in {every}, over {over}; {taken}");
     tell("traffic", traffic, "given or by default");
     tell("from the last look to the write", args.write.to_string(), "given or by default");
     let pause = pause.map(|(rate, length)| (rate.per_second() / 1e9, Law::new(&length)));
@@ -135,6 +138,7 @@ pub(super) fn gather(
         every_ns: span_ns(args.every.0),
         locks: args.locks,
         poll_ns: span_ns(args.poll.0),
+        if_taken: args.if_taken.into(),
         waiting: 0.0,
     };
     let log = measured.map(|(it, _)| (it.latencies, span_ns(args.measure_for.0)));

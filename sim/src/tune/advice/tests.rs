@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use scenarios::span::Span;
-use scenarios::tuning::{Delay, How, Share};
+use scenarios::tuning::{Delay, How, Share, Skips};
 
 use super::*;
 
@@ -15,6 +15,10 @@ fn share(per_day: f64, per_day_high: f64) -> Share {
     Share { per_hold: 0.0, low: 0.0, high: 0.0, per_day, per_day_high, how: How::Bound }
 }
 
+fn cost(renew: Option<u64>) -> f64 {
+    renew.map_or(0.0, |every| 10.0 / Duration::from_secs(every).as_secs_f64())
+}
+
 fn point(keeping: Keeping, ttl: u64, renew: Option<u64>, overlaps: f64, lost: f64) -> Point {
     Point {
         ttl: seconds(ttl),
@@ -24,10 +28,12 @@ fn point(keeping: Keeping, ttl: u64, renew: Option<u64>, overlaps: f64, lost: f6
         belief: share(0.0, 0.0),
         effect: share(overlaps, overlaps),
         closed_form: None,
-        takeover: Delay { mean: seconds(ttl), p99: seconds(ttl) },
+        takeover: Delay { mean: seconds(ttl), p99: seconds(ttl), p99_high: seconds(ttl) },
         wait: Delay::default(),
-        renewals_per_second: renew
-            .map_or(0.0, |every| 10.0 / Duration::from_secs(every).as_secs_f64()),
+        skips: None,
+        renewals_per_second: cost(renew),
+        renewals_per_second_high: cost(renew),
+        unfinished: false,
         misses: Vec::new(),
     }
 }
@@ -39,6 +45,7 @@ fn targets() -> Targets {
         lost: "2/day".to_owned(),
         lost_per_day: 2.0,
         takeover: seconds(10),
+        missed: None,
     }
 }
 
@@ -54,7 +61,7 @@ fn both_sides_of_every_target() {
         met.clone(),
         Point { effect: share(0.0, 1.001), ..met.clone() },
         Point { wrong: share(0.0, 2.001), ..met.clone() },
-        Point { takeover: Delay { p99: seconds(11), ..Delay::default() }, ..met.clone() },
+        Point { takeover: Delay { p99_high: seconds(11), ..Delay::default() }, ..met.clone() },
         // Who keeps no validity loses nothing by it.
         Point { keeping: Keeping::None, wrong: share(9.0, 9.0), ..met },
     ];
@@ -66,13 +73,20 @@ fn both_sides_of_every_target() {
 #[test]
 fn the_cheapest_is_taken_and_what_is_shorter_is_said_to_be_too_short() {
     let of = |ttl, renew, lost| point(Keeping::Tracked, ttl, renew, 0.0, lost);
-    let grid = vec![of(1, None, 50.0), of(5, None, 1.0), of(9, None, 0.1), of(5, Some(1), 0.0)];
+    let grid = vec![of(1, None, 50.0), of(5, None, 1.0), of(9, None, 0.1), of(4, Some(1), 0.0)];
     let (advice, _) = advised(grid, Keeping::Tracked);
     assert_eq!((advice.answer, advice.point), (Answer::Met, Some(1)));
     assert_eq!(advice.says, "take a TTL of 5 s, without renewal");
     let said = advice.because.join("\n");
-    assert!(said.contains("shorter is too short: a TTL of 1 s"), "{said}");
+    assert!(
+        said.contains("shorter without renewal is too short: a TTL of 1 s, without renewal misses"),
+        "{said}"
+    );
     assert!(said.contains("costs no renewals"), "{said}");
+    // What is renewed may be shorter, and is not called too short.
+    let sooner = "shorter with renewal would do, too: a TTL of 4 s, renewed every 1 s takes 10.0 renewals a second";
+    assert!(said.contains(sooner), "{said}");
+    assert!(advice.objective.contains("fewest renewals"), "{advice:?}");
 }
 
 #[test]
@@ -93,8 +107,52 @@ fn what_is_shorter_and_would_do_is_said_to_cost_more() {
     let (advice, _) = advised(grid, Keeping::Tracked);
     assert_eq!(advice.point, Some(2));
     let said = advice.because.join("\n");
-    let shorter = "a TTL of 3 s, renewed every 1 s takes 10.000 renewals a second";
+    let shorter = "a TTL of 3 s, renewed every 1 s takes 10.0 renewals a second";
     assert!(said.contains(&format!("would do, too, but cost more: {shorter}")), "{said}");
+}
+
+#[test]
+fn a_figure_with_an_interval_says_what_it_is_at_most() {
+    let of = |middle: f64, high: f64| {
+        let point = point(Keeping::Tracked, 9, Some(3), 0.0, 0.0);
+        renewals(&Point { renewals_per_second: middle, renewals_per_second_high: high, ..point })
+    };
+    assert_eq!(of(0.12, 0.12), "0.120 renewals a second");
+    assert_eq!(of(0.0, 0.12), "less than 0.001 renewals a second, at most 0.120");
+    assert_eq!(of(0.0, 0.0001), "less than 0.001 renewals a second");
+    assert_eq!(of(123.44, 125.0), "123.4 renewals a second, at most 125.0");
+}
+
+#[test]
+fn of_those_that_skip_the_fewest_missed_runs_are_advised_and_then_the_shortest() {
+    let of = |ttl, missed_p99, takeover| Point {
+        skips: Some(Skips { share: 0.5, missed: 0.1, missed_p99 }),
+        takeover: Delay { p99_high: seconds(takeover), ..Delay::default() },
+        ..point(Keeping::Tracked, ttl, None, 0.0, 0.0)
+    };
+    let (advice, _) = advised(vec![of(50, 0, 5), of(60, 1, 3), of(45, 0, 6)], Keeping::Tracked);
+    assert_eq!(advice.point, Some(2));
+    let mut points = vec![of(60, 1, 3), of(45, 0, 6)];
+    judge(&mut points, &Targets { missed: Some(0), ..targets() });
+    assert_eq!(points[0].misses, ["missed runs: up to 1 after a crash"]);
+    assert!(points[1].meets());
+    let said = advice.because.join("\n");
+    assert!(said.contains("50.0 % of all runs find the lock taken"), "{said}");
+    assert!(
+        said.contains("costs 0.10 runs that nobody does on the average, 0 in 99 of 100"),
+        "{said}"
+    );
+}
+
+#[test]
+fn what_was_not_simulated_to_the_end_is_neither_advised_nor_called_missed() {
+    let unfinished = Point { unfinished: true, ..point(Keeping::None, 5, None, 0.0, 0.0) };
+    let (advice, points) = advised(vec![unfinished.clone()], Keeping::None);
+    assert_eq!((advice.answer, advice.point), (Answer::Unknown, None));
+    assert!(points[0].misses[0].starts_with("unfinished"), "{points:?}");
+    let found = point(Keeping::None, 9, None, 0.0, 0.0);
+    let (advice, _) = advised(vec![unfinished, found], Keeping::None);
+    assert_eq!((advice.answer, advice.point), (Answer::Met, Some(1)));
 }
 
 #[test]
