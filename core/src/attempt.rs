@@ -204,7 +204,7 @@ impl<E: Env> Flight<'_, E> {
             sent: from,
             hold: Hold::new(valid_until),
             others: Vec::new(),
-            link,
+            link: Arc::new(link),
             fence,
         }))
     }

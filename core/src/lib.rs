@@ -138,7 +138,9 @@
 //! | `lock.release` | the release, to its end | `released`, `expired`, `taken`, `release_unknown` |
 //! | `lock.clean_up` | what follows an unknown outcome | `cleaned_up`, `clean_up_given_up` |
 
+mod answers;
 mod attempt;
+mod background;
 mod cleanup;
 pub mod command;
 mod companion;

@@ -62,6 +62,14 @@ impl<E: Env> Single<E> {
         &self.target.counters
     }
 
+    /// Waits until nothing is left to do behind guards and acquisitions that have gone: releases of guards that
+    /// were dropped, clean-ups of acquisitions whose outcome is unknown. Before a runtime ends, this gives their
+    /// tasks the time to run; what they have not done by then is left to the TTL of the key. A release takes three
+    /// call timeouts at most, a clean-up as long as [`linger`](crate::options::OptionsBuilder::linger) says.
+    pub async fn drain(&self) {
+        self.target.background.drained().await;
+    }
+
     /// Tries once. Takes at most one call timeout for a connection and one for the answer.
     ///
     /// Dropping the future in mid-call counts as an unknown outcome: what it may have taken is
