@@ -267,6 +267,8 @@ mod tests {
             world.put("k", None);
         }
         let lock = lock(world.env());
+        // The token, and a first renewal after a whole interval.
+        world.script_random([1, 2, u64::MAX]);
         let guard = world.block_on(lock.try_acquire()).unwrap();
         world.fault("EXTEND", Fault::Refuse("OOM command not allowed"));
         world.advance(110 * MS);

@@ -163,6 +163,7 @@ pub mod queue;
 pub mod queue_scripts;
 mod quorum;
 pub mod redlock;
+mod renewal;
 pub mod reply;
 pub mod script;
 pub mod scripts;

@@ -148,9 +148,8 @@ impl<C: Conn> Link<C> {
         &self,
         target: &Target<E>,
     ) -> Result<(Turn, C), CallError> {
-        let usable = |current: &mut Current<C>| {
-            current.conn.clone().map(|conn| (Turn(current.turn), conn))
-        };
+        let usable =
+            |current: &mut Current<C>| current.conn.clone().map(|conn| (Turn(current.turn), conn));
         if let Some(current) = self.current.with(usable) {
             return Ok(current);
         }

@@ -263,7 +263,9 @@ impl<'a, E: Env> Ballot<'a, E> {
     fn clean_up(&mut self) -> Vec<Arc<Cleanup>> {
         let mut granted = Vec::new();
         let seats = std::mem::take(&mut self.seats);
-        for ((place, seat), vote) in self.places.iter().zip(seats).zip(self.take_votes().into_each()) {
+        for ((place, seat), vote) in
+            self.places.iter().zip(seats).zip(self.take_votes().into_each())
+        {
             let Seat { target, link } = seat;
             // What is still to be sent is sent no more.
             let left = link.withdraw();
