@@ -21,6 +21,7 @@ use crate::queue_scripts::LEAVE;
 use crate::reply::Reply;
 use crate::script::Script;
 use crate::scripts::{COMPARE_AND_DELETE, COMPARE_AND_EXTEND, DELETE_AND_TELL};
+use crate::sync::Mutex;
 use crate::time::{Instant, span_ms};
 use crate::timeout::within;
 use crate::token::OwnerToken;
@@ -43,6 +44,8 @@ pub(crate) struct Target<E: Env> {
     pub(crate) counters: Counters,
     /// What is under way behind guards and acquisitions that have gone.
     pub(crate) background: Background,
+    /// Whether the key has been seen to be a text, as a lock's is.
+    pub(crate) is_text: Mutex<bool>,
 }
 
 /// What locks of one kind on one service may share.
@@ -110,6 +113,7 @@ impl<E: Env> Target<E> {
             native,
             counters,
             background,
+            is_text: Mutex::new(false),
         })
     }
 
