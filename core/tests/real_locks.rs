@@ -7,8 +7,8 @@ use std::future::pending;
 use std::time::Duration;
 
 use picklock::{
-    Count, Fence, Holding, Locks, Lost, NoLock, NotAcquired, NotDone, Options, OptionsError, Outcome, Poll,
-    Released, Reply, Unprotected,
+    Count, Fence, Holding, Locks, Lost, NoLock, NotAcquired, NotDone, Options, OptionsError,
+    Outcome, Poll, Released, Reply, Unprotected,
 };
 use support::{PATIENCE, Server, call, eventually};
 
@@ -168,7 +168,8 @@ fn without_a_runtime_it_is_an_error_and_no_panic() {
     assert_eq!(polled(std::pin::pin!(once)), none);
     let again = async { locks.acquire(*b"k", LONG).await.unwrap_err() };
     assert_eq!(polled(std::pin::pin!(again)), none);
-    let queue = Locks::open("redis://127.0.0.1:1/", Options::builder(LONG).build().unwrap()).unwrap();
+    let queue =
+        Locks::open("redis://127.0.0.1:1/", Options::builder(LONG).build().unwrap()).unwrap();
     let queue = queue.queue(*b"k").unwrap();
     let in_line = async { queue.acquire(LONG).await.unwrap_err().into() };
     assert_eq!(polled(std::pin::pin!(in_line)), none);

@@ -90,7 +90,9 @@ async fn round(servers: &[Server]) -> Result<String, Box<dyn Error>> {
 }
 
 async fn renewals(server: &Server) -> Result<(), Box<dyn Error>> {
-    println!("{HOLDERS} locks taken at once over one connection and renewed every third of the TTL");
+    println!(
+        "{HOLDERS} locks taken at once over one connection and renewed every third of the TTL"
+    );
     println!("{:<8} {:>12} {:>10} {:>10}", "TTL", "taken in", "renewed", "lost");
     for ttl_ms in TTLS_MS {
         let ttl = Duration::from_millis(ttl_ms);
