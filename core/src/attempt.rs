@@ -22,6 +22,7 @@ use crate::observe;
 use crate::options::Replicas;
 use crate::reply::Reply;
 use crate::scripts::{TRY, TRY_FENCED};
+use crate::sync::lock;
 use crate::target::{Decimal, Target, unexpected};
 use crate::time::{Instant, span_ms};
 use crate::token::OwnerToken;
@@ -122,6 +123,29 @@ async fn replicated<E: Env>(
     }
 }
 
+/// What to tell of an attempt that found the key there. `SET NX` finds a list as it finds another's token, and
+/// nobody gives a list up: so before a lock says for the first time that another has it, it looks.
+pub(crate) async fn taken_by<E: Env>(target: &Target<E>, error: NotAcquired) -> NotAcquired {
+    if error != NotAcquired::Held || *lock(&target.is_text) {
+        return error;
+    }
+    let looked = async {
+        let conn = target.connect().await?;
+        let get = Command::new("GET").arg(&target.key);
+        target.answer(pin!(conn.call(get))).await
+    };
+    match looked.await {
+        Err(CallError::Refused(refusal)) if &*refusal.code == "WRONGTYPE" => {
+            NotAcquired::Refused(refusal)
+        }
+        Ok(Reply::Bulk(_)) => {
+            *lock(&target.is_text) = true;
+            error
+        }
+        _ => error,
+    }
+}
+
 /// The end of an attempt, or the unknown end of an earlier one that is still being looked after.
 pub(crate) fn whole_truth(
     error: NotAcquired,
@@ -204,7 +228,7 @@ impl<E: Env> Flight<'_, E> {
             sent: from,
             hold: Hold::new(valid_until),
             others: Vec::new(),
-            link,
+            link: Arc::new(link),
             fence,
         }))
     }

@@ -5,6 +5,7 @@
 //! proof, for the server has passed the acquisition by then. On another connection only *deleted*
 //! is: the acquisition runs at most once, but it may still be on its way.
 
+use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,6 +21,8 @@ use crate::timeout::within;
 use crate::token::OwnerToken;
 use crate::watched::Watched;
 
+/// What its task is called.
+const WHAT: &str = "the clean-up of an acquisition";
 const PAUSE_MIN: Duration = Duration::from_millis(1);
 /// The acquisition's own connection has this fraction of a call timeout to answer.
 const QUICK_PART: u32 = 4;
@@ -48,24 +51,65 @@ impl Cleanup {
         sent: Instant,
     ) -> Arc<Self> {
         let cleanup = Arc::new(Self { progress: Watched::new(Progress::Running) });
-        let (handle, target) = (Arc::clone(&cleanup), Arc::clone(target));
+        let work = Arc::clone(&cleanup).work(target, conn, token, sent);
+        target.begin(WHAT, work);
+        cleanup
+    }
+
+    /// The same for one that is still to be answered, and only if the answer asks for it: `granted` ends with
+    /// whether it may have been.
+    pub(crate) fn after<E: Env>(
+        target: &Arc<Target<E>>,
+        granted: impl Future<Output = bool> + Send + 'static,
+        link: &Arc<Link<E::Conn>>,
+        token: &OwnerToken,
+    ) -> Arc<Self> {
+        let cleanup = Arc::new(Self { progress: Watched::new(Progress::Running) });
+        let (handle, owned) = (Arc::clone(&cleanup), Arc::clone(target));
+        let (link, token) = (Arc::clone(link), token.clone());
+        target.begin(WHAT, async move {
+            let granted = granted.await;
+            match link.withdraw() {
+                Some((conn, sent)) if granted => {
+                    Arc::clone(&handle).work(&owned, &conn, &token, sent).await;
+                }
+                _ => handle.reach(Progress::Settled),
+            }
+        });
+        cleanup
+    }
+
+    fn work<E: Env>(
+        self: Arc<Self>,
+        target: &Arc<Target<E>>,
+        conn: &E::Conn,
+        token: &OwnerToken,
+        sent: Instant,
+    ) -> impl Future<Output = ()> + Send + use<E> {
         // Behind the acquisition, on its own connection; unless that has been silent for so long that
         // what is sent behind would have no answer either.
         let silent = conn.gave_up(target.patience());
         let link = if silent { Link::unconnected() } else { Link::on(conn.clone()) };
-        let token = token.clone();
-        let env = target.env.clone();
+        let (target, token) = (Arc::clone(target), token.clone());
         let span = observe::clean_up(&target);
         let around = span.clone();
-        let work = async move { handle.run(&target, &link, &token, sent, &span).await };
-        env.spawn(work.instrument(around));
-        cleanup
+        async move { self.run(&target, &link, &token, sent, &span).await }.instrument(around)
     }
 
     /// Waits until the key does not stand in the way of another attempt.
     pub(crate) async fn answered(&self) {
         let answered = |progress: &Progress| (*progress > Progress::Running).then_some(());
         self.progress.until(answered).await;
+    }
+
+    /// The same, for whoever waits for several.
+    pub(crate) async fn is_answered(self: Arc<Self>) {
+        self.answered().await;
+    }
+
+    /// True while it has had no answer: what it looks after may still be there.
+    pub(crate) fn is_unanswered(&self) -> bool {
+        self.progress.with(|progress| *progress == Progress::Running)
     }
 
     /// True when it is over.

@@ -117,7 +117,7 @@ impl Count {
         match error {
             NotAcquired::Held => Self::Held,
             NotAcquired::Refused(_) => Self::Refused,
-            NotAcquired::NotSent(_) => Self::NotSent,
+            NotAcquired::NotSent(_) | NotAcquired::NoRuntime => Self::NotSent,
             NotAcquired::TooLate => Self::TooLate,
             NotAcquired::NotReplicated { .. } => Self::NotReplicated,
             NotAcquired::NoQuorum { .. } => Self::NoQuorum,
@@ -267,6 +267,8 @@ mod tests {
             world.put("k", None);
         }
         let lock = lock(world.env());
+        // The token, and a first renewal and a second try as late as they may come.
+        world.script_random([1, 2, u64::MAX, u64::MAX]);
         let guard = world.block_on(lock.try_acquire()).unwrap();
         world.fault("EXTEND", Fault::Refuse("OOM command not allowed"));
         world.advance(110 * MS);

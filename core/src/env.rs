@@ -44,7 +44,7 @@ pub trait Env: Clone + Send + Sync + 'static {
     ///
     /// # Errors
     /// [`CallError::NotSent`] where the server cannot be reached, [`CallError::Refused`] where it
-    /// refuses the handshake (a wrong password).
+    /// refuses the handshake (a wrong password), [`CallError::NoRuntime`] where it was not called within one.
     fn connect(&self, node: Node) -> impl Future<Output = Result<Self::Conn, CallError>> + Send;
 
     /// Listens to `channel` on `node`, over a connection of its own that all subscriptions of this
@@ -84,7 +84,7 @@ pub trait Conn: Clone + Send + Sync + 'static {
     /// Dropping the future recalls nothing: a command already called may still be carried out.
     ///
     /// # Errors
-    /// See [`CallError`]: only *not sent* and *refused* say that the command had no effect.
+    /// See [`CallError`]: all but *indeterminate* say that the command had no effect.
     fn call(&self, command: Command) -> impl Future<Output = Result<Reply, CallError>> + Send;
 
     /// Says that a caller has waited in vain. Where nothing at all has been heard on this connection
@@ -119,6 +119,9 @@ pub enum CallError {
     /// The command may or may not have been carried out, now or later.
     #[error("outcome unknown: {0}")]
     Indeterminate(Box<str>),
+    /// The command surely never left: this environment needs a runtime, and it was not called within one.
+    #[error("no tokio runtime here; call it within one, such as in `Runtime::block_on`")]
+    NoRuntime,
 }
 
 impl CallError {

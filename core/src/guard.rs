@@ -1,7 +1,9 @@
 //! The guard: what the holder of a lock has in hand.
 //!
 //! Invariant: a guard that goes, goes with its lock: dropping it stops renewal and queues the
-//! release, once. Deliberately absent: blocking, and any promise beyond local validity. A process
+//! release, once. The release is a task: where the runtime ends before it has run, as behind a guard that
+//! lives to the end of an `async fn main` on one thread, the key stays until its TTL is over, and a warning
+//! says so. Deliberately absent: blocking, and any promise beyond local validity. A process
 //! that stops for longer than the validity lasts cannot notice it in time; only the protected
 //! resource can refuse its late write.
 
@@ -24,6 +26,11 @@ use crate::with::Holding;
 
 /// A held lock. Dropping it queues the release; [`release`](Self::release) also says what came of
 /// it.
+///
+/// The release of a dropped guard is a task in the background, and a runtime that ends drops the tasks that have not
+/// run: then the key stays for the rest of its TTL, the release counts as unknown, and a warning is logged. At the
+/// end of a program, await `release`, or drop the guard and await [`Locks::drain`](crate::Locks::drain) or the
+/// lock's own `drain`.
 #[must_use = "dropping the guard releases the lock"]
 pub struct Guard<E: Env> {
     lease: Arc<Lease<E>>,

@@ -36,7 +36,7 @@ pub(crate) struct Lease<E: Env> {
     /// When the acquisition was sent.
     pub(crate) sent: Instant,
     pub(crate) hold: Hold,
-    pub(crate) link: Link<E::Conn>,
+    pub(crate) link: Arc<Link<E::Conn>>,
     pub(crate) fence: Option<Fence>,
     /// The other nodes of a lock on several.
     pub(crate) others: Vec<Seat<E>>,
@@ -45,7 +45,7 @@ pub(crate) struct Lease<E: Env> {
 /// A lease's place on one more node.
 pub(crate) struct Seat<E: Env> {
     pub(crate) target: Arc<Target<E>>,
-    pub(crate) link: Link<E::Conn>,
+    pub(crate) link: Arc<Link<E::Conn>>,
 }
 
 impl<E: Env> Lease<E> {
@@ -77,11 +77,11 @@ impl<E: Env> Lease<E> {
     }
 
     /// Asks the server for another whole TTL; returns the new end of validity.
-    pub(crate) async fn renew(&self) -> Result<Instant, NotExtended> {
+    pub(crate) async fn renew(self: &Arc<Self>) -> Result<Instant, NotExtended> {
         observe::renewal(&self.target, self.send_renewal()).await
     }
 
-    async fn send_renewal(&self) -> Result<Instant, NotExtended> {
+    async fn send_renewal(self: &Arc<Self>) -> Result<Instant, NotExtended> {
         let target = &*self.target;
         match self.standing() {
             Standing::Held(_) => {}
@@ -109,7 +109,7 @@ impl<E: Env> Lease<E> {
         }
     }
 
-    async fn ask_to_extend(&self) -> Result<Found, CallError> {
+    async fn ask_to_extend(self: &Arc<Self>) -> Result<Found, CallError> {
         if self.others.is_empty() {
             return self.target.compare_and_extend(&self.link, &self.token).await.1;
         }
@@ -121,14 +121,13 @@ impl<E: Env> Lease<E> {
         if !self.hold.begin_release() {
             return;
         }
-        let env = &self.target.env;
-        env.mark(Mark::Phase(Phase::ReleaseBeforeSend));
+        self.target.env.mark(Mark::Phase(Phase::ReleaseBeforeSend));
         let span = observe::release(&self.target);
         let release = Release(Arc::clone(self), span.clone());
-        env.spawn(async move { release.run().await }.instrument(span));
+        self.target.begin("the release", async move { release.run().await }.instrument(span));
     }
 
-    async fn release(&self) -> Released {
+    async fn release(self: &Arc<Self>) -> Released {
         if !self.others.is_empty() {
             return self.release_everywhere().await;
         }

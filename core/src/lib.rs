@@ -106,8 +106,9 @@
 //!   a key with another's token. A lost key is never brought back.
 //! - **Three answers: yes, no, unknown.** A lost reply or a dropped future leaves no orphan key:
 //!   an acquisition of unknown outcome is cleaned up in the background.
-//! - **A release is not recalled** by dropping its future, and dropping a guard releases the lock. If
-//!   the process dies, the key goes by its TTL.
+//! - **A release is not recalled** by dropping its future, and dropping a guard releases the lock, by a
+//!   task: where the runtime ends before it has run, or the process dies, the key goes by its TTL. So a
+//!   program that ends awaits `release`, or behind dropped guards `drain`.
 //!
 //! # What it assumes
 //!
@@ -138,7 +139,9 @@
 //! | `lock.release` | the release, to its end | `released`, `expired`, `taken`, `release_unknown` |
 //! | `lock.clean_up` | what follows an unknown outcome | `cleaned_up`, `clean_up_given_up` |
 
+mod answers;
 mod attempt;
+mod background;
 mod cleanup;
 pub mod command;
 mod companion;
@@ -161,6 +164,7 @@ pub mod queue;
 pub mod queue_scripts;
 mod quorum;
 pub mod redlock;
+mod renewal;
 pub mod reply;
 pub mod script;
 pub mod scripts;
@@ -184,20 +188,24 @@ mod testing;
 #[cfg(all(test, picklock_loom))]
 mod loom_tests;
 
+pub use command::{Args, Command};
 pub use counters::{Count, Counters};
-pub use env::{Env, Node};
-pub use fence::{Fence, FenceGate};
+pub use env::{CallError, Conn, Env, Mark, Node, Phase, Subscription};
+pub use fence::{Fence, FenceGate, Stale};
 pub use guard::Guard;
 pub use lock::{Lost, NotAcquired, NotExtended, Outcome, Released};
 #[cfg(feature = "tokio")]
-pub use locks::Locks;
-pub use options::{Options, OptionsError, Renewal, Replicas};
+pub use locks::{Locks, NoLock, NotDone, Service};
+pub use options::{Options, OptionsBuilder, OptionsError, Renewal, Replicas};
 pub use queue::Queue;
 pub use redlock::Redlock;
+pub use reply::{Reply, ServerError};
+pub use script::{Meaning, Script};
 pub use single::Single;
+pub use time::{Instant, WallTime};
 pub use token::OwnerToken;
 #[cfg(feature = "tokio")]
-pub use tokio_env::{Cluster, TokioEnv};
+pub use tokio_env::{Cluster, TokioConn, TokioEnv, TokioOptions, TokioSubscription};
 pub use validity::Drift;
 pub use wait::Poll;
 pub use with::{Holding, Unprotected};

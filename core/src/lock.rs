@@ -30,6 +30,9 @@ pub enum NotAcquired {
     /// No connection could be made; the command never left.
     #[error("not sent: {0}")]
     NotSent(Box<str>),
+    /// The environment needs a runtime, and was not called within one; nothing was sent.
+    #[error("no tokio runtime here; call it within one, such as in `Runtime::block_on`")]
+    NoRuntime,
     /// The server said yes, but only after the validity had run out. The key is being deleted in
     /// the background.
     #[error("granted too late to be relied on")]
@@ -70,7 +73,11 @@ impl NotAcquired {
     /// `Yes` is the grant that came too late, or that too few know of; `Unknown` leaves a clean-up running.
     pub fn outcome(&self) -> Outcome {
         match self {
-            Self::Held | Self::Refused(_) | Self::NotSent(_) | Self::NoQuorum { .. } => Outcome::No,
+            Self::Held
+            | Self::Refused(_)
+            | Self::NotSent(_)
+            | Self::NoRuntime
+            | Self::NoQuorum { .. } => Outcome::No,
             Self::TooLate | Self::NotReplicated { .. } => Outcome::Yes,
             Self::Unknown(_) => Outcome::Unknown,
             Self::Deadline { last } => last.outcome(),
@@ -78,7 +85,7 @@ impl NotAcquired {
     }
 
     /// True where another attempt may go better without anyone mending anything: all but a refusal
-    /// that time does not change, such as a wrong password.
+    /// that time does not change, such as a wrong password, and a caller without a runtime.
     pub(crate) fn may_pass(&self) -> bool {
         // Redis's words for a server that is starting, failing over, busy or short of something.
         const PASSING: [&str; 9] = [
@@ -94,6 +101,7 @@ impl NotAcquired {
         ];
         match self {
             Self::Refused(error) => PASSING.contains(&&*error.code),
+            Self::NoRuntime => false,
             _ => true,
         }
     }
@@ -105,6 +113,7 @@ impl From<CallError> for NotAcquired {
             CallError::NotSent(reason) => Self::NotSent(reason),
             CallError::Refused(error) => Self::Refused(error),
             CallError::Indeterminate(_) => Self::Unknown(error),
+            CallError::NoRuntime => Self::NoRuntime,
         }
     }
 }
@@ -166,6 +175,7 @@ mod tests {
             (NotAcquired::Held, Outcome::No),
             (refused("OOM"), Outcome::No),
             (NotAcquired::NotSent("no route".into()), Outcome::No),
+            (NotAcquired::NoRuntime, Outcome::No),
             (NotAcquired::TooLate, Outcome::Yes),
             (NotAcquired::NotReplicated { acknowledged: 0, wanted: 1 }, Outcome::Yes),
             (NotAcquired::NoQuorum { granted: 1, needed: 2 }, Outcome::No),

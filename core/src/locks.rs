@@ -12,7 +12,7 @@ use redis::{Client, IntoConnectionInfo, RedisError};
 use crate::counters::Counters;
 use crate::env::Node;
 use crate::guard::Guard;
-use crate::lock::NotAcquired;
+use crate::lock::{NotAcquired, Outcome};
 use crate::options::{Options, OptionsError};
 use crate::queue::Queue;
 use crate::single::Single;
@@ -136,6 +136,12 @@ impl Locks {
         Ok(guard.protect(work).await?)
     }
 
+    /// Waits until nothing is left to do behind guards and acquisitions that have gone, of all locks made here.
+    /// Before a runtime ends this gives the releases of dropped guards the time to run; see [`Single::drain`].
+    pub async fn drain(&self) {
+        self.common.background.drained().await;
+    }
+
     /// What all locks made here have done.
     pub fn counters(&self) -> &Counters {
         &self.common.counters
@@ -167,6 +173,16 @@ pub enum NoLock {
     /// The lock was not acquired.
     #[error(transparent)]
     NotAcquired(#[from] NotAcquired),
+}
+
+impl NoLock {
+    /// Whether the server had taken the lock for this caller; see [`NotAcquired::outcome`].
+    pub fn outcome(&self) -> Outcome {
+        match self {
+            Self::Options(_) => Outcome::No,
+            Self::NotAcquired(error) => error.outcome(),
+        }
+    }
 }
 
 /// Why work under a lock was not done as it should be.

@@ -183,7 +183,7 @@ impl LoomEnv {
             target: Arc::new(target),
             sent: at(0),
             hold: Hold::new(valid_until),
-            link: Link::on(LoomConn(self.clone())),
+            link: Arc::new(Link::on(LoomConn(self.clone()))),
             fence: None,
             others: Vec::new(),
         })
@@ -230,8 +230,9 @@ impl Env for LoomEnv {
         }
     }
 
+    /// The first renewal comes after a whole interval.
     fn random(&self) -> u64 {
-        7
+        u64::MAX
     }
 
     fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
@@ -304,6 +305,32 @@ fn loom_a_release_beside_a_renewal_ends_both() {
     });
     let (renewed, runs) = (renewed.load(Ordering::Relaxed), runs.load(Ordering::Relaxed));
     assert!(0 < renewed && renewed < runs, "{renewed} of {runs} runs renewed");
+}
+
+#[test]
+fn loom_a_release_comes_behind_the_acquisition_or_there_is_none() {
+    // Some interleavings must have sent it and some not, or the model says nothing.
+    let sent = Arc::new(AtomicU32::new(0));
+    let runs = Arc::new(AtomicU32::new(0));
+    let (seen, counted) = (Arc::clone(&sent), Arc::clone(&runs));
+    loom::model(move || {
+        let env = LoomEnv::new(0);
+        let link = Arc::new(Link::ahead());
+        let late = {
+            let (link, conn) = (Arc::clone(&link), LoomConn(env.clone()));
+            thread::spawn(move || block_on(link.acquire(conn, Command::new("SET"), at(0))).is_ok())
+        };
+        let was_sent = block_on(link.was_sent());
+        // What is called from here on must not have overtaken it.
+        let called = *lock(&env.shared.extends) == 1;
+        assert_eq!(was_sent, called);
+        assert_eq!(late.join().unwrap(), was_sent);
+        assert_eq!(*lock(&env.shared.extends) == 1, was_sent, "never after somebody has asked");
+        seen.fetch_add(u32::from(was_sent), Ordering::Relaxed);
+        counted.fetch_add(1, Ordering::Relaxed);
+    });
+    let (sent, runs) = (sent.load(Ordering::Relaxed), runs.load(Ordering::Relaxed));
+    assert!(0 < sent && sent < runs, "{sent} of {runs} runs sent it");
 }
 
 /// Bounded, for models of three threads: three preemptions find what they can do to each other.

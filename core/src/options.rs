@@ -24,7 +24,8 @@ const CALL_TIMEOUT_MAX: Duration = Duration::from_secs(2);
 /// How a watchdog renews a hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Renewal {
-    /// The time from one renewal's send to the next.
+    /// The time from one renewal to the next. The first comes at a random moment of the first such interval, so
+    /// that holds which began together are not renewed together.
     pub every: Duration,
     /// Renewal stops this long after the acquisition was sent; the hold then ends when its last
     /// validity does. `None`: as long as the guard lives, even if its work never ends.
@@ -179,7 +180,8 @@ impl OptionsBuilder {
         self
     }
 
-    /// Renews holds in the background, every third of the TTL and without a limit.
+    /// Renews holds in the background, every third of the TTL (the first time at a random moment before) and without
+    /// a limit.
     pub fn watchdog(mut self) -> Self {
         self.renewal = Some(RenewalChoice::Default);
         self

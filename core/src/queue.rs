@@ -16,7 +16,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::attempt::{Failed, Flight, whole_truth};
+use crate::attempt::{Failed, Flight, taken_by, whole_truth};
 use crate::cleanup::Cleanup;
 use crate::counters::{Count, Counters};
 use crate::ears::{Ears, Heard, Waiter};
@@ -99,6 +99,12 @@ impl<E: Env> Queue<E> {
         &self.target.counters
     }
 
+    /// Waits until nothing is left to do behind guards and acquisitions that have gone; see
+    /// [`Single::drain`](crate::Single::drain).
+    pub async fn drain(&self) {
+        self.target.background.drained().await;
+    }
+
     /// Tries once: takes the lock where it is free and nobody waits for it.
     ///
     /// Dropping the future in mid-call counts as an unknown outcome: what it may have taken is
@@ -107,7 +113,12 @@ impl<E: Env> Queue<E> {
     /// # Errors
     /// See [`NotAcquired`]; never [`NotAcquired::Deadline`].
     pub async fn try_acquire(&self) -> Result<Guard<E>, NotAcquired> {
-        let tried = async { self.counting(self.take()).await.map_err(|failed| failed.error) };
+        let tried = async {
+            match self.counting(self.take()).await {
+                Ok(guard) => Ok(guard),
+                Err(failed) => Err(taken_by(&self.target, failed.error).await),
+            }
+        };
         observe::acquisition(&self.target, tried).await
     }
 

@@ -21,28 +21,51 @@ pub(crate) fn check_nodes(nodes: usize) -> Result<(), OptionsError> {
     Ok(())
 }
 
-/// What all nodes together have found.
+/// Whether so many of so many nodes are a quorum, as soon as those that are still open cannot change it.
+fn decided(yes: usize, open: usize, nodes: usize) -> Option<bool> {
+    let needed = quorum(nodes);
+    match yes {
+        _ if yes >= needed => Some(true),
+        _ if yes + open < needed => Some(false),
+        _ => None,
+    }
+}
+
+/// Whether the lock is granted by these votes; none while those that are still open may decide it.
+pub(crate) fn granted(votes: &[Option<Result<bool, CallError>>]) -> Option<bool> {
+    let yes = votes.iter().filter(|vote| **vote == Some(Ok(true))).count();
+    let open = votes.iter().filter(|vote| vote.is_none()).count();
+    decided(yes, open, votes.len())
+}
+
+/// What nodes together have found, as soon as a quorum has found its own or none can any more.
 ///
 /// # Errors
-/// The error of one of them, where those without an answer would decide it.
-pub(crate) fn decide(answers: &[Result<Found, CallError>]) -> Result<Found, CallError> {
-    let quorum = quorum(answers.len());
-    let count = |found| answers.iter().filter(|answer| **answer == Ok(found)).count();
-    let own = count(Found::Own);
-    if own >= quorum {
-        return Ok(Found::Own);
+/// The error of one of them, where those without an answer, with those that are still open, might have been a
+/// quorum.
+pub(crate) fn decide<'a>(
+    answers: impl IntoIterator<Item = Option<&'a Result<Found, CallError>>>,
+) -> Option<Result<Found, CallError>> {
+    let (mut nodes, mut open, mut own, mut taken) = (0, 0, 0, false);
+    let mut errors: Vec<&CallError> = Vec::new();
+    for answer in answers {
+        nodes += 1;
+        match answer {
+            None => open += 1,
+            Some(Ok(Found::Own)) => own += 1,
+            Some(Ok(found)) => taken |= *found == Found::Other,
+            Some(Err(error)) => errors.push(error),
+        }
     }
-    let errors = || answers.iter().filter_map(|answer| answer.as_ref().err());
-    if own + errors().count() < quorum {
-        let taken = count(Found::Other) > 0;
-        return Ok(if taken { Found::Other } else { Found::Missing });
+    if decided(own, open, nodes)? {
+        return Some(Ok(Found::Own));
     }
-    let unknown = errors().find(|error| error.is_indeterminate());
-    match unknown.or_else(|| errors().next()) {
-        Some(error) => Err(error.clone()),
-        // Without an error the two counts above cover every case.
-        None => Ok(Found::Missing),
+    if own + open + errors.len() < quorum(nodes) {
+        return Some(Ok(if taken { Found::Other } else { Found::Missing }));
     }
+    // Without an error, those that are open could still decide it.
+    let unknown = errors.iter().find(|error| error.is_indeterminate());
+    unknown.or(errors.first()).map(|error| Err((*error).clone()))
 }
 
 #[cfg(all(test, not(picklock_loom)))]
@@ -73,44 +96,96 @@ mod tests {
     #[test]
     fn both_sides_of_a_quorum() {
         let (own, missing, other) = (Ok(Found::Own), Ok(Found::Missing), Ok(Found::Other));
-        let of = |answers: &[&Result<Found, CallError>]| {
-            decide(&answers.iter().map(|answer| (*answer).clone()).collect::<Vec<_>>())
-        };
         let none = unknown();
-        assert_eq!(of(&[&own, &own, &none]), Ok(Found::Own));
-        assert_eq!(of(&[&own, &missing, &none]), unknown());
-        assert_eq!(of(&[&own, &missing, &missing]), Ok(Found::Missing));
-        assert_eq!(of(&[&own, &missing, &other]), Ok(Found::Other));
-        assert_eq!(of(&[&missing, &missing, &none]), Ok(Found::Missing));
-        assert_eq!(of(&[&none, &none, &other]), unknown());
+        let of = |answers: [Option<&Result<Found, CallError>>; 3]| decide(answers);
+        assert_eq!(of([Some(&own), Some(&own), Some(&none)]), Some(Ok(Found::Own)));
+        assert_eq!(of([Some(&own), Some(&missing), Some(&none)]), Some(unknown()));
+        assert_eq!(of([Some(&own), Some(&missing), Some(&missing)]), Some(Ok(Found::Missing)));
+        assert_eq!(of([Some(&own), Some(&missing), Some(&other)]), Some(Ok(Found::Other)));
+        assert_eq!(of([Some(&missing), Some(&missing), Some(&none)]), Some(Ok(Found::Missing)));
+        assert_eq!(of([Some(&none), Some(&none), Some(&other)]), Some(unknown()));
+        // Some have not answered yet.
+        assert_eq!(of([Some(&own), None, Some(&own)]), Some(Ok(Found::Own)));
+        assert_eq!(of([Some(&own), None, Some(&none)]), None);
+        assert_eq!(of([None, Some(&missing), Some(&none)]), Some(unknown()));
+        assert_eq!(of([None, Some(&missing), Some(&missing)]), Some(Ok(Found::Missing)));
+        assert_eq!(of([None, None, Some(&own)]), None);
+        assert_eq!(of([None, None, None]), None);
+    }
+
+    /// Every way in which so many nodes can each have one of these.
+    fn every<T: Clone>(nodes: usize, of: &[T]) -> Vec<Vec<T>> {
+        (0..nodes).fold(vec![Vec::new()], |begun, _| {
+            let with = |it: &Vec<T>| {
+                let it = it.clone();
+                of.iter().map(move |last| [&it[..], std::slice::from_ref(last)].concat())
+            };
+            begun.iter().flat_map(with).collect()
+        })
+    }
+
+    /// What these answers can become when everybody has answered.
+    fn completed<T: Clone>(answers: &[Option<T>], with: &[T]) -> Vec<Vec<T>> {
+        let open = answers.iter().filter(|it| it.is_none()).count();
+        let fill = |mut rest: std::vec::IntoIter<T>| {
+            let next = |it: &Option<T>| it.clone().or_else(|| rest.next()).unwrap();
+            answers.iter().map(next).collect()
+        };
+        every(open, with).into_iter().map(|it| fill(it.into_iter())).collect()
+    }
+
+    /// With every vote of three and of five nodes, given, refused, lost or still open: the answer is given as soon
+    /// as no vote that is still open can change it, and never before.
+    #[test]
+    fn a_lock_is_granted_or_not_as_soon_as_it_is_certain_and_not_before() {
+        let said = [Ok(true), Ok(false), Err(CallError::Indeterminate("no word".into()))];
+        let votes = [None, Some(said[0].clone()), Some(said[1].clone()), Some(said[2].clone())];
+        for nodes in [3, 5] {
+            for votes in every(nodes, &votes) {
+                let ends: Vec<bool> = completed(&votes, &said)
+                    .iter()
+                    .map(|all| all.iter().filter(|it| **it == Ok(true)).count() > nodes / 2)
+                    .collect();
+                let certain = ends.iter().all(|end| *end == ends[0]).then_some(ends[0]);
+                assert_eq!(granted(&votes), certain, "{votes:?}");
+            }
+        }
+    }
+
+    /// With everything that three and five nodes can have found, lost, or not said yet: own is told as soon as it
+    /// is certain, whatever nodes without a word would have said; not own, only where that is certain as well.
+    #[test]
+    fn no_later_word_changes_what_was_decided() {
+        let said = [Ok(Found::Own), Ok(Found::Missing), Ok(Found::Other), unknown()];
+        let found = [Found::Own, Found::Missing, Found::Other];
+        let answers: Vec<_> = [None].into_iter().chain(said.iter().cloned().map(Some)).collect();
+        for nodes in [3, 5] {
+            for answers in every(nodes, &answers) {
+                // Who has not answered and who never will may have found anything.
+                let known: Vec<Option<Found>> = answers
+                    .iter()
+                    .map(|it| it.as_ref().and_then(|it| it.as_ref().ok().copied()))
+                    .collect();
+                let own = |all: &Vec<Found>| {
+                    all.iter().filter(|it| **it == Found::Own).count() > nodes / 2
+                };
+                let ends: Vec<bool> = completed(&known, &found).iter().map(own).collect();
+                let (all, none) = (!ends.contains(&false), !ends.contains(&true));
+                let open = answers.iter().filter(|it| it.is_none()).count();
+                let heard = known.iter().filter(|it| **it == Some(Found::Own)).count();
+                match decide(answers.iter().map(Option::as_ref)) {
+                    Some(Ok(Found::Own)) => assert!(all, "{answers:?}"),
+                    Some(Ok(_)) => assert!(none, "{answers:?}"),
+                    Some(Err(_)) => {
+                        assert!(!all && !none && heard + open <= nodes / 2, "{answers:?}");
+                    }
+                    None => assert!(open > 0 && !all && heard + open > nodes / 2, "{answers:?}"),
+                }
+            }
+        }
     }
 
     proptest! {
-        /// Whatever nodes without an answer would have said, it does not contradict what was decided.
-        #[test]
-        fn no_later_word_changes_what_was_decided(
-            votes in prop::collection::vec(0_u8..4, 1..12),
-            later in prop::collection::vec(0_u8..3, 12),
-        ) {
-            let found = |vote: u8| match vote {
-                0 => Found::Own,
-                1 => Found::Missing,
-                _ => Found::Other,
-            };
-            let known = |vote: &u8| if *vote < 3 { Ok(found(*vote)) } else { unknown() };
-            let all: Vec<Found> = votes
-                .iter()
-                .zip(&later)
-                .map(|(vote, later)| if *vote < 3 { found(*vote) } else { found(*later) })
-                .collect();
-            let own = all.iter().filter(|vote| **vote == Found::Own).count();
-            match decide(&votes.iter().map(known).collect::<Vec<_>>()) {
-                Ok(Found::Own) => prop_assert!(own >= quorum(all.len())),
-                Ok(_) => prop_assert!(own < quorum(all.len())),
-                Err(_) => prop_assert!(votes.contains(&3)),
-            }
-        }
-
         #[test]
         fn two_quorums_share_a_node(nodes in 1_usize..1000) {
             prop_assert!(2 * quorum(nodes) > nodes);

@@ -1,9 +1,11 @@
 //! A lock on several independent servers: held by whoever has the key on more than half of them.
 //!
 //! Invariant: all nodes are asked for the same token at once, and validity counts from before the first
-//! was asked; a lock without a quorum, or with no validity left, is given up on every node that may have
-//! granted it, and where one surely has before the next attempt. A renewal counts where a quorum has
-//! extended its own key. Nothing is ever made again that a node has lost.
+//! was asked. The answer is given as soon as a quorum has granted it, or none can any more; a node that is late
+//! grants it to the hold, or is cleaned up where there is none, and is asked no more once the hold is released. A lock
+//! without a quorum, or with no validity left, is given up on every node that may have granted it, and where one
+//! surely has before the next attempt; none is asked where a clean-up still waits for its answer. A renewal counts
+//! where a quorum has extended its own key. Nothing is ever made again that a node has lost.
 //!
 //! It needs what the lock on one server needs of more than half of the nodes: a node that forgets, and is
 //! back before its grants would have expired, may let two hold the lock. So restart a node that has lost
@@ -15,10 +17,11 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::answers::Answers;
 use crate::cleanup::Cleanup;
 use crate::command::Command;
 use crate::counters::{Count, Counters};
-use crate::env::{CallError, Conn, Env, Mark, Node, Phase};
+use crate::env::{CallError, Env, Mark, Node, Phase};
 use crate::guard::Guard;
 use crate::hold::Hold;
 use crate::lease::{Lease, Seat};
@@ -26,21 +29,29 @@ use crate::link::Link;
 use crate::lock::NotAcquired;
 use crate::observe;
 use crate::options::{Options, OptionsError};
-use crate::quorum::{check_nodes, quorum};
+use crate::quorum::{check_nodes, granted, quorum};
 use crate::reply::Reply;
+use crate::sync::{Mutex, lock};
 use crate::target::{Common, Target, unexpected};
-use crate::time::{Instant, span_ms};
-use crate::timeout::{all, within};
+use crate::time::span_ms;
+use crate::timeout::within;
 use crate::token::OwnerToken;
 use crate::validity::is_valid;
 use crate::wait::Poll;
 
 /// A lock on one key of several independent servers. Cloning gives another handle to the same lock.
 ///
-/// The call timeout of its options is the time a node has to answer; let it be far below the TTL, for
-/// what a dead node costs is taken off the validity of every acquisition.
+/// The call timeout of its options is the time a node has to answer. A minority that does not answer delays
+/// nothing: not the acquisition, nor renewals, nor the release.
 pub struct Redlock<E: Env> {
-    targets: Arc<[Arc<Target<E>>]>,
+    places: Arc<[Place<E>]>,
+}
+
+/// One node.
+struct Place<E: Env> {
+    target: Arc<Target<E>>,
+    /// The last clean-up here.
+    cleanup: Mutex<Option<Arc<Cleanup>>>,
 }
 
 impl<E: Env> Redlock<E> {
@@ -66,15 +77,16 @@ impl<E: Env> Redlock<E> {
             return Err(OptionsError::OneNodeOnly);
         }
         let key = key.into();
-        let counters = Counters::default();
-        let target = |node| {
+        let shared = Common::default();
+        let place = |node| {
             // What commands a server has is each node's own affair.
-            let common = Common { counters: counters.clone(), ..Common::default() };
-            Target::new(env.clone(), node, key.clone(), options.clone(), common)
+            let Common { native, .. } = Common::default();
+            let common = Common { native, ..shared.clone() };
+            let target = Target::new(env.clone(), node, key.clone(), options.clone(), common)?;
+            Ok(Place { target: Arc::new(target), cleanup: Mutex::new(None) })
         };
-        let targets: Vec<_> =
-            nodes.into_iter().map(|node| target(node).map(Arc::new)).collect::<Result<_, _>>()?;
-        Ok(Self { targets: targets.into() })
+        let places: Vec<_> = nodes.into_iter().map(place).collect::<Result<_, OptionsError>>()?;
+        Ok(Self { places: places.into() })
     }
 
     /// What this lock and its clones have done; a clean-up counts on every node.
@@ -82,8 +94,14 @@ impl<E: Env> Redlock<E> {
         &self.first().counters
     }
 
-    /// Tries once: asks all nodes, and waits for each at most one call timeout for a connection and one
-    /// for the answer.
+    /// Waits until nothing is left to do behind guards and acquisitions that have gone; see
+    /// [`Single::drain`](crate::Single::drain).
+    pub async fn drain(&self) {
+        self.first().background.drained().await;
+    }
+
+    /// Tries once: asks all nodes, and waits until a quorum has granted it or none can any more; for each at most one
+    /// call timeout for a connection and one for the answer.
     ///
     /// Dropping the future in mid-call counts as an unknown outcome: what it may have taken is released
     /// in the background.
@@ -109,36 +127,26 @@ impl<E: Env> Redlock<E> {
         let token = OwnerToken::draw(env);
         env.mark(Mark::Phase(Phase::AcquireBeforeSend));
         let sent = env.now();
-        let mut asked: Vec<Asked<E>> =
-            self.targets.iter().map(|target| Asked::new(target, &token)).collect();
-        let votes = all(asked.iter_mut().map(|node| Box::pin(node.ask())).collect()).await;
-        let granted = votes.iter().filter(|vote| **vote == Ok(true)).count();
-        let needed = quorum(votes.len());
-        if granted < needed {
-            tracing::debug!(key = %first.key_text(), granted, needed, "lock not acquired");
-            return Err(Missed::after(why(&votes), &votes, asked));
+        let mut ballot = Ballot::begin(&self.places, token);
+        let is_granted = ballot.votes.until(granted).await;
+        if !is_granted {
+            let error = why(ballot.votes.said());
+            tracing::debug!(key = %first.key_text(), %error, "lock not acquired");
+            return Err(Missed { error, granted: ballot.clean_up() });
         }
         env.mark(Mark::Phase(Phase::AcquireApplied));
         let valid_until = first.valid_until(sent);
         if !is_valid(env.now(), valid_until) {
-            return Err(Missed::after(NotAcquired::TooLate, &votes, asked));
+            return Err(Missed { error: NotAcquired::TooLate, granted: ballot.clean_up() });
         }
-        tracing::debug!(key = %first.key_text(), granted, "lock acquired");
-        let (target, link) = (Arc::clone(first), asked[0].land());
-        let others = asked[1..]
-            .iter_mut()
-            .map(|node| Seat { target: Arc::clone(node.target), link: node.land() })
-            .collect();
-        let hold = Hold::new(valid_until);
-        Ok(Guard::new(Lease {
-            target,
-            token: token.clone(),
-            sent,
-            hold,
-            link,
-            fence: None,
-            others,
-        }))
+        tracing::debug!(key = %first.key_text(), "lock acquired");
+        let token = ballot.token.clone();
+        let mut seats = ballot.land().into_iter();
+        let Some(Seat { target, link }) = seats.next() else {
+            unreachable!("a lock on several nodes has a first")
+        };
+        let (hold, others) = (Hold::new(valid_until), seats.collect());
+        Ok(Guard::new(Lease { target, token, sent, hold, link, fence: None, others }))
     }
 
     /// Tries until `deadline` has passed or the retries of `poll` are used up, pausing in between. Its
@@ -173,26 +181,31 @@ impl<E: Env> Redlock<E> {
             }
             env.mark(Mark::Phase(Phase::Wait));
             self.first().counters.count(Count::Waited);
-            let answered = all(granted.iter().map(|it| Box::pin(it.answered())).collect());
+            let answered = Answers::of(granted.into_iter().map(Cleanup::is_answered)).rest();
             let span = self.first().options.call_timeout();
             // A node that has just granted is alive; should it have gone since, nobody waits for it.
-            let _ = within(env, span.min(left), pin!(answered)).await;
+            if let Some(answered) = answered {
+                let _ = within(env, span.min(left), pin!(answered)).await;
+            }
             let left = end.since(env.now());
             env.sleep(poll.pause(env.random()).min(left)).await;
         }
     }
 
     fn first(&self) -> &Arc<Target<E>> {
-        &self.targets[0]
+        &self.places[0].target
     }
 }
 
+type Vote = Result<bool, CallError>;
+
 /// Why these votes are no lock. Where those who refuse for good leave no quorum to the others, waiting
-/// mends nothing, and their words say what would.
-fn why(votes: &[Result<bool, CallError>]) -> NotAcquired {
+/// mends nothing, and their words say what would. Who has not answered is unknown.
+fn why(votes: &[Option<Vote>]) -> NotAcquired {
     let needed = quorum(votes.len());
-    let granted = votes.iter().filter(|vote| **vote == Ok(true)).count();
-    let errors = || votes.iter().filter_map(|vote| vote.as_ref().err());
+    let said = || votes.iter().flatten();
+    let granted = said().filter(|vote| **vote == Ok(true)).count();
+    let errors = || said().filter_map(|vote| vote.as_ref().err());
     let refusals = errors().cloned().map(NotAcquired::from).filter(|error| !error.may_pass());
     let refusals: Vec<NotAcquired> = refusals.collect();
     if votes.len() - refusals.len() < needed
@@ -200,8 +213,9 @@ fn why(votes: &[Result<bool, CallError>]) -> NotAcquired {
     {
         return refusal;
     }
-    let open = errors().filter(|error| error.is_indeterminate()).count();
-    match errors().next().filter(|_| granted + open >= needed) {
+    let unknown = errors().filter(|error| error.is_indeterminate()).count();
+    let open = votes.len() - said().count();
+    match errors().next().filter(|_| granted + unknown + open >= needed) {
         Some(error) => NotAcquired::Unknown(CallError::Indeterminate(
             format!("granted by {granted} of the {needed} nodes needed; {error}").into(),
         )),
@@ -215,85 +229,114 @@ struct Missed {
     granted: Vec<Arc<Cleanup>>,
 }
 
-impl Missed {
-    /// Cleans up on every node that may have granted it.
-    fn after<E: Env>(
-        error: NotAcquired,
-        votes: &[Result<bool, CallError>],
-        asked: Vec<Asked<'_, E>>,
-    ) -> Self {
-        let cleaned = asked.into_iter().zip(votes).map(|(mut node, vote)| {
-            let cleanup = node.clean_up();
-            // What has not answered may be dead, and is not waited for: a minority may be.
-            cleanup.filter(|_| *vote == Ok(true))
-        });
-        Self { error, granted: cleaned.flatten().collect() }
-    }
+/// One attempt on all nodes. Dropped before it has landed, what they may have granted is cleaned up.
+struct Ballot<'a, E: Env> {
+    places: &'a [Place<E>],
+    token: OwnerToken,
+    /// One for each place, until it has landed.
+    seats: Vec<Seat<E>>,
+    votes: Answers<Vote>,
 }
 
-/// One node being asked. Dropped before it has landed, what it may have granted is cleaned up.
-struct Asked<'a, E: Env> {
-    target: &'a Arc<Target<E>>,
-    token: &'a OwnerToken,
-    conn: Option<E::Conn>,
-    /// When it was asked, unless it surely granted nothing.
-    sent: Option<Instant>,
-}
-
-impl<'a, E: Env> Asked<'a, E> {
-    fn new(target: &'a Arc<Target<E>>, token: &'a OwnerToken) -> Self {
-        Self { target, token, conn: None, sent: None }
+impl<'a, E: Env> Ballot<'a, E> {
+    fn begin(places: &'a [Place<E>], token: OwnerToken) -> Self {
+        let seat =
+            |it: &Place<E>| Seat { target: Arc::clone(&it.target), link: Arc::new(Link::ahead()) };
+        let seats: Vec<Seat<E>> = places.iter().map(seat).collect();
+        let asked = places.iter().zip(&seats).map(|(place, seat)| {
+            let open = lock(&place.cleanup).as_ref().is_some_and(|it| it.is_unanswered());
+            ask(seat.clone(), token.clone(), open)
+        });
+        let votes = Answers::of(asked);
+        Self { places, token, seats, votes }
     }
 
-    /// Whether the node grants the lock.
-    async fn ask(&mut self) -> Result<bool, CallError> {
-        let target = self.target;
-        let conn = self.conn.insert(target.connect().await?).clone();
-        let ttl_ms = span_ms(target.options.ttl());
-        let set = Command::new("SET").arg(&target.key).arg(self.token).arg("NX");
-        let set = set.arg("PX").int(ttl_ms);
-        self.sent = Some(target.env.now());
-        let answer = target.answer(pin!(conn.call(set))).await.and_then(|reply| match reply {
-            Reply::Ok => Ok(true),
-            Reply::Nil => Ok(false),
-            other => Err(unexpected(&other)),
-        });
-        if matches!(&answer, Ok(false) | Err(CallError::Refused(_) | CallError::NotSent(_))) {
-            self.sent = None;
+    /// The lock is held: whoever is late to answer belongs to it, and its release looks after all.
+    fn land(mut self) -> Vec<Seat<E>> {
+        if let Some(rest) = self.take_votes().rest() {
+            self.places[0].target.begin("the acquisition on a late node", rest);
         }
-        answer
+        std::mem::take(&mut self.seats)
     }
 
-    /// The lock is held: its release looks after this node as well.
-    fn land(&mut self) -> Link<E::Conn> {
-        self.sent = None;
-        self.conn.take().map_or_else(Link::unconnected, Link::on)
+    /// Looks after what may have been granted, once; the clean-ups where it surely was.
+    fn clean_up(&mut self) -> Vec<Arc<Cleanup>> {
+        let mut granted = Vec::new();
+        let seats = std::mem::take(&mut self.seats);
+        for ((place, seat), vote) in
+            self.places.iter().zip(seats).zip(self.take_votes().into_each())
+        {
+            let Seat { target, link } = seat;
+            // What is still to be sent is sent no more.
+            let left = link.withdraw();
+            let (cleanup, surely) = match (vote, left) {
+                (Ok(vote), Some((conn, sent))) if may_have_granted(&vote) => {
+                    (Cleanup::start(&target, &conn, &self.token, sent), vote == Ok(true))
+                }
+                (Ok(_), _) => continue,
+                (Err(vote), _) => {
+                    let granted = async move { may_have_granted(&vote.await) };
+                    (Cleanup::after(&target, granted, &link, &self.token), false)
+                }
+            };
+            *lock(&place.cleanup) = Some(Arc::clone(&cleanup));
+            // What has not answered may be dead, and is not waited for: a minority may be.
+            if surely {
+                granted.push(cleanup);
+            }
+        }
+        granted
     }
 
-    /// Looks after what it may have granted, once.
-    fn clean_up(&mut self) -> Option<Arc<Cleanup>> {
-        let (sent, conn) = (self.sent.take()?, self.conn.as_ref()?);
-        Some(Cleanup::start(self.target, conn, self.token, sent))
+    fn take_votes(&mut self) -> Answers<Vote> {
+        std::mem::replace(&mut self.votes, Answers::of(NOBODY))
     }
 }
 
-impl<E: Env> Drop for Asked<'_, E> {
+const NOBODY: [std::future::Ready<Vote>; 0] = [];
+
+fn may_have_granted(vote: &Vote) -> bool {
+    matches!(vote, Ok(true) | Err(CallError::Indeterminate(_)))
+}
+
+impl<E: Env> Drop for Ballot<'_, E> {
     fn drop(&mut self) {
-        // The task goes on by itself; nobody is left to wait for it.
-        let _cleanup = self.clean_up();
+        // The tasks go on by themselves; nobody is left to wait for them.
+        if !self.seats.is_empty() {
+            let _cleanups = self.clean_up();
+        }
     }
+}
+
+/// Whether a node grants the lock.
+async fn ask<E: Env>(seat: Seat<E>, token: OwnerToken, open: bool) -> Vote {
+    if open {
+        // It would find what an earlier attempt has left.
+        return Err(CallError::NotSent("an earlier attempt is not cleaned up yet".into()));
+    }
+    let Seat { target, link } = seat;
+    let conn = target.connect().await?;
+    let ttl_ms = span_ms(target.options.ttl());
+    let set = Command::new("SET").arg(&target.key).arg(&token).arg("NX").arg("PX").int(ttl_ms);
+    let sent = target.env.now();
+    let answer = target.answer(pin!(link.acquire(conn, set, sent))).await;
+    answer.and_then(|reply| match reply {
+        Reply::Ok => Ok(true),
+        Reply::Nil => Ok(false),
+        other => Err(unexpected(&other)),
+    })
 }
 
 impl<E: Env> Clone for Redlock<E> {
     fn clone(&self) -> Self {
-        Self { targets: Arc::clone(&self.targets) }
+        Self { places: Arc::clone(&self.places) }
     }
 }
 
 impl<E: Env> fmt::Debug for Redlock<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Redlock")
-            .field("nodes", &self.targets.len())
+            .field("nodes", &self.places.len())
             .field("key", &format_args!("{}", self.first().key_text()))
             .field("options", &self.first().options)
             .finish()

@@ -10,7 +10,7 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::attempt::{Failed, attempt, whole_truth};
+use crate::attempt::{Failed, attempt, taken_by, whole_truth};
 use crate::cleanup::Cleanup;
 use crate::counters::{Count, Counters};
 use crate::env::{Env, Mark, Node, Phase, Subscription};
@@ -62,6 +62,14 @@ impl<E: Env> Single<E> {
         &self.target.counters
     }
 
+    /// Waits until nothing is left to do behind guards and acquisitions that have gone: releases of guards that
+    /// were dropped, clean-ups of acquisitions whose outcome is unknown. Before a runtime ends, this gives their
+    /// tasks the time to run; what they have not done by then is left to the TTL of the key. A release takes three
+    /// call timeouts at most, a clean-up as long as [`linger`](crate::options::OptionsBuilder::linger) says.
+    pub async fn drain(&self) {
+        self.target.background.drained().await;
+    }
+
     /// Tries once. Takes at most one call timeout for a connection and one for the answer.
     ///
     /// Dropping the future in mid-call counts as an unknown outcome: what it may have taken is
@@ -70,7 +78,12 @@ impl<E: Env> Single<E> {
     /// # Errors
     /// See [`NotAcquired`]; never [`NotAcquired::Deadline`].
     pub async fn try_acquire(&self) -> Result<Guard<E>, NotAcquired> {
-        let tried = async { attempt(&self.target).await.map_err(|failed| failed.error) };
+        let tried = async {
+            match attempt(&self.target).await {
+                Ok(guard) => Ok(guard),
+                Err(failed) => Err(taken_by(&self.target, failed.error).await),
+            }
+        };
         observe::acquisition(&self.target, tried).await
     }
 
@@ -106,12 +119,16 @@ impl<E: Env> Single<E> {
                 open = Some((Arc::clone(cleanup), error.clone()));
             }
             if !failed.error.may_pass() || retries == Some(0) {
-                return Err(whole_truth(failed.error, open));
+                return Err(whole_truth(taken_by(&self.target, failed.error).await, open));
             }
             retries = retries.map(|retries| retries - 1);
             let Failed { error, cleanup, left } = failed;
             if !self.wait(cleanup, left, &mut ear, end, poll).await {
-                return Err(NotAcquired::Deadline { last: Box::new(whole_truth(error, open)) });
+                let last = whole_truth(taken_by(&self.target, error).await, open);
+                return Err(match last.may_pass() {
+                    true => NotAcquired::Deadline { last: Box::new(last) },
+                    false => last,
+                });
             }
         }
     }

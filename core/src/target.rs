@@ -8,6 +8,7 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::background::Background;
 use crate::companion::{check_companion, companion};
 use crate::counters::Counters;
 use crate::env::{CallError, Conn, Env, Node};
@@ -20,6 +21,7 @@ use crate::queue_scripts::LEAVE;
 use crate::reply::Reply;
 use crate::script::Script;
 use crate::scripts::{COMPARE_AND_DELETE, COMPARE_AND_EXTEND, DELETE_AND_TELL};
+use crate::sync::Mutex;
 use crate::time::{Instant, span_ms};
 use crate::timeout::within;
 use crate::token::OwnerToken;
@@ -40,18 +42,27 @@ pub(crate) struct Target<E: Env> {
     /// What commands the server has that do without scripts, if they are wanted.
     pub(crate) native: Option<Arc<Native>>,
     pub(crate) counters: Counters,
+    /// What is under way behind guards and acquisitions that have gone.
+    pub(crate) background: Background,
+    /// Whether the key has been seen to be a text, as a lock's is.
+    pub(crate) is_text: Mutex<bool>,
 }
 
 /// What locks of one kind on one service may share.
 #[derive(Clone)]
 pub(crate) struct Common {
     pub(crate) counters: Counters,
+    pub(crate) background: Background,
     pub(crate) native: Arc<Native>,
 }
 
 impl Default for Common {
     fn default() -> Self {
-        Self { counters: Counters::default(), native: Arc::new(Native::new()) }
+        Self {
+            counters: Counters::default(),
+            background: Background::default(),
+            native: Arc::new(Native::new()),
+        }
     }
 }
 
@@ -89,9 +100,21 @@ impl<E: Env> Target<E> {
                 Some(counter.clone())
             }
         };
-        let Common { counters, native } = common;
+        let Common { counters, background, native } = common;
         let native = options.is_native().then_some(native);
-        Ok(Self { env, node, key, options, channel, counter, line: None, native, counters })
+        Ok(Self {
+            env,
+            node,
+            key,
+            options,
+            channel,
+            counter,
+            line: None,
+            native,
+            counters,
+            background,
+            is_text: Mutex::new(false),
+        })
     }
 
     /// The end of validity of a request sent then.

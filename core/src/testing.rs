@@ -52,6 +52,8 @@ struct State {
     audience: Audience,
     faults: Vec<(&'static str, Fault)>,
     connect_faults: VecDeque<CallError>,
+    /// How long it takes to connect; no time where nothing is said.
+    connect_spans: BTreeMap<Node, Duration>,
     /// By client and node: the connection, until it breaks.
     conns: BTreeMap<(u32, Node), u64>,
     /// By connection: when its last request arrives.
@@ -121,6 +123,11 @@ impl World {
         self.state().connect_faults.push_back(error);
     }
 
+    /// From now on, connecting to this node takes so long.
+    pub(crate) fn delay_connect(&self, node: Node, span: Duration) {
+        self.state().connect_spans.insert(node, span);
+    }
+
     pub(crate) fn fault_subscribe(&self, error: CallError) {
         self.state().audience.faults.push_back(error);
     }
@@ -170,6 +177,12 @@ impl World {
             Mark::ValidUntil(_) | Mark::Fence(_) | Mark::Lost => None,
         };
         self.state().marks.iter().filter_map(phase).collect()
+    }
+
+    /// Ends all tasks where they are, as a runtime does that shuts down.
+    pub(crate) fn drop_tasks(&self) {
+        let tasks = std::mem::take(&mut self.state().tasks);
+        drop(tasks);
     }
 
     pub(crate) fn tasks(&self) -> usize {
@@ -435,6 +448,8 @@ impl Env for TestEnv {
     }
 
     async fn connect(&self, node: Node) -> Result<TestConn, CallError> {
+        let span = self.world.state().connect_spans.get(&node).copied();
+        self.sleep(span.unwrap_or_default()).await;
         let mut state = self.world.state();
         if let Some(error) = state.connect_faults.pop_front() {
             return Err(error);

@@ -33,25 +33,6 @@ pub(crate) fn race<A: Future, B: Future>(
     })
 }
 
-/// Waits for all of them, polling each whenever any is woken.
-pub(crate) async fn all<F: Future>(mut futures: Vec<Pin<Box<F>>>) -> Vec<F::Output> {
-    let mut outputs: Vec<Option<F::Output>> = futures.iter().map(|_| None).collect();
-    poll_fn(|cx| {
-        let mut open = false;
-        for (future, output) in futures.iter_mut().zip(&mut outputs) {
-            if output.is_none() {
-                match future.as_mut().poll(cx) {
-                    Poll::Ready(done) => *output = Some(done),
-                    Poll::Pending => open = true,
-                }
-            }
-        }
-        if open { Poll::Pending } else { Poll::Ready(()) }
-    })
-    .await;
-    outputs.into_iter().flatten().collect()
-}
-
 /// Waits for `work`, at most `span` on the node's clock; `None` means that it is unfinished.
 pub(crate) async fn within<E: Env, F: Future>(
     env: &E,

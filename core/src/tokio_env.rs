@@ -172,9 +172,8 @@ impl Env for TokioEnv {
         WallTime::from_unix_ns(span_ns(since.unwrap_or_default()))
     }
 
-    #[expect(clippy::disallowed_methods, reason = "this is the environment that sleeps")]
     async fn sleep(&self, span: Duration) {
-        tokio::time::sleep(span).await;
+        self.timer(span).await;
     }
 
     #[expect(clippy::disallowed_methods, reason = "this is the environment that draws bits")]
@@ -191,6 +190,7 @@ impl Env for TokioEnv {
     }
 
     async fn connect(&self, node: Node) -> Result<TokioConn, CallError> {
+        self.inside()?;
         let options = self.shared.options;
         let way = match self.place(node)? {
             Place::At(host) => Way::Straight(host.wire(options).await?),
@@ -211,6 +211,7 @@ impl Env for TokioEnv {
     }
 
     async fn subscribe(&self, node: Node, channel: &[u8]) -> Result<TokioSubscription, CallError> {
+        self.inside()?;
         let options = self.shared.options;
         let (listener, home) = match self.place(node)? {
             Place::At(host) => (host.listener(options).await?, None),
@@ -235,11 +236,22 @@ impl Env for TokioEnv {
 }
 
 impl TokioEnv {
-    /// Where this node is. Remembers the runtime on which it is first asked for.
+    /// Remembers the runtime in which it is first called.
+    fn inside(&self) -> Result<(), CallError> {
+        let handle = Handle::try_current().map_err(|_| CallError::NoRuntime)?;
+        self.shared.runtime.get_or_init(|| handle);
+        Ok(())
+    }
+
+    /// A timer of this runtime; outside of any, of the one that is remembered.
+    #[expect(clippy::disallowed_methods, reason = "this is the environment that sleeps")]
+    fn timer(&self, span: Duration) -> tokio::time::Sleep {
+        let remembered = self.shared.runtime.get().filter(|_| Handle::try_current().is_err());
+        let _inside = remembered.map(Handle::enter);
+        tokio::time::sleep(span)
+    }
+
     fn place(&self, node: Node) -> Result<&Place, CallError> {
-        if let Ok(handle) = Handle::try_current() {
-            self.shared.runtime.get_or_init(|| handle);
-        }
         self.shared.nodes.get(usize::from(node.0)).ok_or_else(|| {
             CallError::NotSent(format!("no server is configured as {node:?}").into())
         })
@@ -286,6 +298,31 @@ mod tests {
         assert!(matches!(error, CallError::NotSent(_)), "{error}");
         let error = runtime.block_on(env.connect(Node(0))).err().unwrap();
         assert!(matches!(error, CallError::NotSent(_)), "nobody listens there: {error}");
+    }
+
+    fn poll<F: Future>(work: std::pin::Pin<&mut F>) -> std::task::Poll<F::Output> {
+        work.poll(&mut std::task::Context::from_waker(std::task::Waker::noop()))
+    }
+
+    #[test]
+    fn without_a_runtime_it_is_an_error_and_no_panic() {
+        let env = TokioEnv::open("redis://127.0.0.1:1/").unwrap();
+        let none = |polled| matches!(polled, std::task::Poll::Ready(Some(CallError::NoRuntime)));
+        let connecting = async { env.connect(Node(0)).await.err() };
+        assert!(none(poll(std::pin::pin!(connecting))));
+        let listening = async { env.subscribe(Node(0), b"c").await.err() };
+        assert!(none(poll(std::pin::pin!(listening))));
+    }
+
+    /// A guard may be asked anywhere.
+    #[test]
+    fn a_timer_outside_of_a_runtime_is_one_of_the_runtime_that_was_used() {
+        let env = TokioEnv::open("redis://127.0.0.1:1/").unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        assert!(runtime.block_on(env.connect(Node(0))).is_err());
+        let mut sleeping = Box::pin(env.sleep(Duration::from_millis(1)));
+        assert!(poll(sleeping.as_mut()).is_pending());
+        runtime.block_on(sleeping);
     }
 
     #[test]

@@ -6,10 +6,9 @@ mod support;
 use std::future::pending;
 use std::time::Duration;
 
-use picklock::locks::{Locks, NoLock, NotDone};
-use picklock::reply::Reply;
 use picklock::{
-    Count, Fence, Holding, Lost, NotAcquired, Options, OptionsError, Poll, Released, Unprotected,
+    Count, Fence, Holding, Locks, Lost, NoLock, NotAcquired, NotDone, Options, OptionsError,
+    Outcome, Poll, Released, Reply, Unprotected,
 };
 use support::{PATIENCE, Server, call, eventually};
 
@@ -108,4 +107,70 @@ async fn how_work_ended_is_told() {
     let queue = Locks::new(server.env(), Options::builder(LONG).build().unwrap()).queue(*b"q");
     let guard = queue.unwrap().acquire(PATIENCE).await.unwrap();
     assert_eq!(guard.protect(|_| async { 7 }).await, Ok(7));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_key_of_another_type_is_named_and_left_alone() {
+    let server = Server::start(&[]).await;
+    let env = server.env();
+    call(&env, &["RPUSH", "list", "an element"]).await;
+    let plain = || Options::builder(LONG).build().unwrap();
+    let notified = Options::builder(LONG).notify().build().unwrap();
+    for options in [plain(), notified, options()] {
+        let locks = locks(&server, options);
+        let short = Duration::from_millis(20);
+        for missed in [locks.try_acquire(*b"list").await, locks.acquire(*b"list", short).await] {
+            let missed = missed.unwrap_err();
+            assert!(missed.to_string().contains("WRONGTYPE"), "{missed}");
+            assert_eq!(missed.outcome(), Outcome::No);
+        }
+    }
+    let queue = locks(&server, plain()).queue(*b"list").unwrap();
+    for missed in [queue.try_acquire().await, queue.acquire(PATIENCE).await] {
+        let missed = missed.unwrap_err();
+        assert!(missed.to_string().contains("WRONGTYPE"), "{missed}");
+    }
+    assert_eq!(call(&env, &["LLEN", "list"]).await, Reply::Int(1));
+}
+
+/// A runtime of one thread runs no task once its `main` has ended.
+#[test]
+fn a_program_that_ends_waits_for_its_dropped_guards() {
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let server = runtime().block_on(Server::start(&[]));
+    let taken = |drains: bool| {
+        let locks = locks(&server, options());
+        runtime().block_on(async {
+            drop(locks.try_acquire(*b"k").await.unwrap());
+            if drains {
+                locks.drain().await;
+            }
+        });
+        locks
+    };
+    let look = || runtime().block_on(async { call(&server.env(), &["EXISTS", "k"]).await });
+    let drained = taken(true);
+    assert_eq!(look(), Reply::Int(0));
+    assert_eq!(drained.counters().get(Count::Released), 1);
+    let left = taken(false);
+    assert_eq!(look(), Reply::Int(1), "its release was never run");
+    assert_eq!(left.counters().get(Count::ReleaseUnknown), 1, "which is said");
+}
+
+#[test]
+fn without_a_runtime_it_is_an_error_and_no_panic() {
+    let locks = Locks::open("redis://127.0.0.1:1/", options()).unwrap();
+    let polled = |work: std::pin::Pin<&mut dyn Future<Output = NoLock>>| {
+        work.poll(&mut std::task::Context::from_waker(std::task::Waker::noop()))
+    };
+    let none = std::task::Poll::Ready(NoLock::NotAcquired(NotAcquired::NoRuntime));
+    let once = async { locks.try_acquire(*b"k").await.unwrap_err() };
+    assert_eq!(polled(std::pin::pin!(once)), none);
+    let again = async { locks.acquire(*b"k", LONG).await.unwrap_err() };
+    assert_eq!(polled(std::pin::pin!(again)), none);
+    let queue =
+        Locks::open("redis://127.0.0.1:1/", Options::builder(LONG).build().unwrap()).unwrap();
+    let queue = queue.queue(*b"k").unwrap();
+    let in_line = async { queue.acquire(LONG).await.unwrap_err().into() };
+    assert_eq!(polled(std::pin::pin!(in_line)), none);
 }

@@ -238,6 +238,8 @@ fn watched(world: &World) -> Guard<TestEnv> {
     let renewal = Renewal { every: TTL / 3, max_hold: None };
     let options = builder().renewal(renewal).build().unwrap();
     let lock = Single::new(world.env(), Node(0), *b"k", options).unwrap();
+    // The token, and a first renewal after a whole interval.
+    world.script_random([1, 2, u64::MAX]);
     world.block_on(lock.try_acquire()).unwrap()
 }
 

@@ -71,7 +71,7 @@ fn a_held_lock_is_refused_at_once_and_left_alone() {
     world.put("k", Some("another"));
     let error = world.block_on(lock.try_acquire()).unwrap_err();
     assert_eq!((error.outcome(), error), (Outcome::No, NotAcquired::Held));
-    assert_eq!(world.sent(), ["SET"]);
+    assert_eq!(world.sent(), ["SET", "GET"]);
 }
 
 #[test]
@@ -358,4 +358,58 @@ fn a_later_no_does_not_hide_an_outcome_that_is_still_unknown() {
 fn a_key_is_checked_when_the_lock_is_made() {
     let error = Single::new(World::new().env(), Node(0), *b"", options()).unwrap_err();
     assert_eq!(error, OptionsError::KeyEmpty);
+}
+
+const WRONGTYPE: &str = "WRONGTYPE Operation against a key holding the wrong kind of value";
+
+#[test]
+fn a_key_that_is_no_text_is_not_held_by_another() {
+    let poll = Poll { max_retries: Some(1), ..Poll::default() };
+    for how in 0..3 {
+        let world = World::new();
+        world.put("k", Some("taken for a list"));
+        world.fault("GET", Fault::Refuse(WRONGTYPE));
+        let lock = lock_of(world.env());
+        let missed = match how {
+            0 => world.block_on(lock.try_acquire()),
+            1 => world.block_on(lock.acquire(60 * TTL, poll)),
+            _ => world.block_on(lock.acquire(MS, Poll::default())),
+        };
+        let missed = missed.unwrap_err();
+        assert!(
+            matches!(&missed, NotAcquired::Refused(error) if &*error.code == "WRONGTYPE"),
+            "{missed}"
+        );
+        assert_eq!(missed.outcome(), Outcome::No);
+    }
+}
+
+#[test]
+fn a_key_is_looked_at_once() {
+    let world = World::new();
+    world.put("k", Some("another"));
+    let lock = lock_of(world.env());
+    for _ in 0..3 {
+        assert_eq!(world.block_on(lock.try_acquire()).unwrap_err(), NotAcquired::Held);
+    }
+    assert_eq!((world.count("SET"), world.count("GET")), (3, 1));
+}
+
+#[test]
+fn a_guard_that_is_dropped_is_waited_for() {
+    let world = World::new();
+    let lock = lock_of(world.env());
+    world.fault("DELETE", Fault::Delay { request: 5 * MS, reply: 5 * MS });
+    drop(world.block_on(lock.try_acquire()).unwrap());
+    assert!(world.poll_and_drop(lock.drain()).is_none());
+    world.block_on(lock.drain());
+    assert_eq!((world.value("k"), world.tasks()), (None, 0));
+    // A guard that lives is not waited for.
+    let guard = world.block_on(lock.try_acquire()).unwrap();
+    assert!(world.poll_and_drop(lock.drain()).is_some());
+    // A runtime that ends is not, either.
+    drop(guard);
+    world.drop_tasks();
+    assert!(world.poll_and_drop(lock.drain()).is_some());
+    assert_eq!(lock.counters().get(Count::ReleaseUnknown), 1);
 }

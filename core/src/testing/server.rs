@@ -114,6 +114,7 @@ impl Server {
                 self.keys.insert(arg(1).into(), (arg(2).into(), ms_from_now(arg(5))));
                 Ok(Reply::Ok)
             }
+            b"GET" => Ok(self.get(arg(1), now_ns).map_or(Reply::Nil, |value| Reply::bulk(&value))),
             b"DEL" => Ok(Reply::Int(i64::from(self.keys.remove(arg(1)).is_some()))),
             b"EVALSHA" | b"EVAL" => {
                 let body = std::str::from_utf8(arg(1)).unwrap();
@@ -174,6 +175,7 @@ pub(super) fn name_of(command: &Command) -> &'static str {
     match command.name() {
         b"SET" if command.get(3) == Some(b"IFEQ") => "IFEQ",
         b"SET" => "SET",
+        b"GET" => "GET",
         b"DEL" => "DEL",
         b"DELEX" => "DELEX",
         b"DELIFEQ" => "DELIFEQ",

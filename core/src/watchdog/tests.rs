@@ -1,4 +1,6 @@
-//! Renewing: from when validity counts, what makes a loss, and that nothing is sent after the end.
+//! Renewing: when it comes, from when validity counts, what makes a loss, and that nothing is sent after the end.
+
+use std::time::Duration;
 
 use super::*;
 use crate::env::{Mark, Node};
@@ -12,8 +14,21 @@ use crate::validity::Drift;
 const TTL: Duration = Duration::from_millis(900);
 const EVERY: Duration = Duration::from_millis(300);
 
+/// Random bits by which the first renewal comes after a whole interval, and others as late as they may.
+const LAST: u64 = u64::MAX;
+
 fn held_for(max_hold: Option<Duration>) -> (World, Guard<TestEnv>) {
+    drawn(max_hold, [LAST])
+}
+
+/// A hold whose watchdog draws these bits, and then others.
+fn drawn(
+    max_hold: Option<Duration>,
+    bits: impl IntoIterator<Item = u64>,
+) -> (World, Guard<TestEnv>) {
     let world = World::new();
+    // The token comes first.
+    world.script_random([1, 2].into_iter().chain(bits));
     let renewal = Renewal { every: EVERY, max_hold };
     let options = Options::builder(TTL).drift(Drift::NONE).renewal(renewal).build().unwrap();
     let lock = Single::new(world.env(), Node(0), *b"k", options).unwrap();
@@ -41,7 +56,7 @@ fn a_watched_lock_outlives_its_ttl() {
 }
 
 #[test]
-fn a_renewal_counts_from_its_send_and_the_next_does_too() {
+fn a_renewal_counts_from_its_send_however_late_it_is_answered() {
     let (world, guard) = held();
     world.fault("EXTEND", Fault::Delay { request: 50 * MS, reply: 50 * MS });
     world.fault("EXTEND", Fault::Delay { request: 50 * MS, reply: 50 * MS });
@@ -49,6 +64,56 @@ fn a_renewal_counts_from_its_send_and_the_next_does_too() {
     assert_eq!(guard.valid_until(), Instant::from_ns(0).after(EVERY + TTL));
     world.advance(100 * MS);
     assert_eq!(guard.valid_until(), Instant::from_ns(0).after(2 * EVERY + TTL));
+}
+
+#[test]
+fn holds_that_began_together_are_not_renewed_together() {
+    let first = |bits| {
+        let (world, guard) = drawn(None, [bits]);
+        let until = guard.valid_until();
+        while guard.valid_until() == until {
+            world.advance(MS);
+        }
+        world.now()
+    };
+    let at = |ms: u32| Instant::from_ns(0).after(ms * MS);
+    assert_eq!([1 << 62, 1 << 63, LAST].map(first), [76, 151, 300].map(at));
+    // From then on, every interval.
+    let (world, guard) = drawn(None, [1 << 63]);
+    world.advance(151 * MS + 4 * EVERY);
+    let renewed = Instant::from_ns(1).after(150 * MS + 4 * EVERY);
+    assert_eq!(guard.valid_until(), renewed.after(TTL));
+    assert_eq!(world.count("EXTEND"), 5 + 1);
+}
+
+#[test]
+fn what_held_all_renewals_up_does_not_bring_them_into_step() {
+    let (world, guard) = held();
+    world.advance(250 * MS);
+    world.pause_clients(250 * MS);
+    world.advance(MS);
+    let late = Instant::from_ns(0).after(500 * MS);
+    assert_eq!(guard.valid_until(), late.after(TTL), "due at 300 ms");
+    world.advance(100 * MS);
+    let next = Instant::from_ns(0).after(2 * EVERY);
+    assert_eq!(guard.valid_until(), next.after(TTL), "at its own place again");
+}
+
+#[test]
+fn renewals_that_fail_are_tried_again_more_and_more_seldom_and_once_more_before_the_end() {
+    let (world, guard) = drawn(None, [LAST; 20]);
+    for _ in 0..100 {
+        world.fault("EXTEND", Fault::Refuse("LOADING wait"));
+    }
+    let mut tries = Vec::new();
+    while world.now() < Instant::from_ns(0).after(TTL) {
+        world.advance(MS);
+        if world.count("EXTEND") > tries.len() {
+            tries.push(world.now().as_ns() / 1_000_000);
+        }
+    }
+    assert_eq!(tries, [300, 338, 413, 563, 732, 816, 858, 879]);
+    assert!(guard.is_lost());
 }
 
 #[test]

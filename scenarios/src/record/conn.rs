@@ -130,7 +130,9 @@ impl<'a, W: Observed> Flight<'a, W> {
                 What::Unanswered(texts.intern(&error.to_string()))
             }
             Err(CallError::Refused(error)) => What::Refused(texts.intern(&error.to_string())),
-            Err(error @ CallError::NotSent(_)) => What::Refused(texts.intern(&error.to_string())),
+            Err(error @ (CallError::NotSent(_) | CallError::NoRuntime)) => {
+                What::Refused(texts.intern(&error.to_string()))
+            }
         });
     }
 

@@ -53,7 +53,9 @@ impl Queued {
             Ok(Reply::Nil) => End::Dropped("a watched key has changed"),
             Ok(Reply::Ok) => End::Dropped("discarded"),
             Err(error) if error.has_code(ABORTED) => End::Dropped("the transaction was refused"),
-            Err(CallError::NotSent(_)) => End::Dropped("the transaction was never ended"),
+            Err(CallError::NotSent(_) | CallError::NoRuntime) => {
+                End::Dropped("the transaction was never ended")
+            }
             _ => End::Unknown("what the transaction did is not known"),
         };
         waiting.into_iter().enumerate().map(|(place, it)| (it, each(place))).collect()

@@ -78,6 +78,11 @@ impl Dice {
         self.0.next_u32()
     }
 
+    #[inline]
+    pub(super) fn bits(&mut self) -> u64 {
+        self.0.next_u64()
+    }
+
     /// Between 0 and 1, neither of which is drawn.
     #[inline]
     pub(super) fn unit(&mut self) -> f64 {

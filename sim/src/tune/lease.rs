@@ -12,7 +12,7 @@ mod calm;
 
 use std::time::Duration;
 
-use picklock::time::span_ns;
+use picklock::time::{Instant, span_ns};
 use picklock::{Options, OptionsError, Renewal};
 
 use self::calm::Quick;
@@ -103,6 +103,9 @@ pub(super) struct State {
     valid_end_ns: u64,
     /// When the next renewal is due; never where none is.
     due_ns: u64,
+    /// When the last was due that is not a second try, and how often in a row it has failed.
+    place_ns: u64,
+    failures: u32,
     /// A renewal that is under way: when it was sent, when it is answered, and when its client gives up.
     open: Option<Renewing>,
     /// When the last renewal arrived, and when it was answered.
@@ -166,8 +169,7 @@ pub(super) struct Lease<'a> {
     pub(super) setting: Setting,
     ttl_ns: u64,
     validity_ns: u64,
-    every_ns: u64,
-    retry_ns: u64,
+    renewal: Option<Renewal>,
     timeout_ns: u64,
     quick: Option<Quick>,
 }
@@ -181,16 +183,14 @@ impl<'a> Lease<'a> {
             builder = builder.renewal(Renewal { every, max_hold: None });
         }
         let options = builder.build()?;
-        let every_ns = options.renewal().map_or(u64::MAX, |it| span_ns(it.every));
-        let validity_ns = span_ns(options.validity());
-        let timeout_ns = span_ns(options.call_timeout());
+        let (validity_ns, timeout_ns) = (span_ns(options.validity()), span_ns(options.call_timeout()));
+        let renewal = options.renewal();
+        let every_ns = renewal.map_or(u64::MAX, |it| span_ns(it.every));
         Ok(Self {
             conditions,
             ttl_ns: span_ns(options.ttl()),
             validity_ns,
-            every_ns,
-            // As the watchdog does: an eighth of the interval, a millisecond at least.
-            retry_ns: (every_ns / 8).max(1_000_000),
+            renewal,
             timeout_ns,
             quick: Quick::of(&conditions.round_trip, (validity_ns, every_ns, timeout_ns)),
             options,
@@ -233,14 +233,18 @@ impl<'a> Lease<'a> {
     #[inline]
     pub(super) fn walk<W: Watch>(&self, start: Start, watch: &mut W, dice: &mut Dice) -> End {
         let lean = self.lean(dice);
-        let by_clock = |span_ns: u64| {
-            if span_ns == u64::MAX { span_ns } else { whole(float(span_ns) * lean) }
-        };
-        let (validity_ns, every_ns) = (by_clock(self.validity_ns), by_clock(self.every_ns));
+        let by_clock = |span_ns: u64| whole(float(span_ns) * lean);
+        let validity_ns = by_clock(self.validity_ns);
+        let renewal = self.renewal.map(|it| {
+            let every = Duration::from_nanos(by_clock(span_ns(it.every)).max(1));
+            Renewal { every, ..it }
+        });
+        let first_ns = renewal.map_or(u64::MAX, |it| span_ns(it.first(dice.bits())));
         let mut it = State {
             lease_end_ns: start.round_trip_ns / 2 + self.ttl_ns,
             valid_end_ns: if self.setting.tracked { validity_ns } else { u64::MAX },
-            due_ns: every_ns,
+            due_ns: first_ns,
+            place_ns: first_ns,
             ..State::default()
         };
         let conditions = self.conditions;
@@ -257,7 +261,7 @@ impl<'a> Lease<'a> {
             let (stop_ns, end_ns) = (now_ns + left_ns.min(gap_ns), now_ns + left_ns);
             let crash_at_ns = now_ns.saturating_add(crash_left_ns);
             let mark_ns = crash_at_ns.min(stop_ns);
-            let spans = (validity_ns, every_ns);
+            let spans = (validity_ns, renewal);
             self.run(&mut it, (now_ns, mark_ns, end_ns), spans, watch, dice);
             if crash_at_ns == mark_ns && crash_left_ns != u64::MAX {
                 crashed_ns = crash_at_ns;
@@ -306,7 +310,7 @@ impl<'a> Lease<'a> {
         &self,
         it: &mut State,
         (from_ns, to_ns, end_ns): (u64, u64, u64),
-        (validity_ns, every_ns): (u64, u64),
+        (validity_ns, renewal): (u64, Option<Renewal>),
         watch: &mut W,
         dice: &mut Dice,
     ) {
@@ -327,7 +331,13 @@ impl<'a> Lease<'a> {
             }
             match it.open.take() {
                 Some(open) if open.answered_ns > now_ns => {
-                    it.due_ns = now_ns.saturating_add(self.retry_ns);
+                    it.failures += 1;
+                    let end_ns = it.valid_end_ns.min(it.lease_end_ns);
+                    let left = Duration::from_nanos(end_ns.saturating_sub(now_ns));
+                    let (failures, bits) = (it.failures, dice.bits());
+                    let pause = renewal.and_then(|renewal| renewal.again(failures, left, bits));
+                    it.due_ns =
+                        pause.map_or(u64::MAX, |pause| now_ns.saturating_add(span_ns(pause)));
                 }
                 Some(Renewing { granted: false, .. }) => {
                     (it.over, it.due_ns) = (true, u64::MAX);
@@ -337,14 +347,13 @@ impl<'a> Lease<'a> {
                     if self.setting.tracked {
                         it.valid_end_ns = it.valid_end_ns.max(open.sent_ns + validity_ns);
                     }
-                    it.due_ns = open.sent_ns + every_ns;
-                    self.run_calmly(
-                        it,
-                        (now_ns, to_ns, end_ns),
-                        (validity_ns, every_ns),
-                        watch,
-                        dice,
-                    );
+                    if let Some(renewal) = renewal {
+                        let at = Instant::from_ns;
+                        it.place_ns = renewal.next(at(it.place_ns), at(open.sent_ns)).as_ns();
+                        (it.due_ns, it.failures) = (it.place_ns, 0);
+                        let spans = (validity_ns, span_ns(renewal.every));
+                        self.run_calmly(it, (now_ns, to_ns, end_ns), spans, watch, dice);
+                    }
                 }
                 None => self.renew(it, now_ns, end_ns, watch, dice),
             }

@@ -82,6 +82,7 @@ impl Lease<'_> {
                     false => it.valid_end_ns,
                 },
                 due_ns: sent_ns + every_ns,
+                place_ns: sent_ns + every_ns,
                 arrived_ns: sent_ns + trip_ns / 2,
                 answered_ns: sent_ns + trip_ns,
                 ..*it

@@ -274,3 +274,9 @@ fn every_boundary_of_queue_has_its_outcome() {
 fn every_boundary_of_fenced_has_its_outcome() {
     compare("fenced", include_str!("boundaries/fenced.txt"));
 }
+
+/// Five servers are asked at once: each is struck in its turn, and the others are a quorum.
+#[test]
+fn every_boundary_of_redlock_has_its_outcome() {
+    compare("redlock", include_str!("boundaries/redlock.txt"));
+}

@@ -158,7 +158,8 @@ fn a_long_job_is_renewed_at_every_third_of_the_ttl() {
             it.acquisition == acquisition && extends
         });
         let renewed = renewed.count();
-        assert!((14..=15).contains(&renewed), "{renewed} renewals in five TTLs");
+        // The first comes before an interval is over.
+        assert!((15..=16).contains(&renewed), "{renewed} renewals in five TTLs");
     }
 }
 
