@@ -13,7 +13,7 @@ mod text;
 mod timeline;
 
 pub use event::{Answer, Event, Intent, Stage, Touch, Update, What};
-pub use head::{Declared, FORMAT, Head};
+pub use head::{Declared, FORMAT, Head, Promise};
 pub use journal::Journal;
 pub use jsonl::write;
 pub use read::{Flaw, HeadFlaw, LINE_MOST, Quoted, ReadError, Reader, read};
