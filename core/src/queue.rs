@@ -333,7 +333,7 @@ fn at_most_two_turns(sleep: Duration, ttl: Duration) -> Duration {
     let (sleep_ms, ttl_ms) = (span_ms(sleep), span_ms(ttl).max(1));
     match sleep_ms / ttl_ms {
         0 | 1 => sleep,
-        turns => sleep.saturating_sub(Duration::from_millis(ttl_ms.saturating_mul(turns - 1))),
+        _ => Duration::from_millis(ttl_ms.saturating_add(sleep_ms % ttl_ms)),
     }
 }
 
@@ -369,9 +369,6 @@ mod tests {
         let places = (0..1_000_u64).map(|place| nap(1 + 50 + place * 12)).collect::<Vec<_>>();
         assert!(places.iter().all(|nap| *nap < ms(200)));
         assert!(places.windows(2).all(|pair| pair[0] != pair[1]));
-        assert_eq!(
-            at_most_two_turns(Duration::MAX, ms(1)),
-            at_most_two_turns(Duration::MAX, ms(1)).min(ms(2))
-        );
+        assert_eq!(at_most_two_turns(Duration::MAX, ms(1)), ms(1), "whatever a server says");
     }
 }
