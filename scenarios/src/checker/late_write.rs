@@ -5,6 +5,8 @@
 //! the first write on that may have come late is no verdict on the lock; what was harmed before is.
 //! Deliberately absent: whether the write did come late, which nobody knows.
 
+use std::collections::BTreeMap;
+
 use rustc_hash::FxHashMap;
 
 use picklock::env::Phase;
@@ -55,7 +57,8 @@ struct Write {
 pub(super) struct LateWrites {
     /// The ends of validities, by acquisition.
     leases: FxHashMap<u32, u64>,
-    writes: FxHashMap<u32, Write>,
+    /// By acquisition.
+    writes: BTreeMap<u32, Write>,
     first: Option<(Write, Box<Resource>)>,
 }
 
@@ -66,7 +69,6 @@ impl LateWrites {
             return;
         }
         let Event { at_ns, client, acquisition, .. } = *event;
-        // The earliest, so that it does not depend on the order in a map.
         let late = self.writes.values().filter(|it| it.until_ns < at_ns);
         if let Some(late) = late.min_by_key(|it| (it.until_ns, it.client)) {
             self.first = Some((*late, Box::new(resource.clone())));
