@@ -257,7 +257,8 @@ impl<E: Env> Queue<E> {
         let env = &self.target.env;
         loop {
             let left = end.since(env.now());
-            let woken = race(pin!(waiter.heard()), pin!(env.sleep(sleep.min(left)))).await;
+            let nap = at_most_two_turns(sleep, self.target.options.ttl()).min(left);
+            let woken = race(pin!(waiter.heard()), pin!(env.sleep(nap))).await;
             // Where it may have been heard by who was not counted, the lock may have gone on to another.
             if let First::Left(Heard::Granted(at_us)) = woken
                 && env.counts_listeners(self.target.node)
@@ -336,6 +337,17 @@ impl<E: Env> Queue<E> {
     }
 }
 
+/// A sleep that is longer than two TTLs, cut to between one and two. Whoever stands far behind is told to sleep
+/// for long; but the line may move on, and who has been handed the lock and was not told would sleep on while
+/// nobody can have it. What is cut off is whole TTLs, so that they still do not all look at once.
+fn at_most_two_turns(sleep: Duration, ttl: Duration) -> Duration {
+    let (sleep_ms, ttl_ms) = (span_ms(sleep), span_ms(ttl).max(1));
+    match sleep_ms / ttl_ms {
+        0 | 1 => sleep,
+        _ => Duration::from_millis(ttl_ms.saturating_add(sleep_ms % ttl_ms)),
+    }
+}
+
 impl<E: Env> Clone for Queue<E> {
     fn clone(&self) -> Self {
         Self { target: Arc::clone(&self.target), ears: Arc::clone(&self.ears) }
@@ -349,5 +361,25 @@ impl<E: Env> fmt::Debug for Queue<E> {
             .field("key", &format_args!("{}", self.target.key_text()))
             .field("options", &self.target.options)
             .finish()
+    }
+}
+
+#[cfg(all(test, not(picklock_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_sleeps_for_two_turns_and_not_all_wake_at_once() {
+        let ms = Duration::from_millis;
+        let nap = |sleep_ms| at_most_two_turns(ms(sleep_ms), ms(100));
+        for short in [0, 1, 100, 101, 199] {
+            assert_eq!(nap(short), ms(short), "as it was told");
+        }
+        assert_eq!((nap(200), nap(299), nap(300)), (ms(100), ms(199), ms(100)));
+        // The first of a long line wake as far apart as they were told to.
+        let places = (0..1_000_u64).map(|place| nap(1 + 50 + place * 12)).collect::<Vec<_>>();
+        assert!(places.iter().all(|nap| *nap < ms(200)));
+        assert!(places.windows(2).all(|pair| pair[0] != pair[1]));
+        assert_eq!(at_most_two_turns(Duration::MAX, ms(1)), ms(1), "whatever a server says");
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use picklock::env::{CallError, Env};
 
 /// How long a client library waits for a reply, as they commonly do.
-const REPLY_WITHIN: Duration = Duration::from_secs(2);
+pub(crate) const REPLY_WITHIN: Duration = Duration::from_secs(2);
 
 /// Waits for a call as a client library does. It comes pinned, so that it is stored once.
 pub(crate) async fn answered<E: Env, T>(

@@ -14,6 +14,7 @@ pub(crate) mod efficiency;
 mod exposure;
 mod fairness;
 mod fencing;
+mod late_write;
 mod lease_validity;
 mod mutual_exclusion;
 mod open;
@@ -35,12 +36,11 @@ use deadlock_freedom::DeadlockFreedom;
 use efficiency::Efficiency;
 use fairness::Fairness;
 use fencing::Fencing;
+use late_write::{LateWrites, Resource};
 use lease_validity::LeaseValidity;
 use mutual_exclusion::MutualExclusion;
 use open::OpenCommands;
 use ownership::Ownership;
-use pool::Pool;
-use register::Register;
 use story::Teller;
 use vacuity::Vacuity;
 use wake_up::WakeUp;
@@ -51,8 +51,9 @@ pub struct Checkers<'a> {
     open: OpenCommands,
     ownership: Ownership,
     exclusion: MutualExclusion,
-    pool: Option<Pool>,
-    register: Option<Register>,
+    resource: Resource,
+    /// None where nothing is assumed of writes.
+    late_writes: Option<LateWrites>,
     fencing: Fencing,
     deadlock_freedom: DeadlockFreedom,
     availability: Option<Availability>,
@@ -74,8 +75,8 @@ impl<'a> Checkers<'a> {
             open: OpenCommands::default(),
             ownership: Ownership::new(head),
             exclusion: MutualExclusion::new(head),
-            pool: head.prizes.map(Pool::new),
-            register: head.register.map(Register::new),
+            resource: Resource::new(head),
+            late_writes: head.timely_writes.then(LateWrites::default),
             fencing: Fencing::default(),
             deadlock_freedom: DeadlockFreedom::default(),
             availability: head.available_within_ns.map(|ns| Availability::new(head, ns)),
@@ -91,9 +92,6 @@ impl<'a> Checkers<'a> {
     /// Shows them the next event.
     pub fn see(&mut self, event: &Event, texts: &Texts) {
         self.vacuity.see(event, self.head, texts);
-        if let Some(pool) = &mut self.pool {
-            pool.see(event, self.head, texts);
-        }
         if let Some(wake_up) = &mut self.wake_up {
             wake_up.see(event, self.head, texts);
         }
@@ -103,6 +101,10 @@ impl<'a> Checkers<'a> {
         if let Some((efficiency, _)) = &mut self.efficiency {
             efficiency.see(event, self.head, texts);
         }
+        if let Some(late_writes) = &mut self.late_writes {
+            late_writes.see(event, &self.resource);
+        }
+        self.resource.see(event, self.head, texts);
         match event.what {
             What::Command { node, name, key, intent } => {
                 let touches = intent.touch != Touch::None;
@@ -177,9 +179,6 @@ impl<'a> Checkers<'a> {
                 self.exclusion.see(event);
                 self.fencing.see(event);
                 self.contention.see(event);
-                if let Some(register) = &mut self.register {
-                    register.see(event);
-                }
             }
         }
     }
@@ -223,7 +222,7 @@ impl<'a> Checkers<'a> {
 
     /// What each of them has found by itself.
     fn verdicts(self, texts: &Texts) -> Vec<Finding> {
-        let Self { head, open, mut ownership, exclusion, pool, register, .. } = self;
+        let Self { head, open, mut ownership, exclusion, resource, .. } = self;
         for (op, command) in open.into_rest() {
             ownership.ended(op, &command, 0);
         }
@@ -243,12 +242,7 @@ impl<'a> Checkers<'a> {
                 self.lease_validity.unwrap_or_default().finish(head),
             ),
         ];
-        if let Some(pool) = pool {
-            findings.extend(pool.finish(head));
-        }
-        if let Some(register) = register {
-            findings.extend(register.finish(head));
-        }
+        findings.extend(self.late_writes.unwrap_or_default().judge(resource, head));
         findings.push(found("rising-tokens", Level::Effect, self.fencing.finish()));
         findings.push(found("deadlock-freedom", Level::Progress, deadlock_freedom));
         let availability = availability.map(|it| found("availability", Level::Progress, it));

@@ -14,7 +14,7 @@ mod timeline;
 mod values;
 
 pub use event::{Answer, Event, Intent, Stage, Touch, Update, What};
-pub use head::{Declared, FORMAT, Head};
+pub use head::{Declared, FORMAT, Head, Promise};
 pub use journal::Journal;
 pub use jsonl::write;
 pub use read::{Flaw, HeadFlaw, LINE_MOST, Quoted, ReadError, Reader, read};

@@ -7,6 +7,7 @@ mod error;
 mod faults;
 mod network;
 mod parse;
+mod promise;
 mod search;
 mod variant;
 
@@ -14,14 +15,14 @@ use picklock::env::Node;
 use serde::{Deserialize, Serialize};
 
 use crate::fault::{Staged, Swarm};
-use crate::recipe::{self, About};
+use crate::recipe::{self, About, Validity};
 use crate::span::Span;
 use crate::topology::{AppendOnly, Kind, ServerPart, Software, Topology, TopologyPart};
 use crate::verdict::{Level, Outcome};
 
 pub use error::ScenarioError;
 pub use network::{Clients, ClientsError, LinkPart, NetworkPart};
-pub use parse::Overrides;
+pub use parse::{COMMANDS_MOST, Overrides};
 pub use search::SearchPart;
 pub use variant::Variant;
 
@@ -52,6 +53,10 @@ pub struct Scenario {
     /// How many commands it may take to get the lock once, retries and release included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commands_within: Option<f64>,
+    /// Whether it asks what becomes of a write that comes after its hold. Elsewhere recipes may assume that
+    /// there is none.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stale_writes: bool,
     /// Why there is no searched form of it, where there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unsearched: Option<String>,
@@ -168,6 +173,11 @@ impl WorkloadPart {
         }
     }
 
+    /// Whether what the lock protects refuses old fencing tokens.
+    const fn is_fenced(&self) -> bool {
+        matches!(self, Self::Register(RegisterPart { fenced: true, .. }))
+    }
+
     /// Whether what the lock protects has a server of its own.
     pub const fn is_apart(&self) -> bool {
         match self {
@@ -196,6 +206,16 @@ pub struct Expectation {
     pub why: String,
 }
 
+/// So many commands, in thousandths.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "it has been checked to be between 0 and a billion"
+)]
+pub fn commands_milli(commands: f64) -> u64 {
+    (commands * 1_000.0).round() as u64
+}
+
 impl Scenario {
     /// What there is to say of its recipe.
     pub fn about_lock(&self) -> &'static About {
@@ -216,6 +236,13 @@ impl Scenario {
             Level::Effect => it.effect,
             Level::Progress => it.progress,
         })
+    }
+
+    /// Whether its recipe is given that a write which was decided in time also comes in time.
+    pub(crate) fn timely_writes(&self) -> bool {
+        let about = self.about_lock();
+        let tracked = about.flaw.is_none() && about.validity == Validity::Tracked;
+        tracked && !self.stale_writes && !self.workload.is_fenced()
     }
 
     /// Its servers.
@@ -243,13 +270,8 @@ impl Scenario {
     }
 
     /// How many commands it may take to get the lock once, in thousandths.
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "it has been checked to be between 0 and a billion"
-    )]
     pub fn commands_within_milli(&self) -> Option<u64> {
-        self.commands_within.map(|it| (it * 1_000.0).round() as u64)
+        self.commands_within.map(commands_milli)
     }
 
     /// How many acquisitions its clients make, all together.

@@ -106,6 +106,8 @@ impl<W: Observed> Trial<W> {
             commands_within_milli: scenario.commands_within_milli(),
             available_within_ns: scenario.available_within.map(|it| picklock::time::span_ns(it.0)),
             woken_within_ns: scenario.woken_within.map(|it| picklock::time::span_ns(it.0)),
+            promise: scenario.promise(),
+            timely_writes: scenario.timely_writes(),
             prizes,
             register,
             fenced,

@@ -114,6 +114,39 @@ fn a_pipe_and_stdin_tell_the_same_story_as_the_file() {
 }
 
 #[test]
+fn what_is_not_asked_is_told_and_can_be_asked() {
+    let room = Room::new();
+    // A lost reply leaves a key that nobody owns, until its TTL is over.
+    let args =
+        ["--scenario", "lost-reply", "--lock", "polling", "--world", "virtual", "--seed", "1"];
+    room.run(&args).ended(5);
+    let text = fs::read_to_string(room.only_run().join("history.jsonl")).unwrap();
+    let asked = r#""available_within_ns":8000000000,"#;
+    assert!(text.contains(asked), "{}", text.lines().next().unwrap());
+    let unasked = room.file("unasked.jsonl", text.replacen(asked, "", 1));
+    let (code, result) = check(&room, Path::new(&unasked));
+    assert_eq!((code, result.verdict), (0, Outcome::Held));
+    let told = ["availability", "wake-up", "fairness", "efficiency"];
+    for name in told {
+        let told = format!("{name}: not asked; give --");
+        assert!(result.remarks.iter().any(|it| it.starts_with(&told)), "{:?}", result.remarks);
+    }
+    let said = room.run(&["check", &unasked]).ended(0);
+    assert!(said.stdout.contains("availability: not asked"), "{}", said.stdout);
+
+    let options = ["--available-within", "8s", "--woken-within", "1h", "--fair-within", "1000"];
+    let options = [&["check", &unasked], &options[..], &["--commands-within", "1e6"]].concat();
+    let said = room.run(&[&options[..], &["--format", "json"]].concat()).ended(5);
+    let result: RunResult = serde_json::from_str(&said.stdout).unwrap();
+    let found = result.invariants.iter().find(|it| it.name == "availability").unwrap();
+    assert_eq!(found.verdict, Outcome::Violated);
+    assert!(result.remarks.is_empty(), "{:?}", result.remarks);
+    assert!(result.replay.contains("--available-within 8s --woken-within 1h"), "{}", result.replay);
+    let wrong = room.run(&["check", &unasked, "--commands-within", "many"]).ended(2);
+    assert!(wrong.message().contains("a number from 0 to"), "{}", wrong.stderr);
+}
+
+#[test]
 fn what_was_cut_short_holds_nothing_and_misses_nothing() {
     let room = Room::new();
     let args = ["--scenario", "bonus-pool", "--world", "virtual", "--seed", "7", "--clients", "10"];

@@ -166,15 +166,19 @@ impl Availability {
         }
         self.look(self.now_ns);
         let Stall { from_ns, until_ns, client } = self.longest;
-        if self.longest.span_ns() <= self.within_ns {
+        let span_ns = self.longest.span_ns();
+        if span_ns <= self.within_ns {
             return Verdict::Held;
         }
         let summary = format!(
             "client {client} wanted the lock, and for {} nobody had it and nobody got it: {} is what \
              the scenario allows",
-            story::span(self.longest.span_ns()),
+            story::span(span_ns),
             story::span(self.within_ns)
         );
+        if let Some(promise) = head.promise.as_ref().filter(|it| !it.is_broken_by(span_ns)) {
+            return Verdict::NotApplicable(format!("{summary}, but {}", promise.because));
+        }
         let step = |at_ns, text: &str| WitnessStep { at_ns, client, text: text.to_owned() };
         let steps = vec![
             step(from_ns, "wants the lock, and nobody has it from now on"),
@@ -234,6 +238,22 @@ mod tests {
         };
         assert_eq!(outcome(tape(300)), Held);
         assert_eq!(outcome(tape(301)), Violated);
+    }
+
+    #[test]
+    fn what_is_not_promised_is_not_held_against_the_lock() {
+        let free = |end, promise| {
+            let tape = Tape::new().hold(1, 1, 50..200).waited(2, 2, 60..end).promising(promise);
+            let tape = tape.refused(9, 9, 40..5_000).available_within(WITHIN_NS);
+            tape.finding("availability")
+        };
+        assert_eq!(free(300, Some(150)).outcome(), Held, "it has done what was asked");
+        let Verdict::NotApplicable(why) = free(301, Some(150)) else { panic!("it is judged") };
+        assert!(why.contains("for 101 ns nobody had it"), "{why}");
+        assert!(why.contains("100 ns is what") && why.contains("messages are slow"), "{why}");
+        assert_eq!(free(350, Some(150)).outcome(), NotApplicable);
+        assert_eq!(free(351, Some(150)).outcome(), Violated, "nor what was promised");
+        assert_eq!(free(4_000, None).outcome(), NotApplicable);
     }
 
     fn witness(tape: Tape) -> Witness {

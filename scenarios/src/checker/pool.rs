@@ -32,6 +32,7 @@ impl Win {
 }
 
 /// What becomes of the pool.
+#[derive(Clone)]
 pub(super) struct Pool {
     prizes: i64,
     left: Option<(u64, i64)>,

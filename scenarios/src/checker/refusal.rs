@@ -34,7 +34,7 @@ pub(super) struct Blamed {
 }
 
 /// Why acquisitions did not get the lock.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Refusals {
     asking: BTreeMap<u32, Asking>,
     /// Commands on the lock's key under way: whose they are, and when they were sent.

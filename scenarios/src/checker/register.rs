@@ -22,6 +22,7 @@ struct Write {
 }
 
 /// What becomes of the register.
+#[derive(Clone)]
 pub(super) struct Register {
     initial: i64,
     /// The surely written, by the value they read.
@@ -33,6 +34,8 @@ pub(super) struct Register {
     /// Updates that ended without an answer.
     unknown: i64,
     left: Option<(u64, i64)>,
+    /// An update was still under way when it was read in the end, and has ended since.
+    went_on: bool,
     lost: Option<Witness>,
     stale: Option<Witness>,
 }
@@ -48,12 +51,15 @@ impl Register {
             greatest: None,
             unknown: 0,
             left: None,
+            went_on: false,
             lost: None,
             stale: None,
         }
     }
 
     pub(super) fn see(&mut self, event: &Event) {
+        let writes = matches!(event.what, What::Updated(_) | What::UpdateUnknown { .. });
+        self.went_on |= self.left.is_some() && writes;
         match event.what {
             What::Update => {
                 self.begun.insert(event.op, self.greatest);
@@ -149,6 +155,10 @@ impl Register {
         let Some((at_ns, left)) = self.left else {
             return Verdict::Inconclusive("the register was not read in the end".to_owned());
         };
+        if self.went_on {
+            let early = "the register was read in the end, and clients went on to write it";
+            return Verdict::Inconclusive(early.to_owned());
+        }
         let steps = left - self.initial;
         // One whose end is not known, because its client died, may have been written, too.
         let unended = i64::try_from(self.begun.len()).unwrap_or(i64::MAX);

@@ -9,7 +9,7 @@ use picklock::env::Phase;
 use crate::checker::Checkers;
 use crate::checker::story::Teller;
 use crate::fault::Fault;
-use crate::history::{Answer, Event, FORMAT, Head, History, Intent, Touch, Update, What};
+use crate::history::{Answer, Event, FORMAT, Head, History, Intent, Promise, Touch, Update, What};
 use crate::verdict::{Finding, Verdict};
 
 pub(super) const TTL_NS: u64 = 1_000;
@@ -173,6 +173,19 @@ impl Tape {
     /// A scenario that lets nobody sleep for longer beside a free lock.
     pub(super) fn woken_within(mut self, ns: u64) -> Self {
         self.history.head.woken_within_ns = Some(ns);
+        self
+    }
+
+    /// Of a recipe that promises a free lock within so long, or not at all.
+    pub(super) fn promising(mut self, within_ns: Option<u64>) -> Self {
+        let because = "messages are slow".to_owned();
+        self.history.head.promise = Some(Promise { within_ns, because });
+        self
+    }
+
+    /// Of a recipe that keeps a validity, and may assume that writes come in time.
+    pub(super) fn timely_writes(mut self) -> Self {
+        (self.history.head.tracked, self.history.head.timely_writes) = (true, true);
         self
     }
 

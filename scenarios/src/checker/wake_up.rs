@@ -285,6 +285,9 @@ impl WakeUp {
             story::span(span_ns),
             story::span(self.within_ns)
         );
+        if let Some(promise) = head.promise.as_ref().filter(|it| !it.is_broken_by(span_ns)) {
+            return Verdict::NotApplicable(format!("{summary}, but {}", promise.because));
+        }
         let step = |at_ns, text: &str| WitnessStep { at_ns, client, text: text.to_owned() };
         let steps = vec![
             step(from_ns, "sleeps, and the lock is free from now on"),

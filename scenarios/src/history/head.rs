@@ -53,6 +53,14 @@ pub struct Head {
     /// said of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub woken_within_ns: Option<u64>,
+    /// What the recipe promises of a free lock, where that is less than these two ask for; none where it has
+    /// to do what they ask.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub promise: Option<Promise>,
+    /// Whether it is assumed, as the recipe does, that a client which has decided to write in time has also
+    /// written in time: where one has not, what becomes of the register is no verdict on the lock.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub timely_writes: bool,
     /// How many that come later may get the lock before one that is in line, as the recipe claims; none
     /// where it claims nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -86,6 +94,24 @@ impl Head {
     /// Whether this node leads to the protected resource, and not to a server of the lock.
     pub fn is_resource(&self, node: u16) -> bool {
         self.resource == Some(node)
+    }
+}
+
+/// What a recipe promises of a free lock, where its scenario asks for more than it can.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Promise {
+    /// Somebody who wants it has it within this time, in nanoseconds; none where that cannot be promised.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub within_ns: Option<u64>,
+    /// Why it is no more.
+    pub because: String,
+}
+
+impl Promise {
+    /// Whether it is broken where this took so long.
+    pub fn is_broken_by(&self, span_ns: u64) -> bool {
+        self.within_ns.is_some_and(|within_ns| span_ns > within_ns)
     }
 }
 

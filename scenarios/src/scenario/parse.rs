@@ -18,7 +18,7 @@ use crate::span::Span;
 /// More clients than this are a slip of the finger, or need more than one machine.
 const CLIENTS_MOST: u32 = 100_000;
 /// Nobody can mean that it may take more commands than this to get a lock.
-const COMMANDS_MOST: f64 = 1e9;
+pub const COMMANDS_MOST: f64 = 1e9;
 
 /// What is said beside the file.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -15,6 +15,7 @@ use clap::builder::{BoolishValueParser, OsStringValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use scenarios::span::Span;
 
+use super::check::asked::Asked;
 pub use super::proxy::ProxyArgs;
 use super::tune::args::TuneArgs;
 
@@ -160,6 +161,9 @@ pub struct CheckArgs {
     /// The run was cut short: nothing counts as held, and what did not happen is not missed
     #[arg(long)]
     pub incomplete: bool,
+    /// What is asked of progress, beside what the head says
+    #[command(flatten)]
+    pub asked: Asked,
     /// What is written, and where: human, json, junit or markdown, to stdout or =FILE; may be repeated
     #[arg(
         long,

@@ -5,6 +5,7 @@
 //! repairs, and any knowledge of who wrote the file.
 
 mod ahead;
+pub(super) mod asked;
 mod source;
 
 use scenarios::checker::Checkers;
@@ -20,6 +21,7 @@ use super::line::quoted;
 use super::run::report;
 use super::terminal::Terminal;
 use super::{output, print};
+use asked::{Asked, not_asked};
 use source::Source;
 
 /// Reads, judges, prints, and says how picklock ends.
@@ -30,11 +32,11 @@ pub(super) fn main(args: &CheckArgs, terminal: &Terminal) -> Result<Exit, Failur
     let word = args.history.display().to_string();
     let circumstances = Circumstances {
         complete: !args.incomplete,
-        replay: format!("picklock check {}", quoted(&word)),
+        replay: format!("picklock check {}{}", quoted(&word), args.asked.words()),
         ..Circumstances::default()
     };
-    let (result, lines) =
-        judge(&mut source, circumstances).map_err(|error| unreadable(&name, &error))?;
+    let (result, lines) = judge(&mut source, &args.asked, circumstances)
+        .map_err(|error| unreadable(&name, &error))?;
     if lines == 1 && !terminal.is_quiet() {
         print::note("note: the history has a head and no event");
     }
@@ -44,9 +46,15 @@ pub(super) fn main(args: &CheckArgs, terminal: &Terminal) -> Result<Exit, Failur
 }
 
 /// What the checkers find, and how many lines the history has.
-fn judge(source: &mut Source, circumstances: Circumstances) -> Result<(RunResult, u64), ReadError> {
+fn judge(
+    source: &mut Source,
+    asked: &Asked,
+    mut circumstances: Circumstances,
+) -> Result<(RunResult, u64), ReadError> {
     let mut reader = Reader::new(source.first()?)?;
-    let head = reader.head().clone();
+    let mut head = reader.head().clone();
+    asked.ask(&mut head);
+    circumstances.remarks = not_asked(&head);
     let (mut checkers, mut counts) = (Checkers::new(&head), Counts::new(&head));
     while let Some(event) = reader.read_event()? {
         checkers.see(&event, reader.texts());

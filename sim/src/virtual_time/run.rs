@@ -28,7 +28,7 @@ const PREFIX: &str = "picklock:{virtual}:";
 pub const WORLD: &str = "virtual";
 /// The run itself, as a process.
 const RUN: u32 = 0;
-/// How long the clients may take before the heal, and again after it, beyond ten TTLs.
+/// How long the clients may take before the heal, and at least again after it, beyond ten TTLs.
 const PATIENCE_NS: u64 = 60_000_000_000;
 
 /// Runs schedules of one scenario, in this thread's world.
@@ -112,7 +112,9 @@ impl Runner {
         }
         drive(patience_ns);
         with(super::world::World::heal);
-        drive(with(|world| world.now_ns).saturating_add(patience_ns));
+        // Nothing strikes any more, so whoever lives for longer than any client can is stuck.
+        let life_ns = span_ns(self.scenario.longest_life());
+        drive(with(|world| world.now_ns).saturating_add(life_ns.max(patience_ns)));
         let stuck = with(|world| world.tasks.live());
 
         let trial = Arc::clone(&self.trial);

@@ -68,6 +68,20 @@ fn an_update_without_an_end_may_count_or_not() {
 }
 
 #[test]
+fn a_register_that_was_read_before_the_last_write_says_nothing_of_the_end() {
+    let name = "updates-accounted-for";
+    // It is read at 1,000,000.
+    let before = two(210..300, 1).update(3, 310..1_000_000, 2, None).register_left(3);
+    assert_eq!(before.finding(name).outcome(), Outcome::Held);
+    let behind = two(210..300, 1).update(3, 310..1_000_001, 2, None).register_left(2);
+    assert_eq!(behind.finding(name).outcome(), Outcome::Inconclusive);
+    let unknown = two(210..300, 1).update_unknown(3, 310..1_000_001, 2).register_left(9);
+    assert_eq!(unknown.finding(name).outcome(), Outcome::Inconclusive);
+    let nothing = two(210..300, 1).update_nothing(3, 310..1_000_001).register_left(1);
+    assert_eq!(violated(&nothing), [name], "that one wrote nothing");
+}
+
+#[test]
 fn tokens_that_fall_are_found_whichever_is_told_first() {
     let tape = |one, other| {
         Tape::fenced().update(1, 100..900, 1, Some(one)).update(2, 200..300, 0, Some(other))

@@ -55,6 +55,16 @@ fn it_is_asleep_from_the_answer_to_the_deletion() {
 }
 
 #[test]
+fn what_is_not_promised_is_not_held_against_the_lock() {
+    let sleeps = |end_ns, promise| outcome(&sleeps_until(end_ns).promising(promise));
+    assert_eq!(sleeps(300, Some(150)), Held, "it has done what was asked");
+    assert_eq!(sleeps(301, Some(150)), NotApplicable);
+    assert_eq!(sleeps(350, Some(150)), NotApplicable);
+    assert_eq!(sleeps(351, Some(150)), Violated, "nor what was promised");
+    assert_eq!(sleeps(4_000, None), NotApplicable);
+}
+
+#[test]
 fn who_has_not_said_so_or_waits_for_an_answer_is_not_asleep() {
     let silent = Tape::new().did(1, 10..20, CREATE).refused(2, 2, 25..900);
     let silent = silent.command(2, 30..40, CREATE, Some(Touch::None)).did(1, 190..200, DELETE);

@@ -1,0 +1,196 @@
+//! What a sound lock can promise in a scenario: how soon a free lock is had again, and by when every client
+//! has done. Derived from latencies, TTL, call timeouts, pauses between attempts, faults and how many
+//! acquisitions there are, in this place alone.
+//!
+//! Invariant: a promise is kept by every sound recipe, at any size and speed; where nothing can be promised,
+//! it says why. Deliberately absent: promises of recipes with a known flaw, which are held to what the
+//! scenario asks.
+
+use std::time::Duration;
+
+use picklock::Options;
+
+use super::{Scenario, WorkloadPart};
+use crate::call::REPLY_WITHIN;
+use crate::fault::{Chance, Strike};
+use crate::history::Promise;
+use crate::recipe::Servers;
+use crate::span::Span;
+
+/// How rarely more messages may be lost in a row than a promise counts with, in all that one run asks.
+const BEYOND: f64 = 1e-9;
+/// Where everything is lost there is no end to it.
+const MOST_IN_A_ROW: u32 = 10_000;
+/// A waiter that was not told, and one that it is passed over for, look again after so many TTLs at most.
+const LOOKS: u32 = 2;
+/// The same of a lock that is handed over: who stands first and is cut off has that long to say a word.
+const LOOKS_IN_LINE: u32 = 4;
+/// What came before the lock was free, the release, the attempt that finds it free, and its answer; as many
+/// again where the first had too little left of it.
+const WAYS: u32 = 8;
+/// A connection, a command and half of the pause before the next, in halves of a call timeout.
+const HALVES_A_TRY: u32 = 5;
+/// A recipe of the articles sends so many commands an attempt, at most.
+const COMMANDS_AN_ATTEMPT: u32 = 4;
+
+impl Scenario {
+    /// What its recipe promises of a free lock, where that is less than the scenario asks for; none where it
+    /// has to do what is asked.
+    pub(crate) fn promise(&self) -> Option<Promise> {
+        let about = self.about_lock();
+        let asked = self.available_within.into_iter().chain(self.woken_within).min()?;
+        if about.flaw.is_some() || !about.locks {
+            return None;
+        }
+        let options = Options::builder(self.lock.ttl.0).build().ok()?;
+        let round = self.slowest().saturating_mul(2);
+        let (timeout, validity) = (options.call_timeout(), options.validity());
+        let nothing = |because| Some(Promise { within_ns: None, because });
+        if round >= timeout {
+            return nothing(format!(
+                "a round trip may take {}, and the lock waits {} for an answer",
+                Span(round),
+                Span(timeout)
+            ));
+        }
+        if round >= validity {
+            return nothing(format!(
+                "a round trip may take {}, and of the TTL only {} may be relied on",
+                Span(round),
+                Span(validity)
+            ));
+        }
+        let (within, because) = if self.swarm.kinds() > 0 {
+            let within = self.recovery(&options);
+            (within, "drawn faults may strike again and again".to_owned())
+        } else if self.handover() < asked.0 / 2 {
+            // What is staged is known, and what is asked was written for it.
+            return None;
+        } else {
+            let staged = u32::try_from(self.faults.len()).unwrap_or(u32::MAX);
+            let lasting: Duration =
+                self.faults.iter().filter_map(|it| it.lasts).map(|it| it.0).sum();
+            let tries = self.try_again(&options).saturating_mul(staged);
+            let within = self.handover().saturating_add(tries).saturating_add(lasting);
+            (within, format!("a message may travel for {}", Span(self.slowest())))
+        };
+        let because = format!("{because}: within {} is what {} promises", Span(within), about.name);
+        let within_ns = Some(picklock::time::span_ns(within));
+        (within > asked.0).then_some(Promise { within_ns, because })
+    }
+
+    /// By when a client has done that no fault strikes, from anywhere in its life.
+    pub fn longest_life(&self) -> Duration {
+        let ttl = self.lock.ttl.0;
+        let round = self.slowest().saturating_mul(2);
+        let command = REPLY_WITHIN.saturating_add(round);
+        // Every attempt of a lock may be cleaned up after, which takes as long as its key may live.
+        let attempt = command
+            .saturating_mul(COMMANDS_AN_ATTEMPT)
+            .saturating_add(ttl)
+            .saturating_add(self.between_attempts());
+        let attempts = self.lock.retries.saturating_add(2);
+        let think = match &self.workload {
+            WorkloadPart::BonusPool(_) => Duration::ZERO,
+            WorkloadPart::Register(register) => register.think.0,
+        };
+        let under_lock = self.hold().0.saturating_add(command.saturating_mul(2));
+        let turn = attempt
+            .saturating_mul(attempts)
+            .saturating_add(under_lock)
+            .saturating_add(attempt)
+            .saturating_add(think);
+        turn.saturating_mul(self.workload.rounds())
+    }
+
+    /// How long a message travels at most that no fault holds up, between any client and server.
+    fn slowest(&self) -> Duration {
+        let links = self.network.link.iter().map(|link| &link.latency);
+        let all = std::iter::once(&self.network.latency).chain(links);
+        let longest_ns = all.map(|latency| latency.sampler().at(u32::MAX)).max();
+        Duration::from_nanos(longest_ns.unwrap_or(0))
+    }
+
+    fn between_attempts(&self) -> Duration {
+        self.lock.pause.0.saturating_add(self.lock.jitter.0)
+    }
+
+    /// From a release until the next has the lock, where nothing is lost.
+    fn handover(&self) -> Duration {
+        self.slowest().saturating_mul(WAYS).saturating_add(self.between_attempts())
+    }
+
+    /// What a message costs that is lost: no connection, no answer, and a pause.
+    fn try_again(&self, options: &Options) -> Duration {
+        let nodes = match self.about_lock().servers {
+            Servers::Several => self.topology().nodes(),
+            Servers::One | Servers::Followed => 1,
+        };
+        let tried = (options.call_timeout() / 2).saturating_mul(HALVES_A_TRY);
+        tried.saturating_mul(nodes).saturating_add(self.between_attempts())
+    }
+
+    /// From a release until the next has the lock, where whatever may be drawn strikes.
+    fn recovery(&self, options: &Options) -> Duration {
+        let swarm = &self.swarm;
+        let ttl = self.lock.ttl.0;
+        let drawn = |chance: Chance| chance.0.clamp(0.0, 1.0);
+        let lasting = |strike: Strike| match strike.per_64k() {
+            0 => Duration::ZERO,
+            _ => strike.max.0,
+        };
+        // A round trip in vain: lost, reset or late on either way, its client stopped or dead.
+        let spared = (1.0 - drawn(swarm.lose_request))
+            * (1.0 - drawn(swarm.lose_reply))
+            * (1.0 - drawn(swarm.reset)).powi(2)
+            * (1.0 - drawn(swarm.delay.chance)).powi(2)
+            * (1.0 - drawn(swarm.pause.chance)).powi(2)
+            * (1.0 - drawn(swarm.crash));
+        let in_a_row = in_a_row(1.0 - spared, self.round_trips());
+        let orphan = if drawn(swarm.crash) > 0.0 { ttl } else { Duration::ZERO };
+        let each = self
+            .try_again(options)
+            .saturating_add(lasting(swarm.delay))
+            .saturating_add(lasting(swarm.pause))
+            .saturating_add(orphan);
+        let cut_off = swarm.partition.0.saturating_mul(swarm.partitions);
+        let ends = swarm.ends().map(|(_, most, most_ns)| {
+            // As long until another is there as until it is back.
+            Duration::from_nanos(most_ns).saturating_mul(most.saturating_mul(2))
+        });
+        let down = ends.into_iter().fold(cut_off, Duration::saturating_add);
+        let looks = match self.about_lock().fair {
+            _ if in_a_row == 0 && swarm.partitions == 0 => 0,
+            Some(_) => LOOKS_IN_LINE,
+            None => LOOKS,
+        };
+        self.handover()
+            .saturating_add(ttl.saturating_mul(looks))
+            .saturating_add(each.saturating_mul(in_a_row))
+            .saturating_add(down)
+            .saturating_add(swarm.clock_step.0)
+    }
+
+    /// How many commands a run may take, all together.
+    fn round_trips(&self) -> f64 {
+        let acquisitions = f64::from(self.clients) * f64::from(self.workload.rounds());
+        acquisitions * (f64::from(self.lock.retries) + 2.0)
+    }
+}
+
+/// How many of so many round trips may be in vain one after the other, where each is with this chance.
+fn in_a_row(chance: f64, of: f64) -> u32 {
+    if chance <= 0.0 {
+        return 0;
+    }
+    let mut likely = of;
+    let mut count = 0;
+    while likely > BEYOND && count < MOST_IN_A_ROW {
+        likely *= chance;
+        count += 1;
+    }
+    count
+}
+
+#[cfg(test)]
+mod tests;
