@@ -19,6 +19,7 @@ pub(crate) mod script;
 pub(crate) mod server;
 pub(crate) mod session;
 pub(crate) mod stats;
+pub(crate) mod strtod;
 pub mod text;
 pub(crate) mod touch;
 pub(crate) mod value;

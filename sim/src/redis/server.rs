@@ -73,6 +73,8 @@ pub(crate) struct Server {
     pub(crate) watchers: Watchers,
     /// The digests that EVALSHA knows.
     pub(crate) scripts: FxHashSet<[u8; 40]>,
+    /// SCRIPT FLUSH has come: what is compiled need not be kept.
+    pub(crate) scripts_flushed: bool,
     pub(crate) next_incarnation: u64,
     /// How many changes commands have made: a command that made one is propagated.
     pub(crate) dirty: u64,
@@ -109,6 +111,7 @@ impl Server {
             effects: Vec::new(),
             watchers: Watchers::default(),
             scripts: FxHashSet::default(),
+            scripts_flushed: false,
             next_incarnation: 1,
             dirty: 0,
             rewritten: false,
@@ -140,6 +143,7 @@ impl Server {
         self.effects.clear();
         self.watchers.clear();
         self.scripts.clear();
+        self.scripts_flushed = false;
         self.next_incarnation = 1;
         self.dirty = 0;
         self.rewritten = false;

@@ -58,6 +58,7 @@ fn flush(server: &mut Server, request: &Request<'_>) -> Answer {
         _ => return Err(Fail::new("ERR SCRIPT FLUSH only support SYNC|ASYNC option")),
     }
     server.scripts.clear();
+    server.scripts_flushed = true;
     Ok(Reply::Ok)
 }
 

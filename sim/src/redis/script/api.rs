@@ -11,6 +11,7 @@ use mlua::{IntoLua, Lua, LuaString, MultiValue, Table, Value};
 use smallvec::SmallVec;
 
 use super::convert::{error_table, integer_of, number_text, to_lua};
+use super::limits::NO_MEMORY;
 use super::random::Drand48;
 use crate::redis::commands::table::{Found, Run, TABLE, flag};
 use crate::redis::fault::Fault;
@@ -43,6 +44,11 @@ pub(crate) fn lua_fail(lua: &Lua, text: &str) -> mlua::Error {
     });
     let text = format!("{}{text}", place.flatten().unwrap_or_default()).into_bytes();
     mlua::Error::external(Raised { text, counted: false, plain: true })
+}
+
+/// The same without a place, as Lua raises what no function is to blame for.
+pub(crate) fn lua_fail_nowhere(text: &str) -> mlua::Error {
+    mlua::Error::external(Raised { text: text.into(), counted: false, plain: true })
 }
 
 /// What the functions share with the engine while a script runs.
@@ -157,7 +163,17 @@ fn seen(lua: &Lua, error: &mlua::Error) -> mlua::Result<Value> {
 pub(crate) fn as_table(lua: &Lua, error: &mlua::Error) -> mlua::Result<Table> {
     match error.downcast_ref::<Raised>() {
         Some(raised) => error_table(lua, &raised.text, raised.counted),
-        None => error_table(lua, format!("ERR {error}").as_bytes(), false),
+        None => error_table(lua, format!("ERR {}", message(error)).as_bytes(), false),
+    }
+}
+
+/// An error's text for a client, which the library's own tells too much to.
+pub(crate) fn message(error: &mlua::Error) -> String {
+    match error {
+        mlua::Error::CallbackError { cause, .. } => message(cause),
+        mlua::Error::MemoryError(_) => NO_MEMORY.to_owned(),
+        mlua::Error::StackError => "stack overflow".to_owned(),
+        other => other.to_string(),
     }
 }
 

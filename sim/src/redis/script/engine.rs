@@ -9,16 +9,16 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use mlua::chunk::ChunkMode;
-use mlua::{Function, HookTriggers, Lua, LuaOptions, LuaString, StdLib, Table, Value, VmState};
+use mlua::{Function, HookTriggers, Lua, LuaOptions, LuaString, StdLib, Table, Value, Variadic, VmState};
 use rustc_hash::FxHashMap;
-use smallvec::SmallVec;
 
 use super::api::{self, Shared};
 use super::bit;
 use super::convert::{error_table, from_lua};
 use super::random::Drand48;
 use super::shebang::Shebang;
-use super::{cjson, cmsgpack, structs};
+use super::{cjson, cmsgpack, limits, structs};
+use crate::redis::commands::expiry::until_nul;
 use crate::redis::fault::Fault;
 use crate::redis::reply::{Fail, Reply};
 use crate::redis::server::{SCRIPT_SESSION, Server};
@@ -44,18 +44,14 @@ pub(crate) struct Invocation<'a> {
     pub(crate) args: &'a [&'a [u8]],
 }
 
-#[derive(Clone)]
-struct Compiled {
-    function: Function,
-    shebang: Shebang,
-}
-
-/// Lua, and the scripts compiled in it. They outlive SCRIPT FLUSH and a reset of the model: whether
-/// EVALSHA knows them is the server's to say.
+/// Lua, and the scripts compiled in it. They outlive a reset of the model, and SCRIPT FLUSH until the
+/// next one is compiled: whether EVALSHA knows them is the server's to say.
 pub(crate) struct Engine {
     lua: Lua,
     shared: Rc<Shared>,
-    compiled: FxHashMap<Digest, Compiled>,
+    compiled: FxHashMap<Digest, Shebang>,
+    /// The functions by their digests. Rust can hold only some thousand values of Lua at once.
+    functions: Table,
     run_no_key: Function,
     run_one_key: Function,
     run_keys: Function,
@@ -76,7 +72,7 @@ impl Engine {
         let host = lua.create_table()?;
         host.set("redis", api::library(&lua, &shared)?)?;
         host.set("bit", bit::library(&lua)?)?;
-        host.set("cjson", cjson::library(&lua)?)?;
+        host.set("cjson", cjson::library(&lua, lua.globals().get("next")?)?)?;
         host.set("cmsgpack", cmsgpack::library(&lua)?)?;
         host.set("struct", structs::library(&lua)?)?;
         api::random(&lua, &shared, &host)?;
@@ -109,7 +105,9 @@ impl Engine {
                 Err(ended(budget))
             },
         )?;
-        Ok(Self { lua, shared, compiled: FxHashMap::default(), run_no_key, run_one_key, run_keys })
+        lua.set_memory_limit(limits::MEMORY_BYTES)?;
+        let (compiled, functions) = (FxHashMap::default(), lua.create_table()?);
+        Ok(Self { lua, shared, compiled, functions, run_no_key, run_one_key, run_keys })
     }
 
     /// As after a start of the server.
@@ -122,31 +120,61 @@ impl Engine {
         let digest = digest(body);
         if !self.compiled.contains_key(&digest) {
             let (shebang, code) = Shebang::split(body)?;
-            let chunk = self.lua.load(code).set_name("@user_script").set_mode(ChunkMode::Text);
-            let function = chunk.into_function().map_err(|error| {
-                let text = match &error {
-                    mlua::Error::SyntaxError { message, .. } => message.clone(),
-                    other => other.to_string(),
-                };
-                Fail::of(format!("ERR Error compiling script (new function): {text}"))
-            })?;
-            self.compiled.insert(digest, Compiled { function, shebang });
+            let function = self.compile(code)?;
+            if std::mem::take(&mut self.shared.server.borrow_mut().scripts_flushed) {
+                self.forget_compiled();
+            }
+            let name = self.lua.create_string(digest);
+            let kept = name.and_then(|name| self.functions.raw_set(name, function));
+            kept.map_err(|error| Fail::of(format!("ERR {}", api::message(&error))))?;
+            self.compiled.insert(digest, shebang);
         }
         Ok(digest)
+    }
+
+    fn compile(&self, code: &[u8]) -> Result<Function, Fail> {
+        let chunk = self.lua.load(code).set_name("@user_script").set_mode(ChunkMode::Text);
+        chunk.into_function().map_err(|error| {
+            let text = match &error {
+                // It is read as text, as Redis does.
+                mlua::Error::SyntaxError { .. } if is_binary(code) => {
+                    "user_script:1: unexpected symbol near 'char(27)'".to_owned()
+                }
+                mlua::Error::SyntaxError { message, .. } => message.clone(),
+                other => api::message(other),
+            };
+            Fail::of(format!("ERR Error compiling script (new function): {text}"))
+        })
+    }
+
+    /// What SCRIPT FLUSH has made the server forget, and what nobody can ask for any more with it.
+    fn forget_compiled(&mut self) {
+        self.compiled.clear();
+        // Without room for a table there is none for a script either.
+        if let Ok(table) = self.lua.create_table() {
+            self.functions = table;
+        }
+        let _ = self.lua.gc_collect();
     }
 
     /// Runs a script. With the reply come the errors in it.
     pub(crate) fn run(&mut self, call: &Invocation<'_>) -> (Reply, ErrorCount) {
         match self.prepare(call) {
-            Ok((digest, compiled)) => match self.invoke(call, &digest, &compiled) {
-                Ok(answer) => answer,
-                Err(error) => refused(Fail::of(format!("ERR {error}"))),
-            },
+            Ok((digest, shebang)) => {
+                let answer = self.invoke(call, &digest, shebang).unwrap_or_else(|error| {
+                    refused(Fail::of(format!("ERR {}", api::message(&error))))
+                });
+                if self.lua.used_memory() > limits::COLLECT_BYTES {
+                    // What cannot be collected now will be later.
+                    let _ = self.lua.gc_collect();
+                }
+                answer
+            }
             Err(fail) => refused(fail),
         }
     }
 
-    fn prepare(&mut self, call: &Invocation<'_>) -> Result<(Digest, Compiled), Fail> {
+    fn prepare(&mut self, call: &Invocation<'_>) -> Result<(Digest, Shebang), Fail> {
         let digest = if call.by_digest {
             let no_script = Fail::new("NOSCRIPT No matching script. Please use EVAL.");
             let digest = Digest::try_from(&call.body.to_ascii_lowercase()[..]);
@@ -162,8 +190,7 @@ impl Engine {
             self.shared.server.borrow_mut().scripts.insert(digest);
             digest
         };
-        let compiled = self.compiled[&digest].clone();
-        let shebang = compiled.shebang;
+        let shebang = self.compiled[&digest];
         if shebang.present {
             let fault = self.shared.server.borrow().refusing();
             if call.read_only && !shebang.no_writes {
@@ -183,19 +210,19 @@ impl Engine {
                 ));
             }
         }
-        Ok((digest, compiled))
+        Ok((digest, shebang))
     }
 
     fn invoke(
         &mut self,
         call: &Invocation<'_>,
         digest: &Digest,
-        compiled: &Compiled,
+        shebang: Shebang,
     ) -> mlua::Result<(Reply, ErrorCount)> {
         let shared = &self.shared;
         shared.now_us.set(call.now_us);
-        shared.read_only.set(call.read_only || compiled.shebang.no_writes);
-        shared.allow_oom.set(compiled.shebang.allow_oom);
+        shared.read_only.set(call.read_only || shebang.no_writes);
+        shared.allow_oom.set(shebang.allow_oom);
         shared.wrote.set(false);
         shared.resp3.set(false);
         shared.instructions.set(0);
@@ -206,18 +233,16 @@ impl Engine {
             let session = &mut server.sessions[SCRIPT_SESSION as usize];
             (session.db, session.protocol) = (db, Protocol::Resp2);
         }
-        let strings = |texts: &[&[u8]]| -> mlua::Result<SmallVec<[LuaString; 8]>> {
-            texts.iter().map(|text| self.lua.create_string(text)).collect()
-        };
-        let args = mlua::Variadic::from_iter(strings(call.args)?);
-        let script = &compiled.function;
-        let outcome: mlua::Result<(bool, Value)> = match call.keys {
-            [] => self.run_no_key.call((script, args)),
-            [key] => self.run_one_key.call((script, self.lua.create_string(key)?, args)),
-            keys => {
-                let keys = self.lua.create_sequence_from(strings(keys)?)?;
-                self.run_keys.call((script, keys, args))
+        let script: Function = self.functions.raw_get(self.lua.create_string(digest)?)?;
+        let outcome: mlua::Result<(bool, Value)> = match (call.keys, call.args) {
+            ([], args) if args.len() <= ON_STACK => {
+                self.run_no_key.call((script, self.on_stack(args)?))
             }
+            ([key], args) if args.len() <= ON_STACK => {
+                let key = self.lua.create_string(key)?;
+                self.run_one_key.call((script, key, self.on_stack(args)?))
+            }
+            (keys, args) => self.run_keys.call((script, self.list(keys)?, self.list(args)?)),
         };
         match outcome {
             Ok((true, value)) => {
@@ -235,10 +260,33 @@ impl Engine {
     }
 }
 
+impl Engine {
+    fn on_stack(&self, texts: &[&[u8]]) -> mlua::Result<Variadic<LuaString>> {
+        texts.iter().map(|text| self.lua.create_string(text)).collect()
+    }
+
+    /// The texts as a table; there may be more of them than Rust can hold.
+    fn list(&self, texts: &[&[u8]]) -> mlua::Result<Table> {
+        let list = self.lua.create_table_with_capacity(texts.len(), 0)?;
+        for (index, text) in texts.iter().enumerate() {
+            list.raw_set(index + 1, self.lua.create_string(text)?)?;
+        }
+        Ok(list)
+    }
+}
+
+/// So many arguments are handed over one by one, more in a table.
+const ON_STACK: usize = 16;
+
+/// Whether it is compiled already: then it is not checked, and could be made to do anything.
+fn is_binary(code: &[u8]) -> bool {
+    code.starts_with(b"\x1b")
+}
+
 /// The answer for an error that nobody has caught.
 fn failure(error: &Table, digest: &Digest) -> mlua::Result<(Reply, ErrorCount)> {
     let mut text = match error.raw_get("err")? {
-        Value::String(text) => text.as_bytes().to_vec(),
+        Value::String(text) => until_nul(&text.as_bytes()).to_vec(),
         _ => b"ERR unknown error".to_vec(),
     };
     if let Value::Integer(line) = error.raw_get("line")? {
