@@ -7,6 +7,8 @@ pub mod effect;
 pub mod fault;
 pub(crate) mod journal;
 pub(crate) mod keyspace;
+pub(crate) mod libraries;
+pub(crate) mod memory;
 pub mod model;
 pub mod options;
 pub mod persistence;

@@ -58,6 +58,8 @@ impl File {
 impl Server {
     /// Begins the file anew with the data set as it is, if there is to be one.
     pub(crate) fn start_file(&mut self) {
+        let limit = std::str::from_utf8(self.parameters.get("maxmemory")).unwrap_or_default();
+        self.max_memory_bytes = limit.parse().unwrap_or(0);
         let on = self.parameters.get("appendonly") == b"yes";
         self.file.base = on.then(|| self.snapshot());
         self.file.synced = self.journal.end();

@@ -10,6 +10,7 @@ use super::effect::Effect;
 use super::fault::Fault;
 use super::journal::Journal;
 use super::keyspace::Db;
+use super::libraries::Libraries;
 use super::options::{Options, Parameters};
 use super::persistence::File;
 use super::pubsub::Subscriptions;
@@ -69,12 +70,17 @@ pub(crate) struct Server {
     pub(crate) started_us: Option<i64>,
     pub(crate) stats: Stats,
     pub(crate) fault: Option<Fault>,
+    /// `maxmemory`; 0: there is no limit.
+    pub(crate) max_memory_bytes: u64,
+    /// The limit was not kept when the request under way came, whatever was evicted.
+    pub(crate) out_of_memory: bool,
     pub(crate) effects: Vec<Effect>,
     pub(crate) watchers: Watchers,
     /// The digests that EVALSHA knows.
     pub(crate) scripts: FxHashSet<[u8; 40]>,
-    /// SCRIPT FLUSH has come: what is compiled need not be kept.
-    pub(crate) scripts_flushed: bool,
+    /// SCRIPT FLUSH or FUNCTION FLUSH has come: what is compiled need not be kept.
+    pub(crate) compiled_is_stale: bool,
+    pub(crate) libraries: Libraries,
     pub(crate) next_incarnation: u64,
     /// How many changes commands have made: a command that made one is propagated.
     pub(crate) dirty: u64,
@@ -108,10 +114,13 @@ impl Server {
             started_us: None,
             stats: Stats::new(TABLE.len()),
             fault: None,
+            max_memory_bytes: 0,
+            out_of_memory: false,
             effects: Vec::new(),
             watchers: Watchers::default(),
             scripts: FxHashSet::default(),
-            scripts_flushed: false,
+            compiled_is_stale: false,
+            libraries: Libraries::default(),
             next_incarnation: 1,
             dirty: 0,
             rewritten: false,
@@ -140,10 +149,13 @@ impl Server {
         self.started_us = None;
         self.stats.reset();
         self.fault = None;
+        self.max_memory_bytes = 0;
+        self.out_of_memory = false;
         self.effects.clear();
         self.watchers.clear();
         self.scripts.clear();
-        self.scripts_flushed = false;
+        self.compiled_is_stale = false;
+        self.libraries.clear();
         self.next_incarnation = 1;
         self.dirty = 0;
         self.rewritten = false;

@@ -94,12 +94,13 @@ impl Shared {
         let command = match TABLE.find_for(server.options.profile, args) {
             Found::Command(command) => command,
             Found::Unknown | Found::UnknownSubcommand => {
-                server.stats.rejected(None);
-                return Reply::Error(Fail::new("ERR Unknown Redis command called from script"));
+                let fail = Fail::new("ERR Unknown Redis command called from script");
+                server.stats.rejected(None, &fail);
+                return Reply::Error(fail);
             }
         };
         if let Some(fail) = self.refusal(server, command, args.len()) {
-            server.stats.rejected(Some(command));
+            server.stats.rejected(Some(command), &fail);
             return Reply::Error(fail);
         }
         let spec = TABLE.spec(command);

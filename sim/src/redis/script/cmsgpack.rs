@@ -42,6 +42,14 @@ pub(crate) fn library(lua: &Lua) -> mlua::Result<Table> {
         self::unpack(lua, &text, limit, args.integer_or(2, 0)?)
     };
     table.set("unpack_limit", lua.create_function(unpack_limit)?)?;
+    for (name, text) in [
+        ("_NAME", "cmsgpack"),
+        ("_VERSION", "lua-cmsgpack 0.4.0"),
+        ("_COPYRIGHT", "Copyright (C) 2012, Salvatore Sanfilippo"),
+        ("_DESCRIPTION", "MessagePack C implementation for Lua"),
+    ] {
+        table.set(name, text)?;
+    }
     Ok(table)
 }
 

@@ -120,8 +120,9 @@ pub(crate) fn truncated(value: f64) -> i64 {
 impl Walk {
     fn reply(&mut self, value: &Value, depth: usize) -> mlua::Result<Reply> {
         if depth > DEPTH_MAX {
-            self.errors.add(false);
-            return Ok(Reply::Error(Fail::new("ERR reached lua stack limit")));
+            let fail = Fail::new("ERR reached lua stack limit");
+            self.errors.add(fail.text(), false);
+            return Ok(Reply::Error(fail));
         }
         self.parts += 1;
         if self.parts > REPLY_PARTS {
@@ -141,7 +142,7 @@ impl Walk {
     fn table(&mut self, table: &Table, depth: usize) -> mlua::Result<Reply> {
         if let Some(text) = text_field(table, "err")? {
             let counted = matches!(table.raw_get("ignore_error_stats_update")?, Value::Boolean(true));
-            self.errors.add(counted);
+            self.errors.add(until_nul(&text), counted);
             return Ok(Reply::Error(Fail::of(until_nul(&text))));
         }
         if let Some(text) = text_field(table, "ok")? {
@@ -166,7 +167,7 @@ impl Walk {
             return Ok(Reply::Set(parts?));
         }
         if let Some(digits) = text_field(table, "big_number")? {
-            return Ok(Reply::BigNumber(blob(&digits)));
+            return Ok(Reply::BigNumber(digits.iter().map(unbroken).collect()));
         }
         if let Value::Table(verbatim) = table.raw_get("verbatim_string")?
             && let Some(text) = text_field(&verbatim, "string")?
@@ -182,6 +183,11 @@ impl Walk {
         }
         Ok(Reply::Array(parts))
     }
+}
+
+/// A line break would end the number.
+fn unbroken(byte: &u8) -> u8 {
+    if matches!(byte, b'\r' | b'\n') { b' ' } else { *byte }
 }
 
 fn text_field(table: &Table, name: &str) -> mlua::Result<Option<Vec<u8>>> {

@@ -10,7 +10,7 @@ use std::rc::Rc;
 
 use mlua::chunk::ChunkMode;
 use mlua::{Function, HookTriggers, Lua, LuaOptions, LuaString, StdLib, Table, Value, Variadic, VmState};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::api::{self, Shared};
 use super::bit;
@@ -47,14 +47,29 @@ pub(crate) struct Invocation<'a> {
 /// Lua, and the scripts compiled in it. They outlive a reset of the model, and SCRIPT FLUSH until the
 /// next one is compiled: whether EVALSHA knows them is the server's to say.
 pub(crate) struct Engine {
-    lua: Lua,
-    shared: Rc<Shared>,
+    pub(super) lua: Lua,
+    pub(super) shared: Rc<Shared>,
     compiled: FxHashMap<Digest, Shebang>,
-    /// The functions by their digests. Rust can hold only some thousand values of Lua at once.
+    /// The scripts by their digests. Rust can hold only some thousand values of Lua at once.
     functions: Table,
+    /// The libraries that are compiled, by the digests of their code.
+    pub(super) libraries: FxHashSet<Digest>,
+    /// Their functions, by that digest and their names.
+    pub(super) callbacks: Table,
     run_no_key: Function,
     run_one_key: Function,
     run_keys: Function,
+    pub(super) load_functions: Function,
+    pub(super) run_function: Function,
+}
+
+/// For whom a script runs, and what it may do.
+#[derive(Default)]
+pub(super) struct Scope {
+    pub(super) now_us: i64,
+    pub(super) session: u32,
+    pub(super) read_only: bool,
+    pub(super) allow_oom: bool,
 }
 
 impl Engine {
@@ -90,7 +105,14 @@ impl Engine {
         host.set("check", check)?;
         host.set("where", lua.create_function(|lua, ()| Ok(line(lua)))?)?;
         let prelude = lua.load(include_str!("sandbox.lua")).set_name("=sandbox");
-        let (globals, run_no_key, run_one_key, run_keys): (Table, _, _, _) = prelude.call(host)?;
+        let (globals, run_no_key, run_one_key, run_keys, load_functions, run_function): (
+            Table,
+            _,
+            _,
+            _,
+            _,
+            _,
+        ) = prelude.call(host)?;
         lua.set_globals(globals)?;
         let counting = Rc::clone(&shared);
         lua.set_global_hook(
@@ -106,8 +128,19 @@ impl Engine {
             },
         )?;
         lua.set_memory_limit(limits::MEMORY_BYTES)?;
-        let (compiled, functions) = (FxHashMap::default(), lua.create_table()?);
-        Ok(Self { lua, shared, compiled, functions, run_no_key, run_one_key, run_keys })
+        Ok(Self {
+            shared,
+            compiled: FxHashMap::default(),
+            functions: lua.create_table()?,
+            libraries: FxHashSet::default(),
+            callbacks: lua.create_table()?,
+            run_no_key,
+            run_one_key,
+            run_keys,
+            load_functions,
+            run_function,
+            lua,
+        })
     }
 
     /// As after a start of the server.
@@ -121,9 +154,7 @@ impl Engine {
         if !self.compiled.contains_key(&digest) {
             let (shebang, code) = Shebang::split(body)?;
             let function = self.compile(code)?;
-            if std::mem::take(&mut self.shared.server.borrow_mut().scripts_flushed) {
-                self.forget_compiled();
-            }
+            self.make_way();
             let name = self.lua.create_string(digest);
             let kept = name.and_then(|name| self.functions.raw_set(name, function));
             kept.map_err(|error| Fail::of(format!("ERR {}", api::message(&error))))?;
@@ -147,12 +178,16 @@ impl Engine {
         })
     }
 
-    /// What SCRIPT FLUSH has made the server forget, and what nobody can ask for any more with it.
-    fn forget_compiled(&mut self) {
+    /// Before something is compiled: forgets what a FLUSH has made the server forget.
+    pub(super) fn make_way(&mut self) {
+        if !std::mem::take(&mut self.shared.server.borrow_mut().compiled_is_stale) {
+            return;
+        }
         self.compiled.clear();
+        self.libraries.clear();
         // Without room for a table there is none for a script either.
-        if let Ok(table) = self.lua.create_table() {
-            self.functions = table;
+        if let (Ok(functions), Ok(callbacks)) = (self.lua.create_table(), self.lua.create_table()) {
+            (self.functions, self.callbacks) = (functions, callbacks);
         }
         let _ = self.lua.gc_collect();
     }
@@ -161,14 +196,14 @@ impl Engine {
     pub(crate) fn run(&mut self, call: &Invocation<'_>) -> (Reply, ErrorCount) {
         match self.prepare(call) {
             Ok((digest, shebang)) => {
-                let answer = self.invoke(call, &digest, shebang).unwrap_or_else(|error| {
-                    refused(Fail::of(format!("ERR {}", api::message(&error))))
+                self.begin(&Scope {
+                    now_us: call.now_us,
+                    session: call.session,
+                    read_only: call.read_only || shebang.no_writes,
+                    allow_oom: shebang.allow_oom,
                 });
-                if self.lua.used_memory() > limits::COLLECT_BYTES {
-                    // What cannot be collected now will be later.
-                    let _ = self.lua.gc_collect();
-                }
-                answer
+                let outcome = self.invoke(call, &digest);
+                self.end(outcome, (&digest, "user_script"))
             }
             Err(fail) => refused(fail),
         }
@@ -199,42 +234,34 @@ impl Engine {
                 ));
             }
             if fault == Some(Fault::ReadOnly) && !shebang.no_writes {
-                return Err(Fail::new(
-                    "READONLY Can not run script with write flag on readonly replica.",
-                ));
+                return Err(Fault::READ_ONLY);
             }
             if fault == Some(Fault::OutOfMemory) && !shebang.allow_oom && !shebang.no_writes {
-                return Err(Fail::new(
-                    "OOM allow-oom flag is not set on the script, can not run it when used memory \
-                     > 'maxmemory'",
-                ));
+                return Err(Fault::OUT_OF_MEMORY);
             }
         }
         Ok((digest, shebang))
     }
 
-    fn invoke(
-        &mut self,
-        call: &Invocation<'_>,
-        digest: &Digest,
-        shebang: Shebang,
-    ) -> mlua::Result<(Reply, ErrorCount)> {
+    /// Everything that a script's commands look at is as new.
+    pub(super) fn begin(&self, scope: &Scope) {
         let shared = &self.shared;
-        shared.now_us.set(call.now_us);
-        shared.read_only.set(call.read_only || shebang.no_writes);
-        shared.allow_oom.set(shebang.allow_oom);
+        shared.now_us.set(scope.now_us);
+        shared.read_only.set(scope.read_only);
+        shared.allow_oom.set(scope.allow_oom);
         shared.wrote.set(false);
         shared.resp3.set(false);
         shared.instructions.set(0);
         shared.killed.set(false);
-        {
-            let mut server = shared.server.borrow_mut();
-            let db = server.sessions[call.session as usize].db;
-            let session = &mut server.sessions[SCRIPT_SESSION as usize];
-            (session.db, session.protocol) = (db, Protocol::Resp2);
-        }
+        let mut server = shared.server.borrow_mut();
+        let db = server.sessions[scope.session as usize].db;
+        let session = &mut server.sessions[SCRIPT_SESSION as usize];
+        (session.db, session.protocol) = (db, Protocol::Resp2);
+    }
+
+    fn invoke(&self, call: &Invocation<'_>, digest: &Digest) -> mlua::Result<(bool, Value)> {
         let script: Function = self.functions.raw_get(self.lua.create_string(digest)?)?;
-        let outcome: mlua::Result<(bool, Value)> = match (call.keys, call.args) {
+        match (call.keys, call.args) {
             ([], args) if args.len() <= ON_STACK => {
                 self.run_no_key.call((script, self.on_stack(args)?))
             }
@@ -243,30 +270,52 @@ impl Engine {
                 self.run_one_key.call((script, key, self.on_stack(args)?))
             }
             (keys, args) => self.run_keys.call((script, self.list(keys)?, self.list(args)?)),
-        };
-        match outcome {
-            Ok((true, value)) => {
-                let returned = from_lua(&value, shared.resp3.get())?;
-                Ok((returned.reply, returned.errors))
-            }
-            Ok((false, Value::Table(error))) => failure(&error, digest),
-            // The handler itself has failed: the script was ended, or the stack is full.
-            Ok((false, Value::Error(error))) => failure(&api::as_table(&self.lua, &error)?, digest),
-            Ok((false, other)) => {
-                failure(&error_table(&self.lua, describe(&other).as_bytes(), false)?, digest)
-            }
-            Err(error) => failure(&api::as_table(&self.lua, &error)?, digest),
         }
     }
-}
 
-impl Engine {
+    /// The answer, and the errors in it. `script` is its name in errors, and that of its chunk.
+    pub(super) fn end(
+        &self,
+        outcome: mlua::Result<(bool, Value)>,
+        script: (&[u8], &str),
+    ) -> (Reply, ErrorCount) {
+        let answer = self.answer(outcome, script).unwrap_or_else(|error| {
+            refused(Fail::of(format!("ERR {}", api::message(&error))))
+        });
+        if self.lua.used_memory() > limits::COLLECT_BYTES {
+            // What cannot be collected now will be later.
+            let _ = self.lua.gc_collect();
+        }
+        answer
+    }
+
+    fn answer(
+        &self,
+        outcome: mlua::Result<(bool, Value)>,
+        script: (&[u8], &str),
+    ) -> mlua::Result<(Reply, ErrorCount)> {
+        let table = |error: &mlua::Error| api::as_table(&self.lua, error);
+        match outcome {
+            Ok((true, value)) => {
+                let returned = from_lua(&value, self.shared.resp3.get())?;
+                Ok((returned.reply, returned.errors))
+            }
+            Ok((false, Value::Table(error))) => failure(&error, script),
+            // The handler itself has failed: the script was ended, or the stack is full.
+            Ok((false, Value::Error(error))) => failure(&table(&error)?, script),
+            Ok((false, other)) => {
+                failure(&error_table(&self.lua, describe(&other).as_bytes(), false)?, script)
+            }
+            Err(error) => failure(&table(&error)?, script),
+        }
+    }
+
     fn on_stack(&self, texts: &[&[u8]]) -> mlua::Result<Variadic<LuaString>> {
         texts.iter().map(|text| self.lua.create_string(text)).collect()
     }
 
     /// The texts as a table; there may be more of them than Rust can hold.
-    fn list(&self, texts: &[&[u8]]) -> mlua::Result<Table> {
+    pub(super) fn list(&self, texts: &[&[u8]]) -> mlua::Result<Table> {
         let list = self.lua.create_table_with_capacity(texts.len(), 0)?;
         for (index, text) in texts.iter().enumerate() {
             list.raw_set(index + 1, self.lua.create_string(text)?)?;
@@ -284,25 +333,27 @@ fn is_binary(code: &[u8]) -> bool {
 }
 
 /// The answer for an error that nobody has caught.
-fn failure(error: &Table, digest: &Digest) -> mlua::Result<(Reply, ErrorCount)> {
+fn failure(error: &Table, (name, chunk): (&[u8], &str)) -> mlua::Result<(Reply, ErrorCount)> {
     let mut text = match error.raw_get("err")? {
         Value::String(text) => until_nul(&text.as_bytes()).to_vec(),
         _ => b"ERR unknown error".to_vec(),
     };
     if let Value::Integer(line) = error.raw_get("line")? {
         text.extend_from_slice(b" script: ");
-        text.extend_from_slice(digest);
-        text.extend_from_slice(format!(", on @user_script:{line}.").as_bytes());
+        text.extend_from_slice(name);
+        text.extend_from_slice(format!(", on @{chunk}:{line}.").as_bytes());
     }
     let counted = matches!(error.raw_get("ignore_error_stats_update")?, Value::Boolean(true));
     let mut errors = ErrorCount::default();
-    errors.add(counted);
+    errors.add(&text, counted);
     Ok((Reply::Error(Fail::of(text)), errors))
 }
 
 /// The answer where nothing was run.
 pub(crate) fn refused(fail: Fail) -> (Reply, ErrorCount) {
-    (Reply::Error(fail), ErrorCount { fresh: 1, handed_on: 0 })
+    let reply = Reply::Error(fail);
+    let errors = ErrorCount::from(&reply);
+    (reply, errors)
 }
 
 fn describe(value: &Value) -> String {
@@ -320,7 +371,9 @@ fn ended(budget: u64) -> mlua::Error {
 fn line(lua: &Lua) -> Option<usize> {
     for level in 0.. {
         let line = lua.inspect_stack(level, |frame| {
-            let of_script = frame.source().source.is_some_and(|source| source == "@user_script");
+            let of_script = frame.source().source.is_some_and(|source| {
+                matches!(&*source, "@user_script" | "@user_function")
+            });
             of_script.then(|| frame.current_line())
         })?;
         if let Some(line) = line {

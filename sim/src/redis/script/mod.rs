@@ -7,6 +7,7 @@ pub(crate) mod cjson;
 pub(crate) mod cmsgpack;
 pub(crate) mod convert;
 pub(crate) mod engine;
+pub(crate) mod functions;
 pub(crate) mod limits;
 pub(crate) mod native;
 pub(crate) mod random;

@@ -131,9 +131,13 @@ end
 
 -- How Lua collects is not a script's to say: it would go on for all others.
 local raw_collectgarbage = collectgarbage
+local COLLECTING = { collect = true, count = true, step = true }
 local STEERING = { stop = 0, restart = 0, setpause = 200, setstepmul = 200 }
 function visible.collectgarbage(option, ...)
   if STEERING[option] then return STEERING[option] end
+  if type(option) == 'string' and not COLLECTING[option] then
+    error("bad argument #1 to 'collectgarbage' (invalid option '" .. option .. "')", 2)
+  end
   return raw_collectgarbage(option, ...)
 end
 
@@ -196,4 +200,119 @@ local function run_keys(f, keys, args)
   return raw_xpcall(f, uncaught)
 end
 
-return globals, run_no_key, run_one_key, run_keys
+-- What a library of functions sees: while it is loaded the way to register them, later what scripts see,
+-- but no KEYS and ARGV.
+local loading, registered = false, {}
+local in_functions = {}
+for name, member in pairs(visible) do in_functions[name] = member end
+
+local function refuse(why)
+  error({ err = 'ERR ' .. why }, 0)
+end
+
+local FLAGS = { ['no-writes'] = true, ['allow-oom'] = true, ['allow-stale'] = true,
+  ['no-cluster'] = true, ['allow-cross-slot-keys'] = true }
+
+local function is_text(value)
+  return type(value) == 'string' or type(value) == 'number'
+end
+
+local function flags_of(given)
+  if type(given) ~= 'table' then
+    refuse('flags argument to redis.register_function must be a table representing function flags')
+  end
+  local flags = {}
+  for name in pairs(FLAGS) do flags[name] = false end
+  for _, flag in ipairs(given) do
+    if not FLAGS[flag] then refuse('unknown flag given') end
+    flags[flag] = true
+  end
+  return flags
+end
+
+local function named(given)
+  local entry = { flags = flags_of {} }
+  for name, value in pairs(given) do
+    if type(name) ~= 'string' then
+      refuse('named argument key given to redis.register_function is not a string')
+    elseif name == 'function_name' or name == 'description' then
+      if not is_text(value) then
+        refuse(name .. ' argument given to redis.register_function must be a string')
+      end
+      entry[name == 'description' and name or 'name'] = tostring(value)
+    elseif name == 'callback' then
+      if type(value) ~= 'function' then
+        refuse('callback argument given to redis.register_function must be a function')
+      end
+      entry.callback = value
+    elseif name == 'flags' then
+      entry.flags = flags_of(value)
+    else
+      refuse('unknown argument given to redis.register_function')
+    end
+  end
+  if not entry.name then refuse('redis.register_function must get a function name argument') end
+  if not entry.callback then refuse('redis.register_function must get a callback argument') end
+  return entry
+end
+
+local function entry_of(...)
+  local count, name, callback = select('#', ...), ...
+  if count == 1 and type(name) == 'table' then return named(name) end
+  if count == 1 then
+    refuse('calling redis.register_function with a single argument is only applicable to Lua table'
+      .. ' (representing named arguments).')
+  elseif count ~= 2 then
+    refuse('wrong number of arguments to redis.register_function')
+  elseif not is_text(name) then
+    refuse('first argument to redis.register_function must be a string')
+  elseif type(callback) ~= 'function' then
+    refuse('second argument to redis.register_function must be a function')
+  end
+  return { name = tostring(name), callback = callback, flags = flags_of {} }
+end
+
+local function register_function(...)
+  local entry = entry_of(...)
+  if not entry.name:match('^[%w_]+$') then
+    refuse('Library names can only contain letters, numbers, or underscores(_) and must be at least'
+      .. ' one character long')
+  end
+  for _, other in ipairs(registered) do
+    if other.name == entry.name then refuse('Function already exists in the library') end
+  end
+  registered[#registered + 1] = entry
+end
+
+local while_loading = { register_function = register_function }
+for name, member in pairs(host.redis) do
+  if type(member) ~= 'function' or name == 'log' then while_loading[name] = member end
+end
+local in_loading = { redis = seal(while_loading) }
+
+local function global(_, name)
+  local value = (loading and in_loading or in_functions)[name]
+  if value ~= nil then return value end
+  error("Script attempted to access nonexistent global variable '" .. tostring(name) .. "'", 2)
+end
+
+local function_globals = raw_setmetatable({}, {
+  __index = global, __newindex = refuse_write, __metatable = false,
+})
+sealed[function_globals] = true
+in_functions._G = function_globals
+
+local function load_functions(chunk)
+  depth, loading, registered = 0, true, {}
+  local ok, err = raw_xpcall(setfenv(chunk, function_globals), uncaught)
+  loading = false
+  if not ok then return false, err end
+  return true, registered
+end
+
+local function run_function(callback, keys, args)
+  depth = 0
+  return raw_xpcall(function() return callback(keys, args) end, uncaught)
+end
+
+return globals, run_no_key, run_one_key, run_keys, load_functions, run_function

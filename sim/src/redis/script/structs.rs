@@ -93,6 +93,8 @@ impl<'a> Format<'a> {
                     }
                     continue;
                 }
+                // What it does not know, `size` passes over.
+                other if self.args.function == "size" && other.is_ascii_alphanumeric() => continue,
                 other => {
                     let text = format!("invalid format option '{}'", char::from(*other));
                     return Err(self.args.bad(0, &text));
