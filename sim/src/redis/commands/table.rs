@@ -9,9 +9,9 @@ use std::sync::LazyLock;
 use rustc_hash::FxHashMap;
 
 use super::{
-    blocking, client, command, conditional, config, connection, counters, expiry, functions, hashes,
-    info, keys, lists, pubsub, replication, scan, scripting, server, set, sets, strings, transactions,
-    zpop, zrange, zsets,
+    blocking, client, command, conditional, config, connection, counters, expiry, functions,
+    hashes, info, keys, lists, pubsub, replication, scan, scripting, server, set, sets, strings,
+    transactions, zpop, zrange, zsets,
 };
 use crate::redis::options::Profile;
 use crate::redis::reply::Answer;

@@ -11,7 +11,7 @@ use super::zsets::scored;
 use crate::redis::reply::{Answer, Fail, Reply};
 use crate::redis::scored::Scored;
 use crate::redis::server::{Request, Server};
-use crate::redis::text::{Blob, decimal, range_end, is_word};
+use crate::redis::text::{Blob, decimal, is_word, range_end};
 use crate::resp::encode::Protocol;
 
 const READ: u32 = flag::READONLY;

@@ -62,7 +62,7 @@ pub(crate) struct Shared {
     pub(crate) random: Cell<Drand48>,
     /// Instructions run so far, in steps of the hook.
     pub(crate) instructions: Cell<u64>,
-    /// The budget is spent: no error may be caught any more.
+    /// The budget is spent or memory is out: no error may be caught any more.
     pub(crate) killed: Cell<bool>,
 }
 
@@ -138,6 +138,11 @@ impl Shared {
 
 /// What a caught error is to the script: a table, where it came from Rust.
 pub(crate) fn convert(lua: &Lua, shared: &Shared, error: Value) -> mlua::Result<Value> {
+    if matches!(&error, Value::String(text) if text.as_bytes() == NO_MEMORY.as_bytes()) {
+        // Caught, it would be tried again and again, and each time takes long.
+        shared.killed.set(true);
+        return Err(mlua::Error::MemoryError(NO_MEMORY.to_owned()));
+    }
     let Value::Error(error) = error else { return Ok(error) };
     if shared.killed.get() {
         return Err(*error);

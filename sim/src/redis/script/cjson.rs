@@ -9,7 +9,7 @@ use mlua::{Function, Lua, MultiValue, Table, Value};
 
 use super::api::lua_fail;
 use super::args::{Args, text_of};
-use super::limits::{MEMORY_BYTES, NO_MEMORY};
+use super::limits::{MEMORY_BYTES, NO_MEMORY, PARTS, TABLE_PARTS};
 
 /// Tables and arrays may be nested so deep, as in Redis. They are walked without recursion, for a thread's
 /// stack may be small here.
@@ -20,7 +20,7 @@ pub(crate) fn library(lua: &Lua, next: Function) -> mlua::Result<Table> {
     let table = lua.create_table()?;
     let encode = lua.create_function(move |lua, mut values: MultiValue| {
         let value = only(lua, &mut values, "encode")?;
-        let mut writer = Writer { lua, next: &next, out: Vec::new(), open: Vec::new() };
+        let mut writer = Writer { lua, next: &next, out: Vec::new(), open: Vec::new(), parts: 0 };
         writer.write(value)?;
         lua.create_string(&writer.out)
     })?;
@@ -55,14 +55,14 @@ struct Writer<'a> {
     next: &'a Function,
     out: Vec<u8>,
     open: Vec<Open>,
+    parts: usize,
 }
 
 impl Writer<'_> {
     fn write(&mut self, value: Value) -> mlua::Result<()> {
         self.begin(value)?;
         while let Some(open) = self.open.last_mut() {
-            if self.out.len() > MEMORY_BYTES {
-                // A table that stands in itself many times over.
+            if self.out.len() > MEMORY_BYTES || self.parts > PARTS {
                 return Err(mlua::Error::MemoryError(NO_MEMORY.to_owned()));
             }
             let value = match open {
@@ -114,6 +114,7 @@ impl Writer<'_> {
 
     /// Writes a value, of a table only the beginning.
     fn begin(&mut self, value: Value) -> mlua::Result<()> {
+        self.parts += if value.is_table() { TABLE_PARTS } else { 1 };
         match value {
             Value::Nil => self.out.extend_from_slice(b"null"),
             value if value == Value::NULL => self.out.extend_from_slice(b"null"),

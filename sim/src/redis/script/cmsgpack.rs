@@ -9,7 +9,7 @@ use mlua::{Lua, MultiValue, Table, Value};
 use super::api::{lua_fail, lua_fail_nowhere};
 use super::args::Args;
 use super::convert::truncated;
-use super::limits::{MEMORY_BYTES, NO_MEMORY, RESULTS};
+use super::limits::{MEMORY_BYTES, NO_MEMORY, PARTS, RESULTS, TABLE_PARTS};
 
 /// Deeper tables are packed as nil, as in Redis.
 const DEPTH_MAX: usize = 16;
@@ -21,9 +21,9 @@ pub(crate) fn library(lua: &Lua) -> mlua::Result<Table> {
         if args.is_empty() {
             return Err(lua_fail(lua, "bad argument #0 to 'pack' (MessagePack pack needs input.)"));
         }
-        let mut bytes = Vec::new();
-        args.iter().try_for_each(|value| append(value, &mut bytes, 0))?;
-        lua.create_string(&bytes)
+        let mut writer = Writer { out: Vec::new(), parts: 0 };
+        args.iter().try_for_each(|value| writer.append(value, 0))?;
+        lua.create_string(&writer.out)
     })?;
     table.set("pack", pack)?;
     let unpack = |lua: &Lua, values: MultiValue| {
@@ -59,7 +59,8 @@ fn unpack(lua: &Lua, text: &[u8], limit: i64, offset: i64) -> mlua::Result<Multi
     let length = text.len();
     let (Ok(count), Ok(start)) = (usize::try_from(limit), usize::try_from(offset)) else {
         // Redis names the length here, and calls it the limit.
-        let why = format!("Invalid request to unpack with offset of {offset} and limit of {length}.");
+        let why =
+            format!("Invalid request to unpack with offset of {offset} and limit of {length}.");
         return Err(lua_fail(lua, &why));
     };
     let Some(rest) = text.get(start..) else {
@@ -84,53 +85,61 @@ fn unpack(lua: &Lua, text: &[u8], limit: i64, offset: i64) -> mlua::Result<Multi
     Ok(MultiValue::from_iter(values))
 }
 
-fn append(value: &Value, out: &mut Vec<u8>, depth: usize) -> mlua::Result<()> {
-    if out.len() > MEMORY_BYTES {
-        // A table that stands in itself many times over.
-        return Err(mlua::Error::MemoryError(NO_MEMORY.to_owned()));
-    }
-    match value {
-        Value::Boolean(value) => out.push(if *value { 0xc3 } else { 0xc2 }),
-        Value::Integer(value) => whole(*value, out),
-        Value::Number(value) => number(*value, out),
-        Value::String(text) => {
-            let text = text.as_bytes();
-            length(text.len(), (0xa0, 32), &[(0xd9, 1), (0xda, 2), (0xdb, 4)], out);
-            out.extend_from_slice(&text);
-        }
-        Value::Table(table) if depth < DEPTH_MAX => append_table(table, out, depth)?,
-        // What has no form of its own, and what lies too deep.
-        _ => out.push(0xc0),
-    }
-    Ok(())
+struct Writer {
+    out: Vec<u8>,
+    parts: usize,
 }
 
-fn append_table(table: &Table, out: &mut Vec<u8>, depth: usize) -> mlua::Result<()> {
-    // The keys are looked at first: there may be more of them than Rust can hold at once.
-    let (mut count, mut last, mut places) = (0_i64, 0_i64, true);
-    for pair in table.pairs::<Value, Value>() {
-        let place = match pair?.0 {
-            Value::Integer(key) => Some(key),
-            #[expect(clippy::cast_possible_truncation, reason = "a whole number")]
-            Value::Number(key) if key.fract() == 0.0 && key < 9e15 => Some(key as i64),
-            _ => None,
-        };
-        places &= place.is_some_and(|place| place >= 1);
-        last = last.max(place.unwrap_or(0));
-        count += 1;
+impl Writer {
+    fn append(&mut self, value: &Value, depth: usize) -> mlua::Result<()> {
+        self.parts += if value.is_table() { TABLE_PARTS } else { 1 };
+        if self.out.len() > MEMORY_BYTES || self.parts > PARTS {
+            return Err(mlua::Error::MemoryError(NO_MEMORY.to_owned()));
+        }
+        match value {
+            Value::Boolean(value) => self.out.push(if *value { 0xc3 } else { 0xc2 }),
+            Value::Integer(value) => whole(*value, &mut self.out),
+            Value::Number(value) => number(*value, &mut self.out),
+            Value::String(text) => {
+                let text = text.as_bytes();
+                length(text.len(), (0xa0, 32), &[(0xd9, 1), (0xda, 2), (0xdb, 4)], &mut self.out);
+                self.out.extend_from_slice(&text);
+            }
+            Value::Table(table) if depth < DEPTH_MAX => self.table(table, depth)?,
+            // What has no form of its own, and what lies too deep.
+            _ => self.out.push(0xc0),
+        }
+        Ok(())
     }
-    let size = usize::try_from(count).unwrap_or(usize::MAX);
-    if places && last == count {
-        length(size, (0x90, 16), &[(0xdc, 2), (0xdd, 4)], out);
-        return (1..=count).try_for_each(|index| append(&table.raw_get(index)?, out, depth + 1));
+
+    fn table(&mut self, table: &Table, depth: usize) -> mlua::Result<()> {
+        // The keys are looked at first: there may be more of them than Rust can hold at once.
+        let (mut count, mut last, mut places) = (0_i64, 0_i64, true);
+        for pair in table.pairs::<Value, Value>() {
+            let place = match pair?.0 {
+                Value::Integer(key) => Some(key),
+                #[expect(clippy::cast_possible_truncation, reason = "a whole number")]
+                Value::Number(key) if key.fract() == 0.0 && key < 9e15 => Some(key as i64),
+                _ => None,
+            };
+            places &= place.is_some_and(|place| place >= 1);
+            last = last.max(place.unwrap_or(0));
+            count += 1;
+        }
+        let size = usize::try_from(count).unwrap_or(usize::MAX);
+        if places && last == count {
+            length(size, (0x90, 16), &[(0xdc, 2), (0xdd, 4)], &mut self.out);
+            return (1..=count)
+                .try_for_each(|index| self.append(&table.raw_get(index)?, depth + 1));
+        }
+        length(size, (0x80, 16), &[(0xde, 2), (0xdf, 4)], &mut self.out);
+        for pair in table.pairs::<Value, Value>() {
+            let (key, value) = pair?;
+            self.append(&key, depth + 1)?;
+            self.append(&value, depth + 1)?;
+        }
+        Ok(())
     }
-    length(size, (0x80, 16), &[(0xde, 2), (0xdf, 4)], out);
-    for pair in table.pairs::<Value, Value>() {
-        let (key, value) = pair?;
-        append(&key, out, depth + 1)?;
-        append(&value, out, depth + 1)?;
-    }
-    Ok(())
 }
 
 /// A length in the first byte if it is short enough, or behind one of these bytes.

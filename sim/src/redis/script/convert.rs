@@ -5,7 +5,7 @@
 
 use mlua::{IntoLua, Lua, Table, Value};
 
-use super::limits::{NO_MEMORY, REPLY_PARTS};
+use super::limits::{NO_MEMORY, PARTS, TABLE_PARTS};
 use crate::redis::commands::expiry::until_nul;
 use crate::redis::reply::{Fail, Reply};
 use crate::redis::stats::ErrorCount;
@@ -124,8 +124,8 @@ impl Walk {
             self.errors.add(fail.text(), false);
             return Ok(Reply::Error(fail));
         }
-        self.parts += 1;
-        if self.parts > REPLY_PARTS {
+        self.parts += if value.is_table() { TABLE_PARTS } else { 1 };
+        if self.parts > PARTS {
             return Err(mlua::Error::MemoryError(NO_MEMORY.to_owned()));
         }
         Ok(match value {
@@ -140,40 +140,46 @@ impl Walk {
     }
 
     fn table(&mut self, table: &Table, depth: usize) -> mlua::Result<Reply> {
+        Ok(match self.form(table)? {
+            Form::Whole(reply) => reply,
+            Form::Map(map) => Reply::Map(self.pairs(&map, depth, true)?),
+            Form::Set(set) => Reply::Set(self.pairs(&set, depth, false)?),
+            Form::List => Reply::Array(self.list(table, depth)?),
+        })
+    }
+
+    /// What a table stands for. Apart from those below, for they call themselves and share the stack.
+    fn form(&mut self, table: &Table) -> mlua::Result<Form> {
         if let Some(text) = text_field(table, "err")? {
-            let counted = matches!(table.raw_get("ignore_error_stats_update")?, Value::Boolean(true));
-            self.errors.add(until_nul(&text), counted);
-            return Ok(Reply::Error(Fail::of(until_nul(&text))));
+            let counted = table.raw_get("ignore_error_stats_update")?;
+            self.errors.add(until_nul(&text), matches!(counted, Value::Boolean(true)));
+            return Ok(Form::Whole(Reply::Error(Fail::of(until_nul(&text)))));
         }
         if let Some(text) = text_field(table, "ok")? {
-            return Ok(Reply::Status(blob(until_nul(&text))));
+            return Ok(Form::Whole(Reply::Status(blob(until_nul(&text)))));
         }
         if let Some(value) = number_of(&table.raw_get("double")?) {
-            return Ok(Reply::Double(value));
+            return Ok(Form::Whole(Reply::Double(value)));
         }
         if let Value::Table(map) = table.raw_get("map")? {
-            let mut parts = Vec::new();
-            for pair in map.pairs::<Value, Value>() {
-                let (key, value) = pair?;
-                parts.push(self.reply(&key, depth)?);
-                parts.push(self.reply(&value, depth)?);
-            }
-            return Ok(Reply::Map(parts));
+            return Ok(Form::Map(map));
         }
         if let Value::Table(set) = table.raw_get("set")? {
-            let keys = set.pairs::<Value, Value>().map(|pair| Ok(pair?.0));
-            let parts: mlua::Result<_> =
-                keys.map(|key: mlua::Result<Value>| self.reply(&key?, depth)).collect();
-            return Ok(Reply::Set(parts?));
+            return Ok(Form::Set(set));
         }
         if let Some(digits) = text_field(table, "big_number")? {
-            return Ok(Reply::BigNumber(digits.iter().map(unbroken).collect()));
+            let digits = digits.iter().map(unbroken).collect();
+            return Ok(Form::Whole(Reply::BigNumber(digits)));
         }
         if let Value::Table(verbatim) = table.raw_get("verbatim_string")?
             && let Some(text) = text_field(&verbatim, "string")?
         {
-            return Ok(Reply::Verbatim(blob(&text)));
+            return Ok(Form::Whole(Reply::Verbatim(blob(&text))));
         }
+        Ok(Form::List)
+    }
+
+    fn list(&mut self, table: &Table, depth: usize) -> mlua::Result<Vec<Reply>> {
         let mut parts = Vec::new();
         for index in 1.. {
             match table.raw_get(index)? {
@@ -181,8 +187,28 @@ impl Walk {
                 value => parts.push(self.reply(&value, depth)?),
             }
         }
-        Ok(Reply::Array(parts))
+        Ok(parts)
     }
+
+    fn pairs(&mut self, table: &Table, depth: usize, values: bool) -> mlua::Result<Vec<Reply>> {
+        let mut parts = Vec::new();
+        for pair in table.pairs::<Value, Value>() {
+            let (key, value) = pair?;
+            parts.push(self.reply(&key, depth)?);
+            if values {
+                parts.push(self.reply(&value, depth)?);
+            }
+        }
+        Ok(parts)
+    }
+}
+
+/// What a table stands for.
+enum Form {
+    Whole(Reply),
+    Map(Table),
+    Set(Table),
+    List,
 }
 
 /// A line break would end the number.

@@ -9,7 +9,9 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use mlua::chunk::ChunkMode;
-use mlua::{Function, HookTriggers, Lua, LuaOptions, LuaString, StdLib, Table, Value, Variadic, VmState};
+use mlua::{
+    Function, HookTriggers, Lua, LuaOptions, LuaString, StdLib, Table, Value, Variadic, VmState,
+};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::api::{self, Shared};
@@ -279,9 +281,9 @@ impl Engine {
         outcome: mlua::Result<(bool, Value)>,
         script: (&[u8], &str),
     ) -> (Reply, ErrorCount) {
-        let answer = self.answer(outcome, script).unwrap_or_else(|error| {
-            refused(Fail::of(format!("ERR {}", api::message(&error))))
-        });
+        let answer = self
+            .answer(outcome, script)
+            .unwrap_or_else(|error| refused(Fail::of(format!("ERR {}", api::message(&error)))));
         if self.lua.used_memory() > limits::COLLECT_BYTES {
             // What cannot be collected now will be later.
             let _ = self.lua.gc_collect();
@@ -371,9 +373,10 @@ fn ended(budget: u64) -> mlua::Error {
 fn line(lua: &Lua) -> Option<usize> {
     for level in 0.. {
         let line = lua.inspect_stack(level, |frame| {
-            let of_script = frame.source().source.is_some_and(|source| {
-                matches!(&*source, "@user_script" | "@user_function")
-            });
+            let of_script = frame
+                .source()
+                .source
+                .is_some_and(|source| matches!(&*source, "@user_script" | "@user_function"));
             of_script.then(|| frame.current_line())
         })?;
         if let Some(line) = line {

@@ -33,9 +33,8 @@ impl Engine {
             return Err(Fail::new("ERR No functions registered"));
         }
         let server = &mut *self.shared.server.borrow_mut();
-        let taken = |function: &&Function| {
-            server.libraries.find(&function.name, Some(&name)).is_some()
-        };
+        let taken =
+            |function: &&Function| server.libraries.find(&function.name, Some(&name)).is_some();
         if let Some(function) = functions.iter().find(taken) {
             let function = String::from_utf8_lossy(&function.name).into_owned();
             return Err(Fail::of(format!("ERR Function {function} already exists")));
@@ -63,7 +62,8 @@ impl Engine {
             let server = self.shared.server.borrow();
             let found = server.libraries.find(request.args[1], None);
             found.map(|(library, function)| {
-                let code = (!self.libraries.contains(&library.digest)).then(|| library.code.clone());
+                let code =
+                    (!self.libraries.contains(&library.digest)).then(|| library.code.clone());
                 (library.digest, function.clone(), code)
             })
         };

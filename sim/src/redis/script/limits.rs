@@ -5,14 +5,18 @@
 //! redis-server has bounds too (its C stack, its memory), which are further away and less kind.
 
 /// What all scripts of one server may hold in Lua, and the most that one library call may build.
-pub(crate) const MEMORY_BYTES: usize = 256 << 20;
+pub(crate) const MEMORY_BYTES: usize = 512 << 20;
 
 /// Above this much, what scripts have left behind is collected at once rather than when Lua finds the
 /// time: an allocation that fails does not collect first.
 pub(crate) const COLLECT_BYTES: usize = MEMORY_BYTES / 4;
 
-/// In a reply: the most parts, tables within tables counted each time they are met.
-pub(crate) const REPLY_PARTS: usize = 4 << 20;
+/// The most parts of one reply or of one value that a library writes, a table counted each time it is met:
+/// one that stands in itself many times over has more parts than there is time for.
+pub(crate) const PARTS: usize = 4 << 20;
+
+/// A table counts as so many parts, for it takes so much longer.
+pub(crate) const TABLE_PARTS: usize = 16;
 
 /// Values that Rust hands to Lua at once, as Lua's stack has room for.
 pub(crate) const RESULTS: usize = 7_900;

@@ -59,7 +59,10 @@ end
 
 -- In a handler nothing may be raised, so whether the script has been ended is asked afterwards.
 local function outlived(ok, ...)
-  if not ok then check() end
+  if not ok then
+    check()
+    convert((...))
+  end
   return ok, ...
 end
 
