@@ -57,6 +57,9 @@ pub(crate) fn library(lua: &Lua) -> mlua::Result<Table> {
 /// with neither, all values alone.
 fn unpack(lua: &Lua, text: &[u8], limit: i64, offset: i64) -> mlua::Result<MultiValue> {
     let length = text.len();
+    // Redis keeps both as C's int, whatever was given.
+    #[expect(clippy::cast_possible_truncation, reason = "as C does")]
+    let (limit, offset) = (limit as i32, offset as i32);
     let (Ok(count), Ok(start)) = (usize::try_from(limit), usize::try_from(offset)) else {
         // Redis names the length here, and calls it the limit.
         let why =

@@ -152,11 +152,11 @@ impl Engine {
 
     /// Compiles a script, if it is new.
     pub(crate) fn load(&mut self, body: &[u8]) -> Result<Digest, Fail> {
+        self.make_way().map_err(|error| Fail::of(format!("ERR {}", api::message(&error))))?;
         let digest = digest(body);
         if !self.compiled.contains_key(&digest) {
             let (shebang, code) = Shebang::split(body)?;
             let function = self.compile(code)?;
-            self.make_way();
             let name = self.lua.create_string(digest);
             let kept = name.and_then(|name| self.functions.raw_set(name, function));
             kept.map_err(|error| Fail::of(format!("ERR {}", api::message(&error))))?;
@@ -180,18 +180,29 @@ impl Engine {
         })
     }
 
-    /// Before something is compiled: forgets what a FLUSH has made the server forget.
-    pub(super) fn make_way(&mut self) {
-        if !std::mem::take(&mut self.shared.server.borrow_mut().compiled_is_stale) {
-            return;
+    /// Before something is compiled: gives back what a FLUSH has made the server forget. What it knows
+    /// stays, with the locals of its libraries.
+    pub(super) fn make_way(&mut self) -> mlua::Result<()> {
+        let server = &mut *self.shared.server.borrow_mut();
+        if !std::mem::take(&mut server.compiled_is_stale) {
+            return Ok(());
         }
-        self.compiled.clear();
-        self.libraries.clear();
-        // Without room for a table there is none for a script either.
-        if let (Ok(functions), Ok(callbacks)) = (self.lua.create_table(), self.lua.create_table()) {
-            (self.functions, self.callbacks) = (functions, callbacks);
+        let (known, libraries) = (&server.scripts, &server.libraries);
+        for digest in self.compiled.extract_if(|digest, _| !known.contains(digest)) {
+            self.functions.raw_remove(self.lua.create_string(digest.0)?)?;
         }
-        let _ = self.lua.gc_collect();
+        let is_library = |digest: &Digest| libraries.iter().any(|(_, it)| it.digest == *digest);
+        self.libraries.retain(is_library);
+        let callbacks = self.lua.create_table()?;
+        for pair in self.callbacks.pairs::<LuaString, Value>() {
+            let (key, callback) = pair?;
+            let digest = Digest::try_from(&key.as_bytes()[..40]);
+            if digest.is_ok_and(|digest| self.libraries.contains(&digest)) {
+                callbacks.raw_set(key, callback)?;
+            }
+        }
+        self.callbacks = callbacks;
+        self.lua.gc_collect()
     }
 
     /// Runs a script. With the reply come the errors in it.

@@ -96,7 +96,7 @@ end
 -- An error is told where the coroutine was called, two levels up: a tail call counts as one.
 local function passed_on(ok, ...)
   if ok then return ... end
-  local err = ...
+  local err = convert((...))
   if type(err) == 'string' or type(err) == 'number' then error(err, 3) end
   error(err, 0)
 end
@@ -112,7 +112,12 @@ end
 local raw_loadstring = loadstring
 function visible.loadstring(...)
   local text, name = ...
-  if type(text) ~= 'string' or text:byte() ~= 27 then return raw_loadstring(...) end
+  if type(text) ~= 'string' and type(text) ~= 'number' then
+    local got = select('#', ...) == 0 and 'no value' or type(text)
+    error("bad argument #1 to 'loadstring' (string expected, got " .. got .. ')', 2)
+  elseif type(text) == 'number' or text:byte() ~= 27 then
+    return raw_loadstring(...)
+  end
   name = type(name) == 'string' and name or text
   local shown = name:match('^[=@](.*)') or '[string "' .. name:match('^%Z*') .. '"]'
   return nil, shown .. ":1: unexpected symbol near 'char(27)'"

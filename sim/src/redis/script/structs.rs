@@ -192,7 +192,7 @@ fn unpack(lua: &Lua, args: MultiValue) -> mlua::Result<MultiValue> {
     }
     let short = || args.bad(1, "data string too short");
     // What lies before the beginning is far beyond the end.
-    let mut at = usize::try_from(start - 1).unwrap_or(usize::MAX / 2);
+    let mut at = usize::try_from(start.saturating_sub(1)).unwrap_or(usize::MAX / 2);
     let mut values: Vec<Value> = Vec::new();
     while let Some(item) = format.next()? {
         if values.len() >= RESULTS {
