@@ -107,8 +107,10 @@ fn random_scripts_are_answered_as_redis_answers_them() {
         pair.start_over(protocol);
         for _ in 0..count / 2 {
             let script = script(&mut choices);
-            let command: Vec<Vec<u8>> =
-                ["EVAL", &script, "1", "k", "arg"].iter().map(|word| word.as_bytes().to_vec()).collect();
+            let command: Vec<Vec<u8>> = ["EVAL", &script, "1", "k", "arg"]
+                .iter()
+                .map(|word| word.as_bytes().to_vec())
+                .collect();
             let Ok((real, mine)) = pair.both_unless_it_ends(0, &command) else {
                 // What crashes redis-server cannot be compared; the model has answered it.
                 crashed += 1;
