@@ -22,7 +22,7 @@ use model_support::wire::{agree, show};
 use sim::redis::reply::Reply;
 
 const SEQUENCES: u64 = 1_000;
-const SCRIPTS: u64 = 20_000;
+const SCRIPTS: u64 = 4_000;
 
 #[test]
 fn random_sequences_are_answered_as_redis_answers_them() {

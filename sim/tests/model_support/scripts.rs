@@ -7,7 +7,7 @@ const STATEMENTS: &[&str] = &[
     "return {$, $}",
     "return $ == $",
     "return tostring($)",
-    "error($)",
+    "error(tostring($))",
     "redis.setresp(3) return $",
     "redis.setresp(3) return {$, redis.call('get', KEYS[1])}",
     "local ok, e = pcall(function() return $ end) return {tostring(ok), type(e), e}",
