@@ -32,7 +32,11 @@ impl<'a> Args<'a> {
     }
 
     fn expected(&self, at: usize, kind: &str) -> mlua::Error {
-        let got = self.values.get(at).map_or(self.missing, |value| value.type_name());
+        let got = match self.values.get(at) {
+            Some(Value::LightUserData(_)) => "userdata",
+            Some(value) => value.type_name(),
+            None => self.missing,
+        };
         self.bad(at, &format!("{kind} expected, got {got}"))
     }
 

@@ -57,17 +57,16 @@ pub(crate) fn library(lua: &Lua) -> mlua::Result<Table> {
 /// with neither, all values alone.
 fn unpack(lua: &Lua, text: &[u8], limit: i64, offset: i64) -> mlua::Result<MultiValue> {
     let length = text.len();
-    // Redis keeps both as C's int, whatever was given.
-    #[expect(clippy::cast_possible_truncation, reason = "as C does")]
-    let (limit, offset) = (limit as i32, offset as i32);
+    #[expect(clippy::cast_possible_truncation, reason = "Redis prints it as C's int")]
+    let shown = offset as i32;
     let (Ok(count), Ok(start)) = (usize::try_from(limit), usize::try_from(offset)) else {
         // Redis names the length here, and calls it the limit.
         let why =
-            format!("Invalid request to unpack with offset of {offset} and limit of {length}.");
+            format!("Invalid request to unpack with offset of {shown} and limit of {length}.");
         return Err(lua_fail(lua, &why));
     };
     let Some(rest) = text.get(start..) else {
-        let why = format!("Start offset {start} greater than input length {length}.");
+        let why = format!("Start offset {shown} greater than input length {length}.");
         return Err(lua_fail(lua, &why));
     };
     let all = count == 0 && start == 0;
@@ -299,9 +298,8 @@ impl Reader<'_> {
             0xcb => Value::Number(f64::from_bits(self.unsigned(8)?)),
             kind @ 0xcc..=0xcf => Value::Number(self.unsigned(1 << (kind - 0xcc))? as f64),
             kind @ 0xd0..=0xd3 => Value::Number(self.signed(1 << (kind - 0xd0))? as f64),
-            kind @ (0xc4..=0xc6 | 0xd9..=0xdb) => {
-                let base = if kind < 0xd0 { 0xc4 } else { 0xd9 };
-                let count = self.count(1 << (kind - base))?;
+            kind @ 0xd9..=0xdb => {
+                let count = self.count(1 << (kind - 0xd9))?;
                 self.text(count)?
             }
             kind @ (0xdc | 0xdd) => return Ok(One::Array(self.count(2 << (kind - 0xdc))?)),
