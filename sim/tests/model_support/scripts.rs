@@ -93,8 +93,6 @@ const EXPRESSIONS: &[&str] = &[
     "{big_number = $}",
     "{map = {a = $}}",
     "{set = {a = true}}",
-    "loadstring('return ' .. $)()",
-    "loadstring($)",
 ];
 
 const VALUES: &[&str] = &[
@@ -173,7 +171,7 @@ const PACKED: &[&str] = &[
 
 const FORMATS: &[&str] = &[
     "'bBh'", "'>I3i5'", "'<lL'", "'!4bi'", "'!bdh'", "'fd'", "'s'", "'c3'", "'bc0'", "'bxb'",
-    "'i16'", "'>!8bhl'", "'i33'", "'!3b'", "'c'", "'T'", "' b '", "''", "'i0'", "'ssb'",
+    "'i16'", "'>!8bhl'", "'i33'", "'c'", "'T'", "' b '", "''", "'i0'", "'ssb'",
 ];
 
 /// A script made of these choices.

@@ -63,9 +63,7 @@ impl<'a> Args<'a> {
 pub(crate) fn text_of(value: &Value) -> Option<Vec<u8>> {
     Some(match value {
         Value::String(text) => text.as_bytes().to_vec(),
-        Value::Integer(number) => number.to_string().into_bytes(),
-        Value::Number(number) => general(*number, 14).into_bytes(),
-        _ => return None,
+        number => general(number_of(number)?, 14).into_bytes(),
     })
 }
 

@@ -10,6 +10,9 @@ use crate::redis::strtod::strtod;
 
 /// The value that a text stands for.
 pub(super) fn decode(lua: &Lua, text: &[u8]) -> mlua::Result<Value> {
+    if let [0, _, ..] | [_, 0, ..] = text {
+        return Err(lua_fail(lua, "JSON parser does not support UTF-16 or UTF-32"));
+    }
     let mut reader = Reader { lua, text, at: 0, open: Vec::new() };
     let value = reader.value()?;
     reader.expect_end()?;
