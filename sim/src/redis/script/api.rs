@@ -10,6 +10,7 @@ use std::rc::Rc;
 use mlua::{IntoLua, Lua, LuaString, MultiValue, Table, Value};
 use smallvec::SmallVec;
 
+use super::args::text_of;
 use super::convert::{error_table, integer_of, number_text, to_lua};
 use super::limits::NO_MEMORY;
 use super::random::Drand48;
@@ -299,12 +300,7 @@ fn sha1hex(_lua: &Lua, args: MultiValue) -> mlua::Result<String> {
         return Err(fail("wrong number of arguments"));
     }
     let hex = |bytes: &[u8]| sha1_smol::Sha1::from(bytes).digest().to_string();
-    Ok(match args.front() {
-        Some(Value::String(text)) => hex(&text.as_bytes()),
-        Some(Value::Integer(value)) => hex(value.to_string().as_bytes()),
-        Some(Value::Number(value)) => hex(crate::resp::encode::general(*value, 14).as_bytes()),
-        _ => hex(b""),
-    })
+    Ok(hex(&args.front().and_then(text_of).unwrap_or_default()))
 }
 
 fn log(_lua: &Lua, args: MultiValue) -> mlua::Result<()> {

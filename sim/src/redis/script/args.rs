@@ -7,6 +7,7 @@ use mlua::{Lua, MultiValue, Value};
 
 use super::api::lua_fail;
 use super::convert::truncated;
+use crate::redis::commands::expiry::until_nul;
 use crate::redis::strtod::{is_space, strtod};
 use crate::resp::encode::general;
 
@@ -75,7 +76,8 @@ pub(crate) fn number_of(value: &Value) -> Option<f64> {
         Value::Number(number) => Some(*number),
         Value::String(text) => {
             let text = text.as_bytes();
-            let read = strtod(&text)?;
+            let text = until_nul(&text);
+            let read = strtod(text)?;
             text[read.used..].iter().all(|byte| is_space(*byte)).then_some(read.value)
         }
         _ => None,

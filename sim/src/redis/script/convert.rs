@@ -153,7 +153,10 @@ impl Walk {
         if let Some(text) = text_field(table, "err")? {
             let counted = table.raw_get("ignore_error_stats_update")?;
             self.errors.add(until_nul(&text), matches!(counted, Value::Boolean(true)));
-            return Ok(Form::Whole(Reply::Error(Fail::of(until_nul(&text)))));
+            // Redis trims an error's end before it makes spaces of its line breaks.
+            let text = until_nul(&text);
+            let end = text.iter().rposition(|byte| !matches!(byte, b'\r' | b'\n'));
+            return Ok(Form::Whole(Reply::Error(Fail::of(&text[..end.map_or(0, |end| end + 1)]))));
         }
         if let Some(text) = text_field(table, "ok")? {
             return Ok(Form::Whole(Reply::Status(blob(until_nul(&text)))));

@@ -5,6 +5,7 @@
 use mlua::{Lua, LuaString, Table, Value};
 
 use super::DEPTH_MAX;
+use crate::redis::commands::expiry::until_nul;
 use crate::redis::script::api::lua_fail;
 use crate::redis::strtod::strtod;
 
@@ -13,6 +14,7 @@ pub(super) fn decode(lua: &Lua, text: &[u8]) -> mlua::Result<Value> {
     if let [0, _, ..] | [_, 0, ..] = text {
         return Err(lua_fail(lua, "JSON parser does not support UTF-16 or UTF-32"));
     }
+    let text = until_nul(text);
     let mut reader = Reader { lua, text, at: 0, open: Vec::new() };
     let value = reader.value()?;
     reader.expect_end()?;
