@@ -22,7 +22,9 @@ pub(crate) fn library(lua: &Lua) -> mlua::Result<Table> {
         let function = lua.create_function(move |lua, values: MultiValue| {
             let args = Args::new(lua, &values, name);
             let first = argument(&args, 0)?;
-            (1..values.len()).try_fold(first, |sum, at| Ok(operation(sum, argument(&args, at)?)))
+            // Read from the last one on, as there: the first that is refused is the one that is named.
+            let mut rest = (1..values.len()).rev();
+            rest.try_fold(first, |sum, at| Ok(operation(sum, argument(&args, at)?)))
         })?;
         table.set(name, function)
     };

@@ -296,7 +296,10 @@ impl Reader<'_> {
                 Value::Number(f64::from(f32::from_bits(bits)))
             }
             0xcb => Value::Number(f64::from_bits(self.unsigned(8)?)),
-            kind @ 0xcc..=0xcf => Value::Number(self.unsigned(1 << (kind - 0xcc))? as f64),
+            // What takes all 64 bits is read as signed, as there.
+            kind @ 0xcc..=0xcf => {
+                Value::Number(self.unsigned(1 << (kind - 0xcc))?.cast_signed() as f64)
+            }
             kind @ 0xd0..=0xd3 => Value::Number(self.signed(1 << (kind - 0xd0))? as f64),
             kind @ 0xd9..=0xdb => {
                 let count = self.count(1 << (kind - 0xd9))?;
