@@ -13,3 +13,6 @@ pub(crate) mod native;
 pub(crate) mod random;
 pub(crate) mod shebang;
 pub(crate) mod structs;
+
+#[cfg(test)]
+mod tests;
