@@ -14,6 +14,7 @@ use crate::history::{Event, Head, Texts, Touch, What};
 const NOT_SENT: &str = "not sent";
 
 /// An acquisition under way.
+#[derive(Clone)]
 struct Asking {
     began_ns: u64,
     /// When its last command on the lock's key was sent, if that was answered and had no effect.

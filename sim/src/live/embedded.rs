@@ -25,7 +25,7 @@ use crate::redis::model::{ClientId, Model, Outcome};
 use crate::redis::options::Options;
 use crate::redis::reply::{Fail, Reply};
 use crate::resp::encode::encode;
-use crate::resp::request::{Parsed, RequestParser};
+use crate::resp::request::{Parsed, RequestParser, is_http};
 
 /// How often keys are taken away that nobody asks for, as redis-server does with `hz 10`.
 const EXPIRY_INTERVAL: Duration = Duration::from_millis(100);
@@ -62,9 +62,8 @@ pub struct EmbeddedServer {
 /// # Errors
 /// See [`StartError`].
 pub fn start(mut options: Options) -> Result<EmbeddedServer, StartError> {
-    let listener =
-        std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(StartError::Listen)?;
-    listener.set_nonblocking(true).map_err(StartError::Listen)?;
+    let loopback = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    let listener = super::listen::listen(loopback).map_err(StartError::Listen)?;
     let addr = listener.local_addr().map_err(StartError::Listen)?;
     options.port = addr.port();
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -255,6 +254,9 @@ impl Connection {
             Ok(Parsed::Request { used }) => {
                 let mut args = Vec::new();
                 parser.args(input, &mut args);
+                if is_http(&args) {
+                    return Step::Close;
+                }
                 let outcome = model.submit(wall_clock(), self.client, &args);
                 (outcome, Some(used).filter(|_| !model.is_closing(self.client)))
             }

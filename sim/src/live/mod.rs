@@ -5,6 +5,7 @@ pub mod embedded;
 pub mod env;
 pub mod fleet;
 pub mod limits;
+mod listen;
 mod nemesis;
 mod process;
 pub mod proxy;

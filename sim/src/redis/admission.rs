@@ -39,6 +39,9 @@ impl Server {
             let fail = Fail::new("NOAUTH Authentication required.");
             return Err(self.reject(request, Some(command), fail));
         }
+        if self.max_memory_bytes > 0 || self.out_of_memory {
+            self.make_room();
+        }
         if let Some(fail) = self.refusal(request, spec) {
             return Err(self.reject(request, Some(command), fail));
         }
@@ -70,7 +73,8 @@ impl Server {
 
     /// The state in which it refuses commands; a replica refuses writes.
     pub(crate) fn refusing(&self) -> Option<Fault> {
-        self.fault.or(self.following.as_ref().map(|_| Fault::ReadOnly))
+        let memory = || self.out_of_memory.then_some(Fault::OutOfMemory);
+        self.fault.or(self.following.as_ref().map(|_| Fault::ReadOnly)).or_else(memory)
     }
 
     /// Why the server's state forbids this command.
@@ -102,7 +106,7 @@ impl Server {
     }
 
     fn reject(&mut self, request: &Request<'_>, command: Option<u16>, fail: Fail) -> Reply {
-        self.stats.rejected(command);
+        self.stats.rejected(command, &fail);
         if let Some(queue) = &mut self.session(request).queue {
             queue.refused = true;
         }

@@ -151,8 +151,8 @@ impl Server {
 
     /// The answer that a session has waited for.
     pub(crate) fn end_waiting(&mut self, session: u32, blocked: &Blocked, reply: Reply) {
-        if reply.is_error() {
-            self.stats.failed(blocked.command);
+        if let Reply::Error(fail) = &reply {
+            self.stats.failed(blocked.command, fail);
         }
         self.outbox.push((session, reply));
     }

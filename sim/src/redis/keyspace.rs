@@ -19,6 +19,8 @@ pub(crate) struct Entry {
     pub(crate) expires_at_ms: Option<i64>,
     /// Which life of the key this is, counted over the whole server.
     pub(crate) incarnation: u64,
+    /// When it was created or, where there is a limit of memory, last looked for.
+    pub(crate) used_us: i64,
 }
 
 /// A database.
@@ -67,6 +69,11 @@ impl Db {
     /// The value at a slot that [`Db::find`] gave, to be changed in place.
     pub(crate) fn value_mut(&mut self, slot: u32) -> &mut Value {
         &mut self.slots[slot as usize].as_mut().expect("a found slot is taken").value
+    }
+
+    /// Notes when the key at a slot is used.
+    pub(crate) fn use_at(&mut self, slot: u32, now_us: i64) {
+        self.slots[slot as usize].as_mut().expect("a found slot is taken").used_us = now_us;
     }
 
     /// The key at any slot, if it is taken.
@@ -118,7 +125,7 @@ impl Db {
 
 /// An entry in its first life form: a key just created.
 pub(crate) fn entry(key: &[u8], value: Value, expires_at_ms: Option<i64>, life: u64) -> Entry {
-    Entry { key: blob(key), value, expires_at_ms, incarnation: life }
+    Entry { key: blob(key), value, expires_at_ms, incarnation: life, used_us: 0 }
 }
 
 #[cfg(test)]

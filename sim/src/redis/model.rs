@@ -18,6 +18,7 @@ use std::rc::Rc;
 
 use picklock::time::WallTime;
 
+use super::commands::functions::code_of;
 use super::commands::scripting::keys_and_args;
 use super::commands::table::{Run, TABLE};
 use super::commands::transactions::take_queue;
@@ -218,14 +219,19 @@ impl Model {
             Run::Container => unreachable!("a container alone has too few arguments"),
             Run::Exec => self.exec(request),
             Run::Load => self.load(request.args[2]),
+            Run::LoadLibrary => self.load_library(request.args),
             Run::Eval { by_digest, read_only } => {
                 let (reply, errors) = self.eval(request, by_digest, read_only);
                 self.server.borrow_mut().stats.called(command, errors);
                 return reply;
             }
+            Run::Function { read_only } => {
+                let (reply, errors) = self.engine().call_function(request, read_only);
+                self.server.borrow_mut().stats.called(command, errors);
+                return reply;
+            }
         };
-        let fresh = u64::from(reply.is_error());
-        self.server.borrow_mut().stats.called(command, ErrorCount { fresh, handed_on: 0 });
+        self.server.borrow_mut().stats.called(command, ErrorCount::from(&reply));
         reply
     }
 
@@ -241,6 +247,12 @@ impl Model {
             }
             Err(fail) => Reply::Error(fail),
         }
+    }
+
+    fn load_library(&mut self, args: &[&[u8]]) -> Reply {
+        let name = code_of(args)
+            .and_then(|(code, may_replace)| self.engine().load_library(code, may_replace));
+        name.map_or_else(Reply::Error, Reply::Bulk)
     }
 
     /// The reply and the errors in it.

@@ -66,6 +66,8 @@ impl Server {
 
     /// Does what the parameters say of the file.
     pub(crate) fn follow_parameters(&mut self) {
+        let limit = std::str::from_utf8(self.parameters.get("maxmemory")).unwrap_or_default();
+        self.max_memory_bytes = limit.parse().unwrap_or(0);
         let on = self.parameters.get("appendonly") == b"yes";
         if on != self.file.is_on() {
             self.start_file();
@@ -103,6 +105,8 @@ impl Server {
         self.subscriptions.clear();
         self.watchers.clear();
         self.scripts.clear();
+        self.libraries.clear();
+        (self.max_memory_bytes, self.out_of_memory) = (0, false);
         self.replicas.clear();
         self.following = None;
         self.fault = None;

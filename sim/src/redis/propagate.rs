@@ -24,8 +24,7 @@ impl Server {
         self.rewritten = false;
         let reply: Reply = handler(self, request).into();
         // A command that waits is counted when it begins to.
-        let fresh = u64::from(reply.is_error());
-        self.stats.called(command, ErrorCount { fresh, handed_on: 0 });
+        self.stats.called(command, ErrorCount::from(&reply));
         if self.journal.on && self.dirty != dirty && !self.rewritten {
             self.journal.write(self.db_number(request), request.args);
         }

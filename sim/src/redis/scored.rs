@@ -11,6 +11,10 @@ use super::text::{Blob, blob};
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Scored(Vec<(f64, Blob)>);
 
+/// `zset-max-listpack-entries` and `zset-max-listpack-value`.
+const SMALL_MEMBERS: usize = 128;
+const SMALL_BYTES: usize = 64;
+
 fn order(entry: &(f64, Blob), score: f64, member: &[u8]) -> Ordering {
     // Not `total_cmp`: Redis takes -0 and 0 for equal.
     entry.0.partial_cmp(&score).unwrap_or(Ordering::Equal).then_with(|| entry.1[..].cmp(member))
@@ -42,6 +46,9 @@ impl Scored {
     /// Sets a member's score, whether it is there or not.
     pub(crate) fn insert(&mut self, member: &[u8], score: f64) {
         self.remove(member);
+        // A small set of Redis's keeps whole scores as integers, which have no -0.
+        let is_small = self.0.len() < SMALL_MEMBERS && member.len() <= SMALL_BYTES;
+        let score = if is_small { score + 0.0 } else { score };
         let place = self.0.partition_point(|entry| order(entry, score, member).is_lt());
         self.0.insert(place, (score, blob(member)));
     }
@@ -72,5 +79,7 @@ mod tests {
         assert_eq!(members, [b"b", b"c", b"a", b"d"]);
         assert_eq!((set.rank(b"a"), set.score(b"b"), set.len()), (Some(2), Some(-2.0), 4));
         assert!(set.remove(b"c") && !set.remove(b"c"));
+        set.insert(b"z", -0.0);
+        assert_eq!(set.score(b"z").map(f64::is_sign_negative), Some(false));
     }
 }

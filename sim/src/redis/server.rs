@@ -10,6 +10,7 @@ use super::effect::Effect;
 use super::fault::Fault;
 use super::journal::Journal;
 use super::keyspace::Db;
+use super::libraries::Libraries;
 use super::options::{Options, Parameters};
 use super::persistence::File;
 use super::pubsub::Subscriptions;
@@ -69,10 +70,17 @@ pub(crate) struct Server {
     pub(crate) started_us: Option<i64>,
     pub(crate) stats: Stats,
     pub(crate) fault: Option<Fault>,
+    /// `maxmemory`; 0: there is no limit.
+    pub(crate) max_memory_bytes: u64,
+    /// The limit was not kept when the request under way came, whatever was evicted.
+    pub(crate) out_of_memory: bool,
     pub(crate) effects: Vec<Effect>,
     pub(crate) watchers: Watchers,
     /// The digests that EVALSHA knows.
     pub(crate) scripts: FxHashSet<[u8; 40]>,
+    /// SCRIPT FLUSH or FUNCTION FLUSH has come: what is compiled need not be kept.
+    pub(crate) compiled_is_stale: bool,
+    pub(crate) libraries: Libraries,
     pub(crate) next_incarnation: u64,
     /// How many changes commands have made: a command that made one is propagated.
     pub(crate) dirty: u64,
@@ -106,9 +114,13 @@ impl Server {
             started_us: None,
             stats: Stats::new(TABLE.len()),
             fault: None,
+            max_memory_bytes: 0,
+            out_of_memory: false,
             effects: Vec::new(),
             watchers: Watchers::default(),
             scripts: FxHashSet::default(),
+            compiled_is_stale: false,
+            libraries: Libraries::default(),
             next_incarnation: 1,
             dirty: 0,
             rewritten: false,
@@ -137,9 +149,13 @@ impl Server {
         self.started_us = None;
         self.stats.reset();
         self.fault = None;
+        self.max_memory_bytes = 0;
+        self.out_of_memory = false;
         self.effects.clear();
         self.watchers.clear();
         self.scripts.clear();
+        self.compiled_is_stale = false;
+        self.libraries.clear();
         self.next_incarnation = 1;
         self.dirty = 0;
         self.rewritten = false;

@@ -4,6 +4,10 @@
 //! refused command as rejected, and one error once, however many calls it passes through.
 //! Deliberately absent: microseconds, which are always 0, for the model takes no time.
 
+use std::collections::BTreeMap;
+
+use super::reply::{Fail, Reply};
+
 /// The counters of one command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CommandStats {
@@ -19,20 +23,39 @@ impl CommandStats {
 }
 
 /// The errors in a reply.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ErrorCount {
-    /// Not counted yet.
-    pub(crate) fresh: u64,
+    /// The codes of those that are not counted yet.
+    fresh: Vec<Vec<u8>>,
     /// Counted where a command inside a script failed, and handed on by the script. Each of them still
     /// counts as a failed call of the script.
-    pub(crate) handed_on: u64,
+    handed_on: u64,
 }
 
 impl ErrorCount {
     /// One more, counted already or not.
-    pub(crate) fn add(&mut self, counted: bool) {
-        if counted { self.handed_on += 1 } else { self.fresh += 1 }
+    pub(crate) fn add(&mut self, text: &[u8], counted: bool) {
+        if counted { self.handed_on += 1 } else { self.fresh.push(code_of(text)) }
     }
+}
+
+impl From<&Reply> for ErrorCount {
+    /// None, or the one that the reply is.
+    fn from(reply: &Reply) -> Self {
+        let mut count = Self::default();
+        if let Reply::Error(fail) = reply {
+            count.add(fail.text(), false);
+        }
+        count
+    }
+}
+
+/// The first word; `ERR` where no space comes soon.
+fn code_of(text: &[u8]) -> Vec<u8> {
+    const LONGEST: usize = 31;
+    let head = &text[..text.len().min(LONGEST)];
+    let end = head.iter().position(|&byte| byte == b' ');
+    end.map_or(&b"ERR"[..], |end| &head[..end]).to_vec()
 }
 
 /// The counters of a server.
@@ -46,6 +69,9 @@ pub(crate) struct Stats {
     pub(crate) hits: u64,
     pub(crate) misses: u64,
     pub(crate) errors: u64,
+    /// Of them, how many had which code.
+    pub(crate) by_code: BTreeMap<Vec<u8>, u64>,
+    pub(crate) evicted_keys: u64,
     /// What `errors` was when the last command ended: only errors since then are the next one's.
     errors_seen: u64,
 }
@@ -63,24 +89,29 @@ impl Stats {
     }
 
     /// A command has been refused with an error.
-    pub(crate) fn rejected(&mut self, command: Option<u16>) {
+    pub(crate) fn rejected(&mut self, command: Option<u16>, fail: &Fail) {
         if let Some(command) = command {
             self.commands[usize::from(command)].rejected_calls += 1;
         }
-        self.errors += 1;
+        self.count(code_of(fail.text()));
         self.errors_seen = self.errors;
     }
 
     /// A command that was counted when it began to wait has ended with an error.
-    pub(crate) fn failed(&mut self, command: u16) {
+    pub(crate) fn failed(&mut self, command: u16, fail: &Fail) {
         self.commands[usize::from(command)].failed_calls += 1;
-        self.errors += 1;
+        self.count(code_of(fail.text()));
         self.errors_seen = self.errors;
+    }
+
+    fn count(&mut self, code: Vec<u8>) {
+        self.errors += 1;
+        *self.by_code.entry(code).or_default() += 1;
     }
 
     /// A command has been carried out, with these errors in its reply.
     pub(crate) fn called(&mut self, command: u16, errors: ErrorCount) {
-        self.errors += errors.fresh;
+        errors.fresh.into_iter().for_each(|code| self.count(code));
         let stats = &mut self.commands[usize::from(command)];
         stats.calls += 1;
         stats.failed_calls += u64::from(self.errors > self.errors_seen) + errors.handed_on;

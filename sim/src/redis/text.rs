@@ -1,9 +1,11 @@
 //! Byte strings of the model, numbers as text, and glob patterns, all as redis-server has them.
 //!
 //! Invariant: a string of up to 40 bytes (a key, an owner token, a counter) is never on the heap.
-//! Deliberately absent: hexadecimal floating point, which Redis takes too.
+//! Floating-point numbers are read as C reads them, hexadecimal ones too.
 
 use smallvec::SmallVec;
+
+use super::strtod::{is_space, strtod};
 
 pub use crate::resp::request::decimal;
 
@@ -37,9 +39,15 @@ pub fn integer(value: i64) -> Blob {
 
 /// A floating-point number that is all of the text; NaN is none, and nothing is rounded to infinity.
 pub fn float(text: &[u8]) -> Option<f64> {
-    let value: f64 = std::str::from_utf8(text).ok()?.parse().ok()?;
-    let rounded = value.is_infinite() && text.iter().any(u8::is_ascii_digit);
-    (!value.is_nan() && !rounded).then_some(value)
+    let read = strtod(text).filter(|read| read.used == text.len() && !is_space(text[0]))?;
+    (!read.value.is_nan() && !read.out_of_range).then_some(read.value)
+}
+
+/// An end of a range of scores: Redis reads it less strictly, and an empty one is 0.
+pub(crate) fn range_end(text: &[u8]) -> Option<f64> {
+    let end = text.iter().position(|&byte| byte == 0).unwrap_or(text.len());
+    let Some(read) = strtod(&text[..end]) else { return (end == 0).then_some(0.0) };
+    (read.used == end && !read.value.is_nan()).then_some(read.value)
 }
 
 /// Whether an argument is this word, in any case. As in C, a NUL ends the argument.
@@ -146,7 +154,9 @@ mod tests {
     fn floats_are_whole_texts_and_never_rounded_to_infinity() {
         assert_eq!(float(b"-1.5e3"), Some(-1500.0));
         assert_eq!(float(b"-inf"), Some(f64::NEG_INFINITY));
-        for text in ["", " 1", "1 ", "nan", "1e400", "x"] {
+        assert_eq!((float(b"0x1p-1"), range_end(b" 0x10")), (Some(0.5), Some(16.0)));
+        assert_eq!((range_end(b""), range_end(b"1 "), range_end(b"nan")), (Some(0.0), None, None));
+        for text in ["", " 1", "1 ", "nan", "1e400", "1e-400", "0x", "x"] {
             assert_eq!(float(text.as_bytes()), None, "{text}");
         }
     }

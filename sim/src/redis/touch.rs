@@ -19,7 +19,12 @@ impl Server {
         let slot = db.find(key)?;
         match db.at(slot).expires_at_ms {
             Some(when) if request.now_ms() > when => self.meet_expired(number, slot),
-            _ => Some(slot),
+            _ => {
+                if self.max_memory_bytes > 0 {
+                    self.dbs[usize::from(number)].use_at(slot, request.now_us);
+                }
+                Some(slot)
+            }
         }
     }
 
@@ -103,6 +108,9 @@ impl Server {
                 let awaited = !matches!(value, Value::Str(_) | Value::Hash(_));
                 let slot = db.insert(entry(key, value, expires_at_ms, self.next_incarnation));
                 self.next_incarnation += 1;
+                if self.max_memory_bytes > 0 {
+                    self.dbs[usize::from(number)].use_at(slot, request.now_us);
+                }
                 if awaited {
                     self.blocking.created(number, key);
                 }
@@ -178,6 +186,16 @@ impl Server {
             self.journal.write(number, &[b"DEL", &key]);
         }
         self.take_away(number, slot, Change::Expired { expired_at_ms: when });
+    }
+
+    /// Takes a key away to make room.
+    pub(crate) fn evict(&mut self, number: u16, slot: u32) {
+        self.stats.evicted_keys += 1;
+        if self.journal.on {
+            let key = self.dbs[usize::from(number)].at(slot).key.clone();
+            self.journal.write(number, &[b"DEL", &key]);
+        }
+        self.take_away(number, slot, Change::Deleted);
     }
 
     fn take_away(&mut self, number: u16, slot: u32, change: Change) {

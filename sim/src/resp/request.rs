@@ -199,6 +199,14 @@ impl RequestParser {
     }
 }
 
+/// Whether a request is a line of HTTP, which a browser may have been made to send: Redis closes the
+/// connection without a word, before whatever follows is taken for a command.
+pub fn is_http(args: &[&[u8]]) -> bool {
+    args.first().is_some_and(|name| {
+        name.eq_ignore_ascii_case(b"post") || name.eq_ignore_ascii_case(b"host:")
+    })
+}
+
 struct TooLong;
 
 /// The line at `from` without its end, and where the next one begins; nothing while it is incomplete.

@@ -43,3 +43,13 @@ pub(crate) fn explore(
         TestError::Abort(why) => why.to_string(),
     })
 }
+
+/// Numbers for so many random choices of each kind, from a seed.
+pub(crate) fn draws(seed: u64) -> impl Iterator<Item = u16> {
+    let mut state = seed.wrapping_mul(2).wrapping_add(1);
+    std::iter::repeat_with(move || {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        u16::try_from(state >> 48).expect("16 bits are left")
+    })
+}

@@ -1,5 +1,7 @@
 //! Requests that a random sequence would hardly draw: the words of errors, and scripts.
 
+use super::divergences;
+
 const SCRIPTS: &[&str] = &[
     "return foo",
     "foo = 1",
@@ -336,8 +338,9 @@ const LINES: &[&str] = &[
 
 /// The requests, in an order that matters.
 pub(crate) fn commands() -> Vec<Vec<Vec<u8>>> {
-    let words = |line: &&str| line.split(' ').map(|word| word.as_bytes().to_vec()).collect();
-    let lines = LINES.iter().map(words);
+    let word = |word: &str| word.replace('~', " ").into_bytes();
+    let words = |line: &&str| line.split(' ').map(word).collect();
+    let lines = LINES.iter().chain(divergences::LINES).map(words);
     let eval = |script: &&str| vec![b"EVAL".to_vec(), script.as_bytes().to_vec(), b"0".to_vec()];
     let read_only =
         |script: &&str| vec![b"EVAL_RO".to_vec(), script.as_bytes().to_vec(), b"0".to_vec()];
@@ -350,7 +353,7 @@ pub(crate) fn commands() -> Vec<Vec<Vec<u8>>> {
         vec![b"SET".to_vec(), b"k".to_vec(), b"v".to_vec(), b"NX\0".to_vec()],
         vec![Vec::new()],
     ];
-    let libraries = LIBRARIES.iter().map(eval);
+    let libraries = LIBRARIES.iter().chain(divergences::SCRIPTS).map(eval);
     lines
         .chain(odd)
         .chain(libraries)

@@ -105,11 +105,26 @@ impl Pair {
 
     /// The replies of both to one of the fixed requests.
     pub(crate) fn both(&mut self, who: usize, command: &[Vec<u8>]) -> (Vec<u8>, Vec<u8>) {
+        self.both_unless_it_ends(who, command).expect("an answer")
+    }
+
+    /// The replies of both; an error where the real server has crashed, and is started anew.
+    pub(crate) fn both_unless_it_ends(
+        &mut self,
+        who: usize,
+        command: &[Vec<u8>],
+    ) -> Result<(Vec<u8>, Vec<u8>), String> {
         let args: Vec<&[u8]> = command.iter().map(Vec::as_slice).collect();
         let reply = self.model.execute(now(), self.clients[who], &args);
         self.real[who].send(&args);
-        let real = self.real[who].receive(messages(&reply)).expect("an answer");
-        (real, self.encoded(who, &reply))
+        match self.real[who].receive(messages(&reply)) {
+            Ok(real) => Ok((real, self.encoded(who, &reply))),
+            Err(why) => {
+                self.server = RealServer::start(&self.binary);
+                self.connect();
+                Err(why)
+            }
+        }
     }
 
     fn encoded(&self, who: usize, reply: &Reply) -> Vec<u8> {

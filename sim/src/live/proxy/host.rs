@@ -28,6 +28,7 @@ use super::rule::{ClientId, Rule, RuleHandle, RuleId, Rules};
 use super::timer::Timer;
 use super::upstream::{Stream, Upstream};
 use crate::live::limits::is_out_of_files;
+use crate::live::listen::listen;
 
 /// How many records a log keeps until somebody takes them.
 const LOG_RECORDS: usize = 1 << 20;
@@ -171,8 +172,7 @@ impl Proxy {
     fn open(&self, addr: SocketAddr, link: Arc<LinkState>) -> Result<Link, ProxyError> {
         let (client, node) = (link.client, link.node);
         let failed = |source| ProxyError::Listen { addr, client, node, source };
-        let socket = StdListener::bind(addr).map_err(failed)?;
-        socket.set_nonblocking(true).map_err(failed)?;
+        let socket = listen(addr).map_err(failed)?;
         let addr = socket.local_addr().map_err(failed)?;
         let stop = link.listened_to();
         let listener = Listener { socket, link: Arc::clone(&link), stop };

@@ -9,7 +9,8 @@ use super::zpop::pop_scored_at;
 use crate::redis::blocking::{Awaited, End, Moving, Take};
 use crate::redis::reply::{Answer, Fail, Reply};
 use crate::redis::server::{Request, Server};
-use crate::redis::text::{blob, float};
+use crate::redis::strtod::{Read, is_space, strtod};
+use crate::redis::text::blob;
 
 const FLAGS: u32 = flag::WRITE | flag::NOSCRIPT | flag::BLOCKING;
 const MOVE: u32 = FLAGS | flag::DENYOOM;
@@ -34,8 +35,12 @@ pub(crate) const SPECS: &[Spec] = &[
 /// A time-out in seconds, as milliseconds rounded up. Redis calls one that is far too long negative.
 fn timeout_ms(text: &[u8]) -> Result<i64, Fail> {
     const LIMIT: f64 = 9_223_372_036_854_775_808.0;
-    let seconds = float(text).ok_or(Fail::new("ERR timeout is not a float or out of range"))?;
-    let ms = (seconds * 1000.0).ceil();
+    let whole = |read: &Read| read.used == text.len() && !is_space(text[0]) && !read.value.is_nan();
+    let read = strtod(text).filter(whole);
+    let read = read.ok_or(Fail::new("ERR timeout is not a float or out of range"))?;
+    // Redis reads a wider type here: what vanishes in a double is a moment still.
+    let vanished = read.out_of_range && read.value == 0.0;
+    let ms = if vanished { 1.0_f64.copysign(read.value) } else { (read.value * 1000.0).ceil() };
     if !(0.0..LIMIT).contains(&ms) {
         return Err(Fail::new("ERR timeout is negative"));
     }

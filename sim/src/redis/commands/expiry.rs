@@ -147,6 +147,6 @@ fn persist(server: &mut Server, request: &Request<'_>) -> Answer {
 }
 
 /// Redis prints arguments as C strings.
-pub(super) fn until_nul(arg: &[u8]) -> &[u8] {
+pub(crate) fn until_nul(arg: &[u8]) -> &[u8] {
     arg.split(|&byte| byte == 0).next().unwrap_or_default()
 }

@@ -1,7 +1,7 @@
-//! INFO: server, clients, persistence, stats, replication, commandstats, keyspace.
+//! INFO: server, clients, memory, persistence, stats, replication, commandstats, errorstats, keyspace.
 //!
-//! Invariant: every figure is counted by the model or true of any model; figures it cannot know
-//! (memory, CPU time) are absent rather than invented. usec is always 0, for the model takes no time.
+//! Invariant: every figure is counted by the model or true of any model, save `used_memory`, which is the
+//! estimate that `maxmemory` goes by; figures it cannot know (CPU time) are absent rather than invented. usec is always 0, for the model takes no time.
 
 use std::fmt::Write as _;
 
@@ -20,10 +20,12 @@ type Section = fn(&Server, &Request<'_>, &mut String);
 const SECTIONS: &[(&str, bool, Section)] = &[
     ("Server", true, about_server),
     ("Clients", true, about_clients),
+    ("Memory", true, about_memory),
     ("Persistence", true, about_persistence),
     ("Stats", true, about_stats),
     ("Replication", true, about_replication),
     ("Commandstats", false, about_commands),
+    ("Errorstats", true, about_errors),
     ("Keyspace", true, about_keys),
 ];
 
@@ -79,7 +81,7 @@ fn about_stats(server: &Server, _request: &Request<'_>, text: &mut String) {
     line(text, "total_connections_received", stats.connections);
     line(text, "total_commands_processed", stats.processed);
     line(text, "expired_keys", stats.expired_keys);
-    line(text, "evicted_keys", 0);
+    line(text, "evicted_keys", stats.evicted_keys);
     line(text, "keyspace_hits", stats.hits);
     line(text, "keyspace_misses", stats.misses);
     line(text, "pubsub_channels", server.subscriptions.channels().count());
@@ -130,6 +132,22 @@ fn about_commands(server: &Server, _request: &Request<'_>, text: &mut String) {
             command.full_name, stats.calls, stats.rejected_calls, stats.failed_calls
         );
     }
+}
+
+fn about_errors(server: &Server, _request: &Request<'_>, text: &mut String) {
+    for (code, count) in &server.stats.by_code {
+        let _ = write!(text, "errorstat_{}:count={count}\r\n", String::from_utf8_lossy(code));
+    }
+}
+
+fn about_memory(server: &Server, _request: &Request<'_>, text: &mut String) {
+    line(text, "used_memory", server.used_memory());
+    line(text, "maxmemory", server.max_memory_bytes);
+    let policy = server.parameters.get("maxmemory-policy");
+    line(text, "maxmemory_policy", String::from_utf8_lossy(policy));
+    line(text, "number_of_cached_scripts", server.scripts.len());
+    line(text, "number_of_functions", server.libraries.functions().count());
+    line(text, "number_of_libraries", server.libraries.len());
 }
 
 fn about_keys(server: &Server, request: &Request<'_>, text: &mut String) {

@@ -9,6 +9,7 @@ pub(crate) mod connection;
 pub(crate) mod counters;
 pub(crate) mod expire_option;
 pub(crate) mod expiry;
+pub(crate) mod functions;
 pub(crate) mod hashes;
 pub(crate) mod info;
 pub(crate) mod keys;

@@ -92,6 +92,8 @@ fn cursor(text: &[u8]) -> Option<u64> {
     if text.is_empty() {
         return Some(0);
     }
+    // Rust would take a second sign.
+    digits.first().filter(|byte| byte.is_ascii_digit())?;
     let value: u64 = std::str::from_utf8(digits).ok()?.parse().ok()?;
     Some(if negative { value.wrapping_neg() } else { value })
 }

@@ -1,19 +1,19 @@
 //! EVAL, EVALSHA, their read-only forms, and SCRIPT LOAD, EXISTS, FLUSH.
 //!
 //! Invariant: a script is known to EVALSHA from its first EVAL or LOAD until SCRIPT FLUSH or a restart.
-//! Deliberately absent: SCRIPT DEBUG, SCRIPT SHOW, functions. Scripts run in `crate::redis::script`.
+//! Deliberately absent: SCRIPT DEBUG, SCRIPT SHOW. Scripts run in `crate::redis::script`.
 
 use super::table::{Run, Spec, flag};
 use crate::redis::reply::{Answer, Fail, Reply};
 use crate::redis::server::{Request, Server};
 use crate::redis::text::{decimal, is_word};
 
-const EVAL: u32 = flag::NOSCRIPT
+pub(super) const EVAL: u32 = flag::NOSCRIPT
     | flag::STALE
     | flag::SKIP_MONITOR
     | flag::NO_MANDATORY_KEYS
     | flag::MOVABLE_KEYS;
-const EVAL_RO: u32 = EVAL | flag::READONLY;
+pub(super) const EVAL_RO: u32 = EVAL | flag::READONLY;
 
 const fn eval(name: &'static str, flags: u32, by_digest: bool, read_only: bool) -> Spec {
     Spec::new(name, -3, flags, unreachable)
@@ -39,7 +39,7 @@ const SUBCOMMANDS: &[Spec] = &[
 ];
 
 /// Stands where another way to run replaces it at once.
-fn unreachable(_server: &mut Server, _request: &Request<'_>) -> Answer {
+pub(super) fn unreachable(_server: &mut Server, _request: &Request<'_>) -> Answer {
     unreachable!("scripts are run by the model")
 }
 
@@ -58,10 +58,11 @@ fn flush(server: &mut Server, request: &Request<'_>) -> Answer {
         _ => return Err(Fail::new("ERR SCRIPT FLUSH only support SYNC|ASYNC option")),
     }
     server.scripts.clear();
+    server.compiled_is_stale = true;
     Ok(Reply::Ok)
 }
 
-fn kill(_server: &mut Server, _request: &Request<'_>) -> Answer {
+pub(super) fn kill(_server: &mut Server, _request: &Request<'_>) -> Answer {
     // A script never runs while another command does.
     Err(Fail::new("NOTBUSY No scripts in execution right now."))
 }
@@ -73,7 +74,21 @@ type Args<'a, 'b> = &'b [&'a [u8]];
 pub(crate) fn keys_and_args<'a, 'b>(
     args: Args<'a, 'b>,
 ) -> Result<(Args<'a, 'b>, Args<'a, 'b>), Fail> {
-    let count = decimal(args[2]).ok_or(Fail::NOT_AN_INTEGER)?;
+    split(args, Fail::NOT_AN_INTEGER)
+}
+
+/// The same of an FCALL.
+pub(crate) fn keys_and_args_of_function<'a, 'b>(
+    args: Args<'a, 'b>,
+) -> Result<(Args<'a, 'b>, Args<'a, 'b>), Fail> {
+    split(args, Fail::new("ERR Bad number of keys provided"))
+}
+
+fn split<'a, 'b>(
+    args: Args<'a, 'b>,
+    no_number: Fail,
+) -> Result<(Args<'a, 'b>, Args<'a, 'b>), Fail> {
+    let count = decimal(args[2]).ok_or(no_number)?;
     let rest = &args[3..];
     if count > i64::try_from(rest.len()).unwrap_or(i64::MAX) {
         return Err(Fail::new("ERR Number of keys can't be greater than number of args"));

@@ -9,9 +9,9 @@ use std::sync::LazyLock;
 use rustc_hash::FxHashMap;
 
 use super::{
-    blocking, client, command, conditional, config, connection, counters, expiry, hashes, info,
-    keys, lists, pubsub, replication, scan, scripting, server, set, sets, strings, transactions,
-    zpop, zrange, zsets,
+    blocking, client, command, conditional, config, connection, counters, expiry, functions,
+    hashes, info, keys, lists, pubsub, replication, scan, scripting, server, set, sets, strings,
+    transactions, zpop, zrange, zsets,
 };
 use crate::redis::options::Profile;
 use crate::redis::reply::Answer;
@@ -82,6 +82,13 @@ pub(crate) enum Run {
     },
     /// SCRIPT LOAD.
     Load,
+    /// FCALL and its kind.
+    Function {
+        /// Writes are refused.
+        read_only: bool,
+    },
+    /// FUNCTION LOAD.
+    LoadLibrary,
     /// EXEC.
     Exec,
 }
@@ -192,6 +199,7 @@ impl Table {
                 pubsub::SPECS,
                 replication::SPECS,
                 scripting::SPECS,
+                functions::SPECS,
                 transactions::SPECS,
                 connection::SPECS,
                 client::SPECS,

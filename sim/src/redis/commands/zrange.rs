@@ -11,7 +11,7 @@ use super::zsets::scored;
 use crate::redis::reply::{Answer, Fail, Reply};
 use crate::redis::scored::Scored;
 use crate::redis::server::{Request, Server};
-use crate::redis::text::{Blob, decimal, float, is_word};
+use crate::redis::text::{Blob, decimal, is_word, range_end};
 use crate::resp::encode::Protocol;
 
 const READ: u32 = flag::READONLY;
@@ -64,7 +64,7 @@ impl ScoreRange {
             };
             // As strtod: nothing at all is 0, and blanks before a number are skipped.
             let text = text.trim_ascii_start();
-            let value = if text.is_empty() { Some(0.0) } else { float(text) };
+            let value = range_end(text);
             value.map(|value| (value, open)).ok_or(Fail::new("ERR min or max is not a float"))
         };
         Ok(Self { low: end(low)?, high: end(high)? })

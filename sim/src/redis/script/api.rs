@@ -10,7 +10,9 @@ use std::rc::Rc;
 use mlua::{IntoLua, Lua, LuaString, MultiValue, Table, Value};
 use smallvec::SmallVec;
 
+use super::args::text_of;
 use super::convert::{error_table, integer_of, number_text, to_lua};
+use super::limits::NO_MEMORY;
 use super::random::Drand48;
 use crate::redis::commands::table::{Found, Run, TABLE, flag};
 use crate::redis::fault::Fault;
@@ -45,6 +47,11 @@ pub(crate) fn lua_fail(lua: &Lua, text: &str) -> mlua::Error {
     mlua::Error::external(Raised { text, counted: false, plain: true })
 }
 
+/// The same without a place, as Lua raises what no function is to blame for.
+pub(crate) fn lua_fail_nowhere(text: &str) -> mlua::Error {
+    mlua::Error::external(Raised { text: text.into(), counted: false, plain: true })
+}
+
 /// What the functions share with the engine while a script runs.
 pub(crate) struct Shared {
     pub(crate) server: Rc<RefCell<Server>>,
@@ -56,7 +63,7 @@ pub(crate) struct Shared {
     pub(crate) random: Cell<Drand48>,
     /// Instructions run so far, in steps of the hook.
     pub(crate) instructions: Cell<u64>,
-    /// The budget is spent: no error may be caught any more.
+    /// The budget is spent or memory is out: no error may be caught any more.
     pub(crate) killed: Cell<bool>,
 }
 
@@ -88,12 +95,13 @@ impl Shared {
         let command = match TABLE.find_for(server.options.profile, args) {
             Found::Command(command) => command,
             Found::Unknown | Found::UnknownSubcommand => {
-                server.stats.rejected(None);
-                return Reply::Error(Fail::new("ERR Unknown Redis command called from script"));
+                let fail = Fail::new("ERR Unknown Redis command called from script");
+                server.stats.rejected(None, &fail);
+                return Reply::Error(fail);
             }
         };
         if let Some(fail) = self.refusal(server, command, args.len()) {
-            server.stats.rejected(Some(command));
+            server.stats.rejected(Some(command), &fail);
             return Reply::Error(fail);
         }
         let spec = TABLE.spec(command);
@@ -131,6 +139,11 @@ impl Shared {
 
 /// What a caught error is to the script: a table, where it came from Rust.
 pub(crate) fn convert(lua: &Lua, shared: &Shared, error: Value) -> mlua::Result<Value> {
+    if matches!(&error, Value::String(text) if text.as_bytes() == NO_MEMORY.as_bytes()) {
+        // Caught, it would be tried again and again, and each time takes long.
+        shared.killed.set(true);
+        return Err(mlua::Error::MemoryError(NO_MEMORY.to_owned()));
+    }
     let Value::Error(error) = error else { return Ok(error) };
     if shared.killed.get() {
         return Err(*error);
@@ -157,7 +170,17 @@ fn seen(lua: &Lua, error: &mlua::Error) -> mlua::Result<Value> {
 pub(crate) fn as_table(lua: &Lua, error: &mlua::Error) -> mlua::Result<Table> {
     match error.downcast_ref::<Raised>() {
         Some(raised) => error_table(lua, &raised.text, raised.counted),
-        None => error_table(lua, format!("ERR {error}").as_bytes(), false),
+        None => error_table(lua, format!("ERR {}", message(error)).as_bytes(), false),
+    }
+}
+
+/// An error's text for a client, which the library's own tells too much to.
+pub(crate) fn message(error: &mlua::Error) -> String {
+    match error {
+        mlua::Error::CallbackError { cause, .. } => message(cause),
+        mlua::Error::MemoryError(_) => NO_MEMORY.to_owned(),
+        mlua::Error::StackError => "stack overflow".to_owned(),
+        other => other.to_string(),
     }
 }
 
@@ -277,12 +300,7 @@ fn sha1hex(_lua: &Lua, args: MultiValue) -> mlua::Result<String> {
         return Err(fail("wrong number of arguments"));
     }
     let hex = |bytes: &[u8]| sha1_smol::Sha1::from(bytes).digest().to_string();
-    Ok(match args.front() {
-        Some(Value::String(text)) => hex(&text.as_bytes()),
-        Some(Value::Integer(value)) => hex(value.to_string().as_bytes()),
-        Some(Value::Number(value)) => hex(crate::resp::encode::general(*value, 14).as_bytes()),
-        _ => hex(b""),
-    })
+    Ok(hex(&args.front().and_then(text_of).unwrap_or_default()))
 }
 
 fn log(_lua: &Lua, args: MultiValue) -> mlua::Result<()> {

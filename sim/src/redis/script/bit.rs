@@ -2,16 +2,16 @@
 //!
 //! Invariant: any number is first wrapped to 32 bits as `bit.tobit` wraps it.
 
-use mlua::{Lua, MultiValue, Table, Value};
+use mlua::{Lua, MultiValue, Table};
 
-use super::api::lua_fail;
+use super::args::Args;
 
 /// The library as a table.
 pub(crate) fn library(lua: &Lua) -> mlua::Result<Table> {
     let table = lua.create_table()?;
     let one = |name: &'static str, operation: fn(i32) -> i32| {
-        let function = lua.create_function(move |lua, args: MultiValue| {
-            Ok(operation(argument(lua, &args, 0, name)?))
+        let function = lua.create_function(move |lua, values: MultiValue| {
+            Ok(operation(argument(&Args::new(lua, &values, name), 0)?))
         })?;
         table.set(name, function)
     };
@@ -19,10 +19,12 @@ pub(crate) fn library(lua: &Lua) -> mlua::Result<Table> {
     one("bnot", |value| !value)?;
     one("bswap", i32::swap_bytes)?;
     let fold = |name: &'static str, operation: fn(i32, i32) -> i32| {
-        let function = lua.create_function(move |lua, args: MultiValue| {
-            let first = argument(lua, &args, 0, name)?;
-            (1..args.len())
-                .try_fold(first, |sum, at| Ok(operation(sum, argument(lua, &args, at, name)?)))
+        let function = lua.create_function(move |lua, values: MultiValue| {
+            let args = Args::new(lua, &values, name);
+            let first = argument(&args, 0)?;
+            // Read from the last one on, as there: the first that is refused is the one that is named.
+            let mut rest = (1..values.len()).rev();
+            rest.try_fold(first, |sum, at| Ok(operation(sum, argument(&args, at)?)))
         })?;
         table.set(name, function)
     };
@@ -30,9 +32,10 @@ pub(crate) fn library(lua: &Lua) -> mlua::Result<Table> {
     fold("bor", |a, b| a | b)?;
     fold("bxor", |a, b| a ^ b)?;
     let shift = |name: &'static str, operation: fn(i32, u32) -> i32| {
-        let function = lua.create_function(move |lua, args: MultiValue| {
-            let by = argument(lua, &args, 1, name)?.cast_unsigned() & 31;
-            Ok(operation(argument(lua, &args, 0, name)?, by))
+        let function = lua.create_function(move |lua, values: MultiValue| {
+            let args = Args::new(lua, &values, name);
+            let value = argument(&args, 0)?;
+            Ok(operation(value, argument(&args, 1)?.cast_unsigned() & 31))
         })?;
         table.set(name, function)
     };
@@ -41,35 +44,26 @@ pub(crate) fn library(lua: &Lua) -> mlua::Result<Table> {
     shift("arshift", |value, by| value >> by)?;
     shift("rol", i32::rotate_left)?;
     shift("ror", i32::rotate_right)?;
-    let tohex = lua.create_function(|lua, args: MultiValue| {
-        let value = argument(lua, &args, 0, "tohex")?.cast_unsigned();
-        let digits = if args.len() > 1 { argument(lua, &args, 1, "tohex")? } else { 8 };
+    let tohex = lua.create_function(|lua, values: MultiValue| {
+        let args = Args::new(lua, &values, "tohex");
+        let value = argument(&args, 0)?.cast_unsigned();
+        let digits = if values.len() > 1 { argument(&args, 1)? } else { 8 };
         let width = usize::try_from(digits.unsigned_abs().min(8)).unwrap_or(8);
         let text = format!("{value:08x}");
         let text = &text[8 - width..];
-        Ok(if digits < 0 { text.to_ascii_uppercase() } else { text.to_owned() })
+        // The smallest integer has no counterpart, and Redis's sign of it is lost.
+        let upper = digits < 0 && digits != i32::MIN;
+        Ok(if upper { text.to_ascii_uppercase() } else { text.to_owned() })
     })?;
     table.set("tohex", tohex)?;
     Ok(table)
 }
 
-fn argument(lua: &Lua, args: &MultiValue, at: usize, name: &str) -> mlua::Result<i32> {
-    let number = match args.get(at) {
-        #[expect(clippy::cast_possible_truncation, reason = "wrapping to 32 bits is the operation")]
-        Some(Value::Integer(value)) => return Ok(*value as i32),
-        Some(Value::Number(value)) => Some(*value),
-        Some(Value::String(text)) => text.to_str().ok().and_then(|text| text.trim().parse().ok()),
-        _ => None,
-    };
-    let Some(number) = number else {
-        let got = args.get(at).map_or("no value", |value| value.type_name());
-        let at = at + 1;
-        return Err(lua_fail(
-            lua,
-            &format!("bad argument #{at} to '{name}' (number expected, got {got})"),
-        ));
-    };
-    let wrapped = number.round_ties_even().rem_euclid(4_294_967_296.0);
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "below 2^32")]
-    Ok((wrapped as u32).cast_signed())
+/// The low half of the sum with 2^52 + 2^51, as the library wraps: exact below 2^51, and as odd as there
+/// beyond.
+fn argument(args: &Args<'_>, at: usize) -> mlua::Result<i32> {
+    const WRAP: f64 = 6_755_399_441_055_744.0;
+    let bits = (args.number(at)? + WRAP).to_bits();
+    #[expect(clippy::cast_possible_truncation, reason = "the low half is what is wanted")]
+    Ok((bits as u32).cast_signed())
 }

@@ -1,116 +1,152 @@
 //! The `cjson` library, as far as scripts use it: `encode`, `decode`, `null`.
 //!
 //! Invariant: what it writes and the words of its errors are lua-cjson 2.1's with the defaults of
-//! Redis; an empty table is `{}`. Deliberately absent: the functions that change those defaults, and
-//! numbers that JSON does not have (`0x10`, `inf`), which lua-cjson reads.
+//! Redis; an empty table is `{}`. Deliberately absent: the functions that change those defaults.
 
 mod decode;
 
-use mlua::{Lua, LuaString, Table, Value};
+use mlua::{Function, Lua, MultiValue, Table, Value};
 
 use super::api::lua_fail;
-use crate::resp::encode::general;
+use super::args::{Args, text_of};
+use super::limits::{MEMORY_BYTES, NO_MEMORY, PARTS, TABLE_PARTS};
 
-/// Tables and arrays may be nested so deep; in Redis, 1,000 deep, for which a thread's stack is too
-/// small here.
-const DEPTH_MAX: usize = 200;
+/// Tables and arrays may be nested so deep, as in Redis. They are walked without recursion, for a thread's
+/// stack may be small here.
+const DEPTH_MAX: usize = 1_000;
 
-/// The library as a table.
-pub(crate) fn library(lua: &Lua) -> mlua::Result<Table> {
+/// The library as a table. `next` is Lua's own.
+pub(crate) fn library(lua: &Lua, next: Function) -> mlua::Result<Table> {
     let table = lua.create_table()?;
-    let encode = lua.create_function(|lua, args: mlua::MultiValue| {
-        let [value] = &args.iter().collect::<Vec<_>>()[..] else {
-            return Err(lua_fail(lua, "bad argument #1 to 'encode' (expected 1 argument)"));
-        };
-        let mut text = Vec::new();
-        append(lua, value, &mut text, 0)?;
-        lua.create_string(&text)
+    let encode = lua.create_function(move |lua, mut values: MultiValue| {
+        let value = only(lua, &mut values, "encode")?;
+        let mut writer = Writer { lua, next: &next, out: Vec::new(), open: Vec::new(), parts: 0 };
+        writer.write(value)?;
+        lua.create_string(&writer.out)
     })?;
     table.set("encode", encode)?;
-    let decode = lua.create_function(|lua, args: mlua::MultiValue| {
-        let text = match &args.iter().collect::<Vec<_>>()[..] {
-            [Value::String(text)] => text.as_bytes().to_vec(),
-            [Value::Integer(number)] => number.to_string().into_bytes(),
-            [Value::Number(number)] => general(*number, 14).into_bytes(),
-            [other] => {
-                let got = other.type_name();
-                let text = format!("bad argument #1 to 'decode' (string expected, got {got})");
-                return Err(lua_fail(lua, &text));
-            }
-            _ => {
-                let text = "bad argument #1 to 'decode' (expected 1 argument)";
-                return Err(lua_fail(lua, text));
-            }
-        };
-        decode::decode(lua, &text)
+    let decode = lua.create_function(|lua, mut values: MultiValue| {
+        let values = MultiValue::from_iter([only(lua, &mut values, "decode")?]);
+        decode::decode(lua, &Args::new(lua, &values, "decode").text(0)?)
     })?;
     table.set("decode", decode)?;
     table.set("null", Value::NULL)?;
+    table.set("_NAME", "cjson")?;
+    table.set("_VERSION", "2.1.0")?;
     Ok(table)
 }
 
-fn append(lua: &Lua, value: &Value, out: &mut Vec<u8>, depth: usize) -> mlua::Result<()> {
-    let refuse =
-        |kind: &str, why: &str| Err(lua_fail(lua, &format!("Cannot serialise {kind}: {why}")));
-    match value {
-        Value::Nil => out.extend_from_slice(b"null"),
-        value if *value == Value::NULL => out.extend_from_slice(b"null"),
-        Value::Boolean(true) => out.extend_from_slice(b"true"),
-        Value::Boolean(false) => out.extend_from_slice(b"false"),
-        Value::Integer(number) => {
-            #[expect(clippy::cast_precision_loss, reason = "Lua's numbers are such")]
-            out.extend_from_slice(general(*number as f64, 14).as_bytes());
-        }
-        Value::Number(number) if number.is_finite() => {
-            out.extend_from_slice(general(*number, 14).as_bytes());
-        }
-        Value::Number(_) => return refuse("number", "must not be NaN or Inf"),
-        Value::String(text) => append_string(text, out),
-        Value::Table(_) if depth >= DEPTH_MAX => {
-            let depth = depth + 1;
-            return Err(lua_fail(lua, &format!("Cannot serialise, excessive depth ({depth})")));
-        }
-        Value::Table(table) => match array_length(table)? {
-            Length::Sparse => return refuse("table", "excessively sparse array"),
-            Length::Array(length) => {
-                out.push(b'[');
-                for index in 1..=length {
-                    if index > 1 {
-                        out.push(b',');
-                    }
-                    append(lua, &table.raw_get(index)?, out, depth + 1)?;
-                }
-                out.push(b']');
-            }
-            Length::Object => {
-                out.push(b'{');
-                let mut first = true;
-                for pair in table.pairs::<Value, Value>() {
-                    let (key, value) = pair?;
-                    if !std::mem::take(&mut first) {
-                        out.push(b',');
-                    }
-                    match key {
-                        Value::String(text) => append_string(&text, out),
-                        Value::Integer(_) | Value::Number(_) => {
-                            out.push(b'"');
-                            append(lua, &key, out, depth)?;
-                            out.push(b'"');
-                        }
-                        _ => {
-                            let why = "table key must be a number or string";
-                            return refuse(key.type_name(), why);
-                        }
-                    }
-                    out.push(b':');
-                    append(lua, &value, out, depth + 1)?;
-                }
-                out.push(b'}');
-            }
-        },
-        other => return refuse(other.type_name(), "type not supported"),
+/// The one argument.
+fn only(lua: &Lua, values: &mut MultiValue, function: &'static str) -> mlua::Result<Value> {
+    match (values.len(), values.pop_front()) {
+        (1, Some(value)) => Ok(value),
+        _ => Err(Args::new(lua, values, function).bad(0, "expected 1 argument")),
     }
-    Ok(())
+}
+
+/// A table that has not been written to its end.
+enum Open {
+    Array { table: Table, written: i64, length: i64 },
+    Object { table: Table, key: Value },
+}
+
+struct Writer<'a> {
+    lua: &'a Lua,
+    next: &'a Function,
+    out: Vec<u8>,
+    open: Vec<Open>,
+    parts: usize,
+}
+
+impl Writer<'_> {
+    fn write(&mut self, value: Value) -> mlua::Result<()> {
+        self.begin(value)?;
+        while let Some(open) = self.open.last_mut() {
+            if self.out.len() > MEMORY_BYTES || self.parts > PARTS {
+                return Err(mlua::Error::MemoryError(NO_MEMORY.to_owned()));
+            }
+            let value = match open {
+                Open::Array { written, length, .. } if written == length => {
+                    self.out.push(b']');
+                    self.open.pop();
+                    continue;
+                }
+                Open::Array { table, written, .. } => {
+                    if *written > 0 {
+                        self.out.push(b',');
+                    }
+                    *written += 1;
+                    table.raw_get(*written)?
+                }
+                Open::Object { table, key } => {
+                    let first = key.is_nil();
+                    let before = std::mem::replace(key, Value::Nil);
+                    let (next, value): (Value, Value) = self.next.call((&*table, before))?;
+                    if next.is_nil() {
+                        self.out.push(b'}');
+                        self.open.pop();
+                        continue;
+                    }
+                    let text = text_of(&next);
+                    let kind = next.type_name();
+                    *key = next;
+                    if !first {
+                        self.out.push(b',');
+                    }
+                    match text {
+                        Some(text) => append_string(&text, &mut self.out),
+                        None => {
+                            return self.refuse(kind, "table key must be a number or string");
+                        }
+                    }
+                    self.out.push(b':');
+                    value
+                }
+            };
+            self.begin(value)?;
+        }
+        Ok(())
+    }
+
+    fn refuse(&self, kind: &str, why: &str) -> mlua::Result<()> {
+        Err(lua_fail(self.lua, &format!("Cannot serialise {kind}: {why}")))
+    }
+
+    /// Writes a value, of a table only the beginning.
+    fn begin(&mut self, value: Value) -> mlua::Result<()> {
+        self.parts += if value.is_table() { TABLE_PARTS } else { 1 };
+        match value {
+            Value::Nil => self.out.extend_from_slice(b"null"),
+            value if value == Value::NULL => self.out.extend_from_slice(b"null"),
+            Value::Boolean(true) => self.out.extend_from_slice(b"true"),
+            Value::Boolean(false) => self.out.extend_from_slice(b"false"),
+            Value::Number(number) if !number.is_finite() => {
+                return self.refuse("number", "must not be NaN or Inf");
+            }
+            Value::Integer(_) | Value::Number(_) => {
+                self.out.extend_from_slice(&text_of(&value).unwrap_or_default());
+            }
+            Value::String(text) => append_string(&text.as_bytes(), &mut self.out),
+            Value::Table(_) if self.open.len() >= DEPTH_MAX => {
+                let depth = self.open.len() + 1;
+                let text = format!("Cannot serialise, excessive nesting ({depth})");
+                return Err(lua_fail(self.lua, &text));
+            }
+            Value::Table(table) => match array_length(&table)? {
+                Length::Sparse => return self.refuse("table", "excessively sparse array"),
+                Length::Array(length) => {
+                    self.out.push(b'[');
+                    self.open.push(Open::Array { table, written: 0, length });
+                }
+                Length::Object => {
+                    self.out.push(b'{');
+                    self.open.push(Open::Object { table, key: Value::Nil });
+                }
+            },
+            other => return self.refuse(other.type_name(), "type not supported"),
+        }
+        Ok(())
+    }
 }
 
 enum Length {
@@ -142,9 +178,9 @@ fn array_length(table: &Table) -> mlua::Result<Length> {
     })
 }
 
-fn append_string(text: &LuaString, out: &mut Vec<u8>) {
+fn append_string(text: &[u8], out: &mut Vec<u8>) {
     out.push(b'"');
-    for &byte in text.as_bytes().iter() {
+    for &byte in text {
         match byte {
             b'"' | b'\\' | b'/' => out.extend_from_slice(&[b'\\', byte]),
             8 => out.extend_from_slice(b"\\b"),

@@ -1,12 +1,15 @@
-//! The `cmsgpack` library: `pack` and `unpack`.
+//! The `cmsgpack` library: `pack`, `unpack`, `unpack_one`, `unpack_limit`.
 //!
 //! Invariant: bytes are those of lua-cmsgpack 0.4: the shortest form of a whole number, a float where
-//! it loses nothing, a table as an array if its keys are exactly 1 to n. Deliberately absent:
-//! `unpack_one`, `unpack_limit`, and the `safe` variants.
+//! it loses nothing, a table as an array if its keys are exactly 1 to n. However deep the bytes say they
+//! are nested, reading them takes no stack. Deliberately absent: the `safe` variants.
 
 use mlua::{Lua, MultiValue, Table, Value};
 
-use super::api::lua_fail;
+use super::api::{lua_fail, lua_fail_nowhere};
+use super::args::Args;
+use super::convert::truncated;
+use super::limits::{MEMORY_BYTES, NO_MEMORY, PARTS, RESULTS, TABLE_PARTS};
 
 /// Deeper tables are packed as nil, as in Redis.
 const DEPTH_MAX: usize = 16;
@@ -18,66 +21,127 @@ pub(crate) fn library(lua: &Lua) -> mlua::Result<Table> {
         if args.is_empty() {
             return Err(lua_fail(lua, "bad argument #0 to 'pack' (MessagePack pack needs input.)"));
         }
-        let mut bytes = Vec::new();
-        args.iter().try_for_each(|value| append(value, &mut bytes, 0))?;
-        lua.create_string(&bytes)
+        let mut writer = Writer { out: Vec::new(), parts: 0 };
+        args.iter().try_for_each(|value| writer.append(value, 0))?;
+        lua.create_string(&writer.out)
     })?;
     table.set("pack", pack)?;
-    let unpack = lua.create_function(|lua, args: MultiValue| {
-        let Some(Value::String(text)) = args.front() else {
-            let got = args.front().map_or("no value", |value| value.type_name());
-            let text = format!("bad argument #1 to 'unpack' (string expected, got {got})");
-            return Err(lua_fail(lua, &text));
-        };
-        let text = text.as_bytes();
-        let mut reader = Reader { lua, rest: &text };
-        let mut values = Vec::new();
-        while !reader.rest.is_empty() {
-            values.push(reader.value()?);
-        }
-        Ok(MultiValue::from_iter(values))
-    })?;
-    table.set("unpack", unpack)?;
+    let unpack = |lua: &Lua, values: MultiValue| {
+        let text = Args::new(lua, &values, "unpack").text(0)?;
+        unpack(lua, &text, 0, 0)
+    };
+    table.set("unpack", lua.create_function(unpack)?)?;
+    let unpack_one = |lua: &Lua, values: MultiValue| {
+        let args = Args::new(lua, &values, "unpack_one");
+        self::unpack(lua, &args.text(0)?, 1, args.integer_or(1, 0)?)
+    };
+    table.set("unpack_one", lua.create_function(unpack_one)?)?;
+    let unpack_limit = |lua: &Lua, values: MultiValue| {
+        let args = Args::new(lua, &values, "unpack_limit");
+        let (text, limit) = (args.text(0)?, truncated(args.number(1)?));
+        self::unpack(lua, &text, limit, args.integer_or(2, 0)?)
+    };
+    table.set("unpack_limit", lua.create_function(unpack_limit)?)?;
+    for (name, text) in [
+        ("_NAME", "cmsgpack"),
+        ("_VERSION", "lua-cmsgpack 0.4.0"),
+        ("_COPYRIGHT", "Copyright (C) 2012, Salvatore Sanfilippo"),
+        ("_DESCRIPTION", "MessagePack C implementation for Lua"),
+    ] {
+        table.set(name, text)?;
+    }
     Ok(table)
 }
 
-fn append(value: &Value, out: &mut Vec<u8>, depth: usize) -> mlua::Result<()> {
-    match value {
-        Value::Boolean(value) => out.push(if *value { 0xc3 } else { 0xc2 }),
-        Value::Integer(value) => whole(*value, out),
-        Value::Number(value) => number(*value, out),
-        Value::String(text) => {
-            let text = text.as_bytes();
-            length(text.len(), (0xa0, 32), &[(0xd9, 1), (0xda, 2), (0xdb, 4)], out);
-            out.extend_from_slice(&text);
+/// The values from `offset` on, at most `limit` of them, and first of all where to go on (-1: nowhere);
+/// with neither, all values alone.
+fn unpack(lua: &Lua, text: &[u8], limit: i64, offset: i64) -> mlua::Result<MultiValue> {
+    let length = text.len();
+    #[expect(clippy::cast_possible_truncation, reason = "Redis prints it as C's int")]
+    let shown = offset as i32;
+    let (Ok(count), Ok(start)) = (usize::try_from(limit), usize::try_from(offset)) else {
+        // Redis names the length here, and calls it the limit.
+        let why =
+            format!("Invalid request to unpack with offset of {shown} and limit of {length}.");
+        return Err(lua_fail(lua, &why));
+    };
+    let Some(rest) = text.get(start..) else {
+        let why = format!("Start offset {shown} greater than input length {length}.");
+        return Err(lua_fail(lua, &why));
+    };
+    let all = count == 0 && start == 0;
+    let mut reader = Reader { lua, rest };
+    let mut values = Vec::new();
+    while !reader.rest.is_empty() && (all || values.len() < count) {
+        if values.len() >= RESULTS {
+            let why = "too many return values at once; use unpack_one or unpack_limit instead.";
+            return Err(lua_fail(lua, &format!("stack overflow ({why})")));
         }
-        Value::Table(table) if depth < DEPTH_MAX => append_table(table, out, depth)?,
-        // What has no form of its own, and what lies too deep.
-        _ => out.push(0xc0),
+        values.push(reader.value()?);
     }
-    Ok(())
+    if !all {
+        let next = length - reader.rest.len();
+        let next = if reader.rest.is_empty() { -1 } else { i64::try_from(next).unwrap_or(-1) };
+        values.insert(0, Value::Integer(next));
+    }
+    Ok(MultiValue::from_iter(values))
 }
 
-fn append_table(table: &Table, out: &mut Vec<u8>, depth: usize) -> mlua::Result<()> {
-    let pairs: Vec<(Value, Value)> = table.pairs().collect::<mlua::Result<_>>()?;
-    #[expect(clippy::cast_precision_loss, reason = "tables are not so long")]
-    let is_place = |key: &Value| match key {
-        Value::Integer(key) => *key >= 1,
-        Value::Number(key) => key.fract() == 0.0 && (1.0..=pairs.len() as f64).contains(key),
-        _ => false,
-    };
-    let count = i64::try_from(pairs.len()).unwrap_or(i64::MAX);
-    let within = |key: &Value| !matches!(key, Value::Integer(key) if *key > count);
-    if pairs.iter().all(|(key, _)| is_place(key) && within(key)) {
-        length(pairs.len(), (0x90, 16), &[(0xdc, 2), (0xdd, 4)], out);
-        return (1..=count).try_for_each(|index| append(&table.raw_get(index)?, out, depth + 1));
+struct Writer {
+    out: Vec<u8>,
+    parts: usize,
+}
+
+impl Writer {
+    fn append(&mut self, value: &Value, depth: usize) -> mlua::Result<()> {
+        self.parts += if value.is_table() { TABLE_PARTS } else { 1 };
+        if self.out.len() > MEMORY_BYTES || self.parts > PARTS {
+            return Err(mlua::Error::MemoryError(NO_MEMORY.to_owned()));
+        }
+        match value {
+            Value::Boolean(value) => self.out.push(if *value { 0xc3 } else { 0xc2 }),
+            Value::Integer(value) => whole(*value, &mut self.out),
+            Value::Number(value) => number(*value, &mut self.out),
+            Value::String(text) => {
+                let text = text.as_bytes();
+                length(text.len(), (0xa0, 32), &[(0xd9, 1), (0xda, 2), (0xdb, 4)], &mut self.out);
+                self.out.extend_from_slice(&text);
+            }
+            Value::Table(table) if depth < DEPTH_MAX => self.table(table, depth)?,
+            // What has no form of its own, and what lies too deep.
+            _ => self.out.push(0xc0),
+        }
+        Ok(())
     }
-    length(pairs.len(), (0x80, 16), &[(0xde, 2), (0xdf, 4)], out);
-    for (key, value) in &pairs {
-        append(key, out, depth + 1)?;
-        append(value, out, depth + 1)?;
+
+    fn table(&mut self, table: &Table, depth: usize) -> mlua::Result<()> {
+        // The keys are looked at first: there may be more of them than Rust can hold at once.
+        let (mut count, mut last, mut places) = (0_i64, 0_i64, true);
+        for pair in table.pairs::<Value, Value>() {
+            let place = match pair?.0 {
+                Value::Integer(key) => Some(key),
+                #[expect(clippy::cast_possible_truncation, reason = "a whole number")]
+                Value::Number(key) if key.fract() == 0.0 && key < 9e15 => Some(key as i64),
+                _ => None,
+            };
+            places &= place.is_some_and(|place| place >= 1);
+            last = last.max(place.unwrap_or(0));
+            count += 1;
+        }
+        let size = usize::try_from(count).unwrap_or(usize::MAX);
+        if places && last == count {
+            length(size, (0x90, 16), &[(0xdc, 2), (0xdd, 4)], &mut self.out);
+            return (1..=count)
+                .try_for_each(|index| self.append(&table.raw_get(index)?, depth + 1));
+        }
+        length(size, (0x80, 16), &[(0xde, 2), (0xdf, 4)], &mut self.out);
+        for pair in table.pairs::<Value, Value>() {
+            let (key, value) = pair?;
+            self.append(&key, depth + 1)?;
+            self.append(&value, depth + 1)?;
+        }
+        Ok(())
     }
-    Ok(())
 }
 
 /// A length in the first byte if it is short enough, or behind one of these bytes.
@@ -154,12 +218,75 @@ impl Reader<'_> {
         Ok(usize::try_from(self.unsigned(width)?).unwrap_or(usize::MAX))
     }
 
+    /// The next value, with all that is in it.
     fn value(&mut self) -> mlua::Result<Value> {
+        let mut open: Vec<Open> = Vec::new();
+        let mut stack = 0;
+        loop {
+            let mut value = match self.one()? {
+                One::Plain(value) => value,
+                One::Array(left) | One::Map(left) if left == 0 => {
+                    Value::Table(self.lua.create_table()?)
+                }
+                One::Array(left) => {
+                    stack += 2;
+                    self.deepen(stack, "array")?;
+                    open.push(Open { table: self.lua.create_table()?, left, slot: Slot::Place(1) });
+                    continue;
+                }
+                One::Map(left) => {
+                    stack += 2;
+                    self.deepen(stack, "hash")?;
+                    open.push(Open { table: self.lua.create_table()?, left, slot: Slot::Key });
+                    continue;
+                }
+            };
+            // Whatever it completes is complete too.
+            loop {
+                let Some(inner) = open.last_mut() else { return Ok(value) };
+                match std::mem::replace(&mut inner.slot, Slot::Key) {
+                    Slot::Key => {
+                        inner.slot = Slot::Value(value);
+                        break;
+                    }
+                    Slot::Place(index) => {
+                        inner.table.raw_set(index, value)?;
+                        inner.slot = Slot::Place(index + 1);
+                    }
+                    Slot::Value(Value::Nil) => return Err(lua_fail_nowhere("table index is nil")),
+                    Slot::Value(Value::Number(key)) if key.is_nan() => {
+                        return Err(lua_fail_nowhere("table index is NaN"));
+                    }
+                    Slot::Value(key) => inner.table.raw_set(key, value)?,
+                }
+                inner.left -= 1;
+                if inner.left > 0 {
+                    break;
+                }
+                let Some(done) = open.pop() else { break };
+                stack -= 2;
+                value = Value::Table(done.table);
+            }
+        }
+    }
+
+    /// Refuses what has taken so many places of Lua's stack there.
+    fn deepen(&self, stack: usize, kind: &str) -> mlua::Result<()> {
+        match stack > RESULTS {
+            true => {
+                let why = format!("stack overflow (in function mp_decode_to_lua_{kind})");
+                Err(lua_fail(self.lua, &why))
+            }
+            false => Ok(()),
+        }
+    }
+
+    fn one(&mut self) -> mlua::Result<One> {
         #[expect(clippy::cast_precision_loss, reason = "Lua's numbers are such")]
-        Ok(match self.unsigned(1)? {
+        Ok(One::Plain(match self.unsigned(1)? {
             small @ 0..=0x7f => Value::Number(small as f64),
-            kind @ 0x80..=0x8f => self.map((kind & 0xf) as usize)?,
-            kind @ 0x90..=0x9f => self.array((kind & 0xf) as usize)?,
+            kind @ 0x80..=0x8f => return Ok(One::Map((kind & 0xf) as usize)),
+            kind @ 0x90..=0x9f => return Ok(One::Array((kind & 0xf) as usize)),
             kind @ 0xa0..=0xbf => self.text((kind & 0x1f) as usize)?,
             0xc0 => Value::Nil,
             0xc2 => Value::Boolean(false),
@@ -169,45 +296,46 @@ impl Reader<'_> {
                 Value::Number(f64::from(f32::from_bits(bits)))
             }
             0xcb => Value::Number(f64::from_bits(self.unsigned(8)?)),
-            kind @ 0xcc..=0xcf => Value::Number(self.unsigned(1 << (kind - 0xcc))? as f64),
+            // What takes all 64 bits is read as signed, as there.
+            kind @ 0xcc..=0xcf => {
+                Value::Number(self.unsigned(1 << (kind - 0xcc))?.cast_signed() as f64)
+            }
             kind @ 0xd0..=0xd3 => Value::Number(self.signed(1 << (kind - 0xd0))? as f64),
-            kind @ (0xc4..=0xc6 | 0xd9..=0xdb) => {
-                let base = if kind < 0xd0 { 0xc4 } else { 0xd9 };
-                let count = self.count(1 << (kind - base))?;
+            kind @ 0xd9..=0xdb => {
+                let count = self.count(1 << (kind - 0xd9))?;
                 self.text(count)?
             }
-            kind @ (0xdc | 0xdd) => {
-                let count = self.count(2 << (kind - 0xdc))?;
-                self.array(count)?
-            }
-            kind @ (0xde | 0xdf) => {
-                let count = self.count(2 << (kind - 0xde))?;
-                self.map(count)?
-            }
+            kind @ (0xdc | 0xdd) => return Ok(One::Array(self.count(2 << (kind - 0xdc))?)),
+            kind @ (0xde | 0xdf) => return Ok(One::Map(self.count(2 << (kind - 0xde))?)),
             negative @ 0xe0..=0xff => Value::Number(negative as f64 - 256.0),
             _ => return Err(lua_fail(self.lua, "Bad data format in input.")),
-        })
+        }))
     }
 
     fn text(&mut self, count: usize) -> mlua::Result<Value> {
         let lua = self.lua;
         Ok(Value::String(lua.create_string(self.take(count)?)?))
     }
+}
 
-    fn array(&mut self, count: usize) -> mlua::Result<Value> {
-        let table = self.lua.create_table()?;
-        for index in 1..=count {
-            table.raw_set(index, self.value()?)?;
-        }
-        Ok(Value::Table(table))
-    }
+/// What the next bytes are: a value, or the beginning of a table of so many items.
+enum One {
+    Plain(Value),
+    Array(usize),
+    Map(usize),
+}
 
-    fn map(&mut self, count: usize) -> mlua::Result<Value> {
-        let table = self.lua.create_table()?;
-        for _ in 0..count {
-            let (key, value) = (self.value()?, self.value()?);
-            table.raw_set(key, value)?;
-        }
-        Ok(Value::Table(table))
-    }
+/// A table whose items are still to come.
+struct Open {
+    table: Table,
+    left: usize,
+    slot: Slot,
+}
+
+/// Where the next value goes.
+enum Slot {
+    Place(usize),
+    Key,
+    /// It is this key's.
+    Value(Value),
 }

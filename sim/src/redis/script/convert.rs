@@ -5,6 +5,8 @@
 
 use mlua::{IntoLua, Lua, Table, Value};
 
+use super::limits::{NO_MEMORY, PARTS, TABLE_PARTS};
+use crate::redis::commands::expiry::until_nul;
 use crate::redis::reply::{Fail, Reply};
 use crate::redis::stats::ErrorCount;
 use crate::redis::text::{blob, decimal};
@@ -95,82 +97,126 @@ pub(crate) struct Returned {
 
 /// A script's result as a reply.
 pub(crate) fn from_lua(value: &Value, resp3: bool) -> mlua::Result<Returned> {
-    let mut errors = ErrorCount::default();
-    let reply = reply(value, resp3, &mut errors, 0)?;
-    Ok(Returned { reply, errors })
+    let mut walk = Walk { resp3, errors: ErrorCount::default(), parts: 0 };
+    let reply = walk.reply(value, 0)?;
+    Ok(Returned { reply, errors: walk.errors })
 }
 
-fn reply(value: &Value, resp3: bool, errors: &mut ErrorCount, depth: usize) -> mlua::Result<Reply> {
-    if depth > DEPTH_MAX {
-        errors.add(false);
-        return Ok(Reply::Error(Fail::new("ERR reached lua stack limit")));
-    }
-    Ok(match value {
-        Value::String(text) => Reply::bulk(text.as_bytes()),
-        Value::Integer(value) => Reply::Int(*value),
-        Value::Number(value) => Reply::Int(truncated(*value)),
-        Value::Boolean(value) if resp3 => Reply::Bool(*value),
-        Value::Boolean(true) => Reply::Int(1),
-        Value::Table(table) => table_reply(table, resp3, errors, depth + 1)?,
-        _ => Reply::Nil,
-    })
+/// A way through all that a script returned.
+struct Walk {
+    resp3: bool,
+    errors: ErrorCount,
+    /// How many values have been met.
+    parts: usize,
 }
 
 /// As the processor converts: what does not fit becomes the smallest integer.
-fn truncated(value: f64) -> i64 {
+pub(crate) fn truncated(value: f64) -> i64 {
     const LIMIT: f64 = 9_223_372_036_854_775_808.0;
     #[expect(clippy::cast_possible_truncation, reason = "the range is checked")]
     if (-LIMIT..LIMIT).contains(&value) { value as i64 } else { i64::MIN }
 }
 
-fn table_reply(
-    table: &Table,
-    resp3: bool,
-    errors: &mut ErrorCount,
-    depth: usize,
-) -> mlua::Result<Reply> {
-    if let Some(text) = text_field(table, "err")? {
-        let counted = matches!(table.raw_get("ignore_error_stats_update")?, Value::Boolean(true));
-        errors.add(counted);
-        return Ok(Reply::Error(Fail::of(text)));
+impl Walk {
+    fn reply(&mut self, value: &Value, depth: usize) -> mlua::Result<Reply> {
+        if depth > DEPTH_MAX {
+            let fail = Fail::new("ERR reached lua stack limit");
+            self.errors.add(fail.text(), false);
+            return Ok(Reply::Error(fail));
+        }
+        self.parts += if value.is_table() { TABLE_PARTS } else { 1 };
+        if self.parts > PARTS {
+            return Err(mlua::Error::MemoryError(NO_MEMORY.to_owned()));
+        }
+        Ok(match value {
+            Value::String(text) => Reply::bulk(text.as_bytes()),
+            Value::Integer(value) => Reply::Int(*value),
+            Value::Number(value) => Reply::Int(truncated(*value)),
+            Value::Boolean(value) if self.resp3 => Reply::Bool(*value),
+            Value::Boolean(true) => Reply::Int(1),
+            Value::Table(table) => self.table(table, depth + 1)?,
+            _ => Reply::Nil,
+        })
     }
-    if let Some(text) = text_field(table, "ok")? {
-        return Ok(Reply::Status(blob(&text)));
+
+    fn table(&mut self, table: &Table, depth: usize) -> mlua::Result<Reply> {
+        Ok(match self.form(table)? {
+            Form::Whole(reply) => reply,
+            Form::Map(map) => Reply::Map(self.pairs(&map, depth, true)?),
+            Form::Set(set) => Reply::Set(self.pairs(&set, depth, false)?),
+            Form::List => Reply::Array(self.list(table, depth)?),
+        })
     }
-    if let Some(value) = number_of(&table.raw_get("double")?) {
-        return Ok(Reply::Double(value));
+
+    /// What a table stands for. Apart from those below, for they call themselves and share the stack.
+    fn form(&mut self, table: &Table) -> mlua::Result<Form> {
+        if let Some(text) = text_field(table, "err")? {
+            let counted = table.raw_get("ignore_error_stats_update")?;
+            self.errors.add(until_nul(&text), matches!(counted, Value::Boolean(true)));
+            // Redis trims an error's end before it makes spaces of its line breaks.
+            let text = until_nul(&text);
+            let end = text.iter().rposition(|byte| !matches!(byte, b'\r' | b'\n'));
+            return Ok(Form::Whole(Reply::Error(Fail::of(&text[..end.map_or(0, |end| end + 1)]))));
+        }
+        if let Some(text) = text_field(table, "ok")? {
+            return Ok(Form::Whole(Reply::Status(blob(until_nul(&text)))));
+        }
+        if let Some(value) = number_of(&table.raw_get("double")?) {
+            return Ok(Form::Whole(Reply::Double(value)));
+        }
+        if let Value::Table(map) = table.raw_get("map")? {
+            return Ok(Form::Map(map));
+        }
+        if let Value::Table(set) = table.raw_get("set")? {
+            return Ok(Form::Set(set));
+        }
+        if let Some(digits) = text_field(table, "big_number")? {
+            let digits = digits.iter().map(unbroken).collect();
+            return Ok(Form::Whole(Reply::BigNumber(digits)));
+        }
+        if let Value::Table(verbatim) = table.raw_get("verbatim_string")?
+            && let Some(text) = text_field(&verbatim, "string")?
+        {
+            return Ok(Form::Whole(Reply::Verbatim(blob(&text))));
+        }
+        Ok(Form::List)
     }
-    if let Value::Table(map) = table.raw_get("map")? {
+
+    fn list(&mut self, table: &Table, depth: usize) -> mlua::Result<Vec<Reply>> {
         let mut parts = Vec::new();
-        for pair in map.pairs::<Value, Value>() {
+        for index in 1.. {
+            match table.raw_get(index)? {
+                Value::Nil => break,
+                value => parts.push(self.reply(&value, depth)?),
+            }
+        }
+        Ok(parts)
+    }
+
+    fn pairs(&mut self, table: &Table, depth: usize, values: bool) -> mlua::Result<Vec<Reply>> {
+        let mut parts = Vec::new();
+        for pair in table.pairs::<Value, Value>() {
             let (key, value) = pair?;
-            parts.push(reply(&key, resp3, errors, depth)?);
-            parts.push(reply(&value, resp3, errors, depth)?);
+            parts.push(self.reply(&key, depth)?);
+            if values {
+                parts.push(self.reply(&value, depth)?);
+            }
         }
-        return Ok(Reply::Map(parts));
+        Ok(parts)
     }
-    if let Value::Table(set) = table.raw_get("set")? {
-        let keys = set.pairs::<Value, Value>().map(|pair| Ok(pair?.0));
-        let parts: mlua::Result<_> =
-            keys.map(|key: mlua::Result<Value>| reply(&key?, resp3, errors, depth)).collect();
-        return Ok(Reply::Set(parts?));
-    }
-    if let Some(digits) = text_field(table, "big_number")? {
-        return Ok(Reply::BigNumber(blob(&digits)));
-    }
-    if let Value::Table(verbatim) = table.raw_get("verbatim_string")?
-        && let Some(text) = text_field(&verbatim, "string")?
-    {
-        return Ok(Reply::Verbatim(blob(&text)));
-    }
-    let mut parts = Vec::new();
-    for index in 1.. {
-        match table.raw_get(index)? {
-            Value::Nil => break,
-            value => parts.push(reply(&value, resp3, errors, depth)?),
-        }
-    }
-    Ok(Reply::Array(parts))
+}
+
+/// What a table stands for.
+enum Form {
+    Whole(Reply),
+    Map(Table),
+    Set(Table),
+    List,
+}
+
+/// A line break would end the number.
+fn unbroken(byte: &u8) -> u8 {
+    if matches!(byte, b'\r' | b'\n') { b' ' } else { *byte }
 }
 
 fn text_field(table: &Table, name: &str) -> mlua::Result<Option<Vec<u8>>> {

@@ -9,16 +9,18 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use mlua::chunk::ChunkMode;
-use mlua::{Function, HookTriggers, Lua, LuaOptions, LuaString, StdLib, Table, Value, VmState};
-use rustc_hash::FxHashMap;
-use smallvec::SmallVec;
+use mlua::{
+    Function, HookTriggers, Lua, LuaOptions, LuaString, StdLib, Table, Value, Variadic, VmState,
+};
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::api::{self, Shared};
 use super::bit;
 use super::convert::{error_table, from_lua};
 use super::random::Drand48;
 use super::shebang::Shebang;
-use super::{cjson, cmsgpack, structs};
+use super::{cjson, cmsgpack, limits, structs};
+use crate::redis::commands::expiry::until_nul;
 use crate::redis::fault::Fault;
 use crate::redis::reply::{Fail, Reply};
 use crate::redis::server::{SCRIPT_SESSION, Server};
@@ -44,21 +46,32 @@ pub(crate) struct Invocation<'a> {
     pub(crate) args: &'a [&'a [u8]],
 }
 
-#[derive(Clone)]
-struct Compiled {
-    function: Function,
-    shebang: Shebang,
-}
-
-/// Lua, and the scripts compiled in it. They outlive SCRIPT FLUSH and a reset of the model: whether
-/// EVALSHA knows them is the server's to say.
+/// Lua, and the scripts compiled in it. They outlive a reset of the model, and SCRIPT FLUSH until the
+/// next one is compiled: whether EVALSHA knows them is the server's to say.
 pub(crate) struct Engine {
-    lua: Lua,
-    shared: Rc<Shared>,
-    compiled: FxHashMap<Digest, Compiled>,
+    pub(super) lua: Lua,
+    pub(super) shared: Rc<Shared>,
+    compiled: FxHashMap<Digest, Shebang>,
+    /// The scripts by their digests. Rust can hold only some thousand values of Lua at once.
+    functions: Table,
+    /// The libraries that are compiled, by the digests of their code.
+    pub(super) libraries: FxHashSet<Digest>,
+    /// Their functions, by that digest and their names.
+    pub(super) callbacks: Table,
     run_no_key: Function,
     run_one_key: Function,
     run_keys: Function,
+    pub(super) load_functions: Function,
+    pub(super) run_function: Function,
+}
+
+/// For whom a script runs, and what it may do.
+#[derive(Default)]
+pub(super) struct Scope {
+    pub(super) now_us: i64,
+    pub(super) session: u32,
+    pub(super) read_only: bool,
+    pub(super) allow_oom: bool,
 }
 
 impl Engine {
@@ -76,7 +89,7 @@ impl Engine {
         let host = lua.create_table()?;
         host.set("redis", api::library(&lua, &shared)?)?;
         host.set("bit", bit::library(&lua)?)?;
-        host.set("cjson", cjson::library(&lua)?)?;
+        host.set("cjson", cjson::library(&lua, lua.globals().get("next")?)?)?;
         host.set("cmsgpack", cmsgpack::library(&lua)?)?;
         host.set("struct", structs::library(&lua)?)?;
         api::random(&lua, &shared, &host)?;
@@ -94,7 +107,14 @@ impl Engine {
         host.set("check", check)?;
         host.set("where", lua.create_function(|lua, ()| Ok(line(lua)))?)?;
         let prelude = lua.load(include_str!("sandbox.lua")).set_name("=sandbox");
-        let (globals, run_no_key, run_one_key, run_keys): (Table, _, _, _) = prelude.call(host)?;
+        let (globals, run_no_key, run_one_key, run_keys, load_functions, run_function): (
+            Table,
+            _,
+            _,
+            _,
+            _,
+            _,
+        ) = prelude.call(host)?;
         lua.set_globals(globals)?;
         let counting = Rc::clone(&shared);
         lua.set_global_hook(
@@ -109,7 +129,20 @@ impl Engine {
                 Err(ended(budget))
             },
         )?;
-        Ok(Self { lua, shared, compiled: FxHashMap::default(), run_no_key, run_one_key, run_keys })
+        lua.set_memory_limit(limits::MEMORY_BYTES)?;
+        Ok(Self {
+            shared,
+            compiled: FxHashMap::default(),
+            functions: lua.create_table()?,
+            libraries: FxHashSet::default(),
+            callbacks: lua.create_table()?,
+            run_no_key,
+            run_one_key,
+            run_keys,
+            load_functions,
+            run_function,
+            lua,
+        })
     }
 
     /// As after a start of the server.
@@ -119,34 +152,77 @@ impl Engine {
 
     /// Compiles a script, if it is new.
     pub(crate) fn load(&mut self, body: &[u8]) -> Result<Digest, Fail> {
+        self.make_way().map_err(|error| Fail::of(format!("ERR {}", api::message(&error))))?;
         let digest = digest(body);
         if !self.compiled.contains_key(&digest) {
             let (shebang, code) = Shebang::split(body)?;
-            let chunk = self.lua.load(code).set_name("@user_script").set_mode(ChunkMode::Text);
-            let function = chunk.into_function().map_err(|error| {
-                let text = match &error {
-                    mlua::Error::SyntaxError { message, .. } => message.clone(),
-                    other => other.to_string(),
-                };
-                Fail::of(format!("ERR Error compiling script (new function): {text}"))
-            })?;
-            self.compiled.insert(digest, Compiled { function, shebang });
+            let function = self.compile(code)?;
+            let name = self.lua.create_string(digest);
+            let kept = name.and_then(|name| self.functions.raw_set(name, function));
+            kept.map_err(|error| Fail::of(format!("ERR {}", api::message(&error))))?;
+            self.compiled.insert(digest, shebang);
         }
         Ok(digest)
+    }
+
+    fn compile(&self, code: &[u8]) -> Result<Function, Fail> {
+        let chunk = self.lua.load(code).set_name("@user_script").set_mode(ChunkMode::Text);
+        chunk.into_function().map_err(|error| {
+            let text = match &error {
+                // It is read as text, as Redis does.
+                mlua::Error::SyntaxError { .. } if is_binary(code) => {
+                    "user_script:1: unexpected symbol near 'char(27)'".to_owned()
+                }
+                mlua::Error::SyntaxError { message, .. } => message.clone(),
+                other => api::message(other),
+            };
+            Fail::of(format!("ERR Error compiling script (new function): {text}"))
+        })
+    }
+
+    /// Before something is compiled: gives back what a FLUSH has made the server forget. What it knows
+    /// stays, with the locals of its libraries.
+    pub(super) fn make_way(&mut self) -> mlua::Result<()> {
+        let server = &mut *self.shared.server.borrow_mut();
+        if !std::mem::take(&mut server.compiled_is_stale) {
+            return Ok(());
+        }
+        let (known, libraries) = (&server.scripts, &server.libraries);
+        for digest in self.compiled.extract_if(|digest, _| !known.contains(digest)) {
+            self.functions.raw_remove(self.lua.create_string(digest.0)?)?;
+        }
+        let is_library = |digest: &Digest| libraries.iter().any(|(_, it)| it.digest == *digest);
+        self.libraries.retain(is_library);
+        let callbacks = self.lua.create_table()?;
+        for pair in self.callbacks.pairs::<LuaString, Value>() {
+            let (key, callback) = pair?;
+            let digest = Digest::try_from(&key.as_bytes()[..40]);
+            if digest.is_ok_and(|digest| self.libraries.contains(&digest)) {
+                callbacks.raw_set(key, callback)?;
+            }
+        }
+        self.callbacks = callbacks;
+        self.lua.gc_collect()
     }
 
     /// Runs a script. With the reply come the errors in it.
     pub(crate) fn run(&mut self, call: &Invocation<'_>) -> (Reply, ErrorCount) {
         match self.prepare(call) {
-            Ok((digest, compiled)) => match self.invoke(call, &digest, &compiled) {
-                Ok(answer) => answer,
-                Err(error) => refused(Fail::of(format!("ERR {error}"))),
-            },
+            Ok((digest, shebang)) => {
+                self.begin(&Scope {
+                    now_us: call.now_us,
+                    session: call.session,
+                    read_only: call.read_only || shebang.no_writes,
+                    allow_oom: shebang.allow_oom,
+                });
+                let outcome = self.invoke(call, &digest);
+                self.end(outcome, (&digest, "user_script"))
+            }
             Err(fail) => refused(fail),
         }
     }
 
-    fn prepare(&mut self, call: &Invocation<'_>) -> Result<(Digest, Compiled), Fail> {
+    fn prepare(&mut self, call: &Invocation<'_>) -> Result<(Digest, Shebang), Fail> {
         let digest = if call.by_digest {
             let no_script = Fail::new("NOSCRIPT No matching script. Please use EVAL.");
             let digest = Digest::try_from(&call.body.to_ascii_lowercase()[..]);
@@ -162,8 +238,7 @@ impl Engine {
             self.shared.server.borrow_mut().scripts.insert(digest);
             digest
         };
-        let compiled = self.compiled[&digest].clone();
-        let shebang = compiled.shebang;
+        let shebang = self.compiled[&digest];
         if shebang.present {
             let fault = self.shared.server.borrow().refusing();
             if call.read_only && !shebang.no_writes {
@@ -172,89 +247,126 @@ impl Engine {
                 ));
             }
             if fault == Some(Fault::ReadOnly) && !shebang.no_writes {
-                return Err(Fail::new(
-                    "READONLY Can not run script with write flag on readonly replica.",
-                ));
+                return Err(Fault::READ_ONLY);
             }
             if fault == Some(Fault::OutOfMemory) && !shebang.allow_oom && !shebang.no_writes {
-                return Err(Fail::new(
-                    "OOM allow-oom flag is not set on the script, can not run it when used memory \
-                     > 'maxmemory'",
-                ));
+                return Err(Fault::OUT_OF_MEMORY);
             }
         }
-        Ok((digest, compiled))
+        Ok((digest, shebang))
     }
 
-    fn invoke(
-        &mut self,
-        call: &Invocation<'_>,
-        digest: &Digest,
-        compiled: &Compiled,
-    ) -> mlua::Result<(Reply, ErrorCount)> {
+    /// Everything that a script's commands look at is as new.
+    pub(super) fn begin(&self, scope: &Scope) {
         let shared = &self.shared;
-        shared.now_us.set(call.now_us);
-        shared.read_only.set(call.read_only || compiled.shebang.no_writes);
-        shared.allow_oom.set(compiled.shebang.allow_oom);
+        shared.now_us.set(scope.now_us);
+        shared.read_only.set(scope.read_only);
+        shared.allow_oom.set(scope.allow_oom);
         shared.wrote.set(false);
         shared.resp3.set(false);
         shared.instructions.set(0);
         shared.killed.set(false);
-        {
-            let mut server = shared.server.borrow_mut();
-            let db = server.sessions[call.session as usize].db;
-            let session = &mut server.sessions[SCRIPT_SESSION as usize];
-            (session.db, session.protocol) = (db, Protocol::Resp2);
-        }
-        let strings = |texts: &[&[u8]]| -> mlua::Result<SmallVec<[LuaString; 8]>> {
-            texts.iter().map(|text| self.lua.create_string(text)).collect()
-        };
-        let args = mlua::Variadic::from_iter(strings(call.args)?);
-        let script = &compiled.function;
-        let outcome: mlua::Result<(bool, Value)> = match call.keys {
-            [] => self.run_no_key.call((script, args)),
-            [key] => self.run_one_key.call((script, self.lua.create_string(key)?, args)),
-            keys => {
-                let keys = self.lua.create_sequence_from(strings(keys)?)?;
-                self.run_keys.call((script, keys, args))
+        let mut server = shared.server.borrow_mut();
+        let db = server.sessions[scope.session as usize].db;
+        let session = &mut server.sessions[SCRIPT_SESSION as usize];
+        (session.db, session.protocol) = (db, Protocol::Resp2);
+    }
+
+    fn invoke(&self, call: &Invocation<'_>, digest: &Digest) -> mlua::Result<(bool, Value)> {
+        let script: Function = self.functions.raw_get(self.lua.create_string(digest)?)?;
+        match (call.keys, call.args) {
+            ([], args) if args.len() <= ON_STACK => {
+                self.run_no_key.call((script, self.on_stack(args)?))
             }
-        };
+            ([key], args) if args.len() <= ON_STACK => {
+                let key = self.lua.create_string(key)?;
+                self.run_one_key.call((script, key, self.on_stack(args)?))
+            }
+            (keys, args) => self.run_keys.call((script, self.list(keys)?, self.list(args)?)),
+        }
+    }
+
+    /// The answer, and the errors in it. `script` is its name in errors, and that of its chunk.
+    pub(super) fn end(
+        &self,
+        outcome: mlua::Result<(bool, Value)>,
+        script: (&[u8], &str),
+    ) -> (Reply, ErrorCount) {
+        let answer = self
+            .answer(outcome, script)
+            .unwrap_or_else(|error| refused(Fail::of(format!("ERR {}", api::message(&error)))));
+        if self.lua.used_memory() > limits::COLLECT_BYTES {
+            // What cannot be collected now will be later.
+            let _ = self.lua.gc_collect();
+        }
+        answer
+    }
+
+    fn answer(
+        &self,
+        outcome: mlua::Result<(bool, Value)>,
+        script: (&[u8], &str),
+    ) -> mlua::Result<(Reply, ErrorCount)> {
+        let table = |error: &mlua::Error| api::as_table(&self.lua, error);
         match outcome {
             Ok((true, value)) => {
-                let returned = from_lua(&value, shared.resp3.get())?;
+                let returned = from_lua(&value, self.shared.resp3.get())?;
                 Ok((returned.reply, returned.errors))
             }
-            Ok((false, Value::Table(error))) => failure(&error, digest),
+            Ok((false, Value::Table(error))) => failure(&error, script),
             // The handler itself has failed: the script was ended, or the stack is full.
-            Ok((false, Value::Error(error))) => failure(&api::as_table(&self.lua, &error)?, digest),
+            Ok((false, Value::Error(error))) => failure(&table(&error)?, script),
             Ok((false, other)) => {
-                failure(&error_table(&self.lua, describe(&other).as_bytes(), false)?, digest)
+                failure(&error_table(&self.lua, describe(&other).as_bytes(), false)?, script)
             }
-            Err(error) => failure(&api::as_table(&self.lua, &error)?, digest),
+            Err(error) => failure(&table(&error)?, script),
         }
+    }
+
+    fn on_stack(&self, texts: &[&[u8]]) -> mlua::Result<Variadic<LuaString>> {
+        texts.iter().map(|text| self.lua.create_string(text)).collect()
+    }
+
+    /// The texts as a table; there may be more of them than Rust can hold.
+    pub(super) fn list(&self, texts: &[&[u8]]) -> mlua::Result<Table> {
+        let list = self.lua.create_table_with_capacity(texts.len(), 0)?;
+        for (index, text) in texts.iter().enumerate() {
+            list.raw_set(index + 1, self.lua.create_string(text)?)?;
+        }
+        Ok(list)
     }
 }
 
+/// So many arguments are handed over one by one, more in a table.
+const ON_STACK: usize = 16;
+
+/// Whether it is compiled already: then it is not checked, and could be made to do anything.
+fn is_binary(code: &[u8]) -> bool {
+    code.starts_with(b"\x1b")
+}
+
 /// The answer for an error that nobody has caught.
-fn failure(error: &Table, digest: &Digest) -> mlua::Result<(Reply, ErrorCount)> {
+fn failure(error: &Table, (name, chunk): (&[u8], &str)) -> mlua::Result<(Reply, ErrorCount)> {
     let mut text = match error.raw_get("err")? {
-        Value::String(text) => text.as_bytes().to_vec(),
+        Value::String(text) => until_nul(&text.as_bytes()).to_vec(),
         _ => b"ERR unknown error".to_vec(),
     };
     if let Value::Integer(line) = error.raw_get("line")? {
         text.extend_from_slice(b" script: ");
-        text.extend_from_slice(digest);
-        text.extend_from_slice(format!(", on @user_script:{line}.").as_bytes());
+        text.extend_from_slice(name);
+        text.extend_from_slice(format!(", on @{chunk}:{line}.").as_bytes());
     }
     let counted = matches!(error.raw_get("ignore_error_stats_update")?, Value::Boolean(true));
     let mut errors = ErrorCount::default();
-    errors.add(counted);
+    errors.add(&text, counted);
     Ok((Reply::Error(Fail::of(text)), errors))
 }
 
 /// The answer where nothing was run.
 pub(crate) fn refused(fail: Fail) -> (Reply, ErrorCount) {
-    (Reply::Error(fail), ErrorCount { fresh: 1, handed_on: 0 })
+    let reply = Reply::Error(fail);
+    let errors = ErrorCount::from(&reply);
+    (reply, errors)
 }
 
 fn describe(value: &Value) -> String {
@@ -272,7 +384,10 @@ fn ended(budget: u64) -> mlua::Error {
 fn line(lua: &Lua) -> Option<usize> {
     for level in 0.. {
         let line = lua.inspect_stack(level, |frame| {
-            let of_script = frame.source().source.is_some_and(|source| source == "@user_script");
+            let of_script = frame
+                .source()
+                .source
+                .is_some_and(|source| matches!(&*source, "@user_script" | "@user_function"));
             of_script.then(|| frame.current_line())
         })?;
         if let Some(line) = line {

@@ -44,18 +44,30 @@ local function caught_text(ok, ...)
   return false, err
 end
 
+-- How many coroutines have resumed one another: each takes a part of the C stack, which Lua 5.1 does
+-- not bound. Whoever catches an error is as deep as before.
+local depth, DEPTH_MAX = 0, 190
+
+local function returned(before, ...)
+  depth = before
+  return ...
+end
+
 function visible.pcall(...)
-  return caught_text(raw_pcall(...))
+  return caught_text(returned(depth, raw_pcall(...)))
 end
 
 -- In a handler nothing may be raised, so whether the script has been ended is asked afterwards.
 local function outlived(ok, ...)
-  if not ok then check() end
+  if not ok then
+    check()
+    convert((...))
+  end
   return ok, ...
 end
 
 function visible.xpcall(f, handler)
-  return outlived(raw_xpcall(f, function(err) return handler(final(err)) end))
+  return outlived(returned(depth, raw_xpcall(f, function(err) return handler(final(err)) end)))
 end
 
 function visible.rawset(t, ...)
@@ -70,8 +82,71 @@ end
 
 local threads = {}
 for name, member in pairs(coroutine) do threads[name] = member end
+
+local function resume(...)
+  if depth >= DEPTH_MAX then return false, 'C stack overflow' end
+  depth = depth + 1
+  return returned(depth - 1, raw_resume(...))
+end
+
 function threads.resume(...)
-  return caught(raw_resume(...))
+  return caught(resume(...))
+end
+
+-- An error is told where the coroutine was called, two levels up: a tail call counts as one.
+local function passed_on(ok, ...)
+  if ok then return ... end
+  local err = convert((...))
+  if type(err) == 'string' or type(err) == 'number' then error(err, 3) end
+  error(err, 0)
+end
+
+function threads.wrap(f)
+  local thread = coroutine.create(f)
+  return function(...)
+    return passed_on(resume(thread, ...))
+  end
+end
+
+-- Compiled chunks are not checked, and could make Lua do anything: they are read as text, as Redis does.
+local raw_loadstring = loadstring
+function visible.loadstring(...)
+  local text, name = ...
+  if type(text) ~= 'string' and type(text) ~= 'number' then
+    local got = select('#', ...) == 0 and 'no value' or type(text)
+    error("bad argument #1 to 'loadstring' (string expected, got " .. got .. ')', 2)
+  elseif type(text) == 'number' or text:byte() ~= 27 then
+    return raw_loadstring(...)
+  end
+  name = type(name) == 'string' and name or text
+  local shown = name:match('^[=@](.*)') or '[string "' .. name:match('^%Z*') .. '"]'
+  return nil, shown .. ":1: unexpected symbol near 'char(27)'"
+end
+
+-- The pieces are put together first, for any of them may be the one that begins a chunk.
+function visible.load(reader, name)
+  local pieces = {}
+  repeat
+    local ok, piece = caught(raw_pcall(reader))
+    if not ok then return nil, piece end
+    if piece ~= nil and type(piece) ~= 'string' then
+      return nil, 'reader function must return a string'
+    end
+    pieces[#pieces + 1] = piece
+  until piece == nil or piece == ''
+  return visible.loadstring(table.concat(pieces), type(name) == 'string' and name or '=(load)')
+end
+
+-- How Lua collects is not a script's to say: it would go on for all others.
+local raw_collectgarbage = collectgarbage
+local COLLECTING = { collect = true, count = true, step = true }
+local STEERING = { stop = 0, restart = 0, setpause = 200, setstepmul = 200 }
+function visible.collectgarbage(option, ...)
+  if STEERING[option] then return STEERING[option] end
+  if type(option) == 'string' and not COLLECTING[option] then
+    error("bad argument #1 to 'collectgarbage' (invalid option '" .. option .. "')", 2)
+  end
+  return raw_collectgarbage(option, ...)
 end
 
 local numbers = {}
@@ -101,7 +176,9 @@ visible._G = globals
 -- Called where an uncaught error was raised, with the stack still standing.
 local function uncaught(err)
   err = final(err)
-  if type(err) ~= 'table' then
+  if sealed[err] then
+    err = { err = 'ERR err_handler_def:10: ' .. READONLY }
+  elseif type(err) ~= 'table' then
     err = { err = 'ERR ' .. tostring(err) }
   end
   raw_rawset(err, 'line', where())
@@ -113,19 +190,137 @@ local set = raw_rawset
 local function run_no_key(f, ...)
   set(visible, 'KEYS', {})
   set(visible, 'ARGV', { ... })
+  depth = 0
   return raw_xpcall(f, uncaught)
 end
 
 local function run_one_key(f, key, ...)
   set(visible, 'KEYS', { key })
   set(visible, 'ARGV', { ... })
+  depth = 0
   return raw_xpcall(f, uncaught)
 end
 
-local function run_keys(f, keys, ...)
+local function run_keys(f, keys, args)
   set(visible, 'KEYS', keys)
-  set(visible, 'ARGV', { ... })
+  set(visible, 'ARGV', args)
+  depth = 0
   return raw_xpcall(f, uncaught)
 end
 
-return globals, run_no_key, run_one_key, run_keys
+-- What a library of functions sees: while it is loaded the way to register them, later what scripts see,
+-- but no KEYS and ARGV.
+local loading, registered = false, {}
+local in_functions = {}
+for name, member in pairs(visible) do in_functions[name] = member end
+
+local function refuse(why)
+  error({ err = 'ERR ' .. why }, 0)
+end
+
+local FLAGS = { ['no-writes'] = true, ['allow-oom'] = true, ['allow-stale'] = true,
+  ['no-cluster'] = true, ['allow-cross-slot-keys'] = true }
+
+local function is_text(value)
+  return type(value) == 'string' or type(value) == 'number'
+end
+
+local function flags_of(given)
+  if type(given) ~= 'table' then
+    refuse('flags argument to redis.register_function must be a table representing function flags')
+  end
+  local flags = {}
+  for name in pairs(FLAGS) do flags[name] = false end
+  for _, flag in ipairs(given) do
+    if not FLAGS[flag] then refuse('unknown flag given') end
+    flags[flag] = true
+  end
+  return flags
+end
+
+local function named(given)
+  local entry = { flags = flags_of {} }
+  for name, value in pairs(given) do
+    if type(name) ~= 'string' then
+      refuse('named argument key given to redis.register_function is not a string')
+    elseif name == 'function_name' or name == 'description' then
+      if not is_text(value) then
+        refuse(name .. ' argument given to redis.register_function must be a string')
+      end
+      entry[name == 'description' and name or 'name'] = tostring(value)
+    elseif name == 'callback' then
+      if type(value) ~= 'function' then
+        refuse('callback argument given to redis.register_function must be a function')
+      end
+      entry.callback = value
+    elseif name == 'flags' then
+      entry.flags = flags_of(value)
+    else
+      refuse('unknown argument given to redis.register_function')
+    end
+  end
+  if not entry.name then refuse('redis.register_function must get a function name argument') end
+  if not entry.callback then refuse('redis.register_function must get a callback argument') end
+  return entry
+end
+
+local function entry_of(...)
+  local count, name, callback = select('#', ...), ...
+  if count == 1 and type(name) == 'table' then return named(name) end
+  if count == 1 then
+    refuse('calling redis.register_function with a single argument is only applicable to Lua table'
+      .. ' (representing named arguments).')
+  elseif count ~= 2 then
+    refuse('wrong number of arguments to redis.register_function')
+  elseif not is_text(name) then
+    refuse('first argument to redis.register_function must be a string')
+  elseif type(callback) ~= 'function' then
+    refuse('second argument to redis.register_function must be a function')
+  end
+  return { name = tostring(name), callback = callback, flags = flags_of {} }
+end
+
+local function register_function(...)
+  local entry = entry_of(...)
+  if not entry.name:match('^[%w_]+$') then
+    refuse('Library names can only contain letters, numbers, or underscores(_) and must be at least'
+      .. ' one character long')
+  end
+  for _, other in ipairs(registered) do
+    if other.name == entry.name then refuse('Function already exists in the library') end
+  end
+  registered[#registered + 1] = entry
+end
+
+local while_loading = { register_function = register_function }
+for name, member in pairs(host.redis) do
+  if type(member) ~= 'function' or name == 'log' then while_loading[name] = member end
+end
+local in_loading = { redis = seal(while_loading) }
+
+local function global(_, name)
+  local value = (loading and in_loading or in_functions)[name]
+  if value ~= nil then return value end
+  error("Script attempted to access nonexistent global variable '" .. tostring(name) .. "'", 2)
+end
+
+local function_globals = raw_setmetatable({}, {
+  __index = global, __newindex = refuse_write, __metatable = false,
+})
+sealed[function_globals] = true
+in_functions._G = function_globals
+
+local function load_functions(chunk)
+  depth, loading, registered = 0, true, {}
+  local ok, err = raw_xpcall(setfenv(chunk, function_globals), uncaught)
+  loading = false
+  if not ok then return false, err end
+  return true, registered
+end
+
+local function run_function(callback, keys, args)
+  depth = 0
+  return raw_xpcall(function() return callback(keys, args) end, uncaught)
+end
+
+return globals, run_no_key, run_one_key, run_keys, load_functions, run_function

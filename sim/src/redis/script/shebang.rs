@@ -17,6 +17,9 @@ pub(crate) struct Shebang {
 }
 
 impl Shebang {
+    /// The only language.
+    pub(crate) const ENGINE: &str = "lua";
+
     /// Reads the line, and returns the rest of the script from the line break on, so that the numbers
     /// of lines in errors stay right.
     pub(crate) fn split(body: &[u8]) -> Result<(Self, &[u8]), Fail> {

@@ -1,12 +1,14 @@
 //! The `struct` library: `pack`, `unpack`, `size`.
 //!
 //! Invariant: formats are those of Roberto Ierusalimschy's `struct` 0.2 as Redis builds it, on a 64-bit
-//! machine of low bytes first. Deliberately absent: alignment (`!` above 1 with letters that need it).
+//! machine of low bytes first.
 
 use mlua::{Lua, MultiValue, Table, Value};
 
 use super::api::lua_fail;
-use super::convert::integer_of;
+use super::args::{Args, number_of};
+use super::convert::truncated;
+use super::limits::RESULTS;
 
 /// The library as a table.
 pub(crate) fn library(lua: &Lua) -> mlua::Result<Table> {
@@ -33,23 +35,30 @@ enum Item {
 }
 
 struct Format<'a> {
-    function: &'static str,
+    args: &'a Args<'a>,
     rest: &'a [u8],
     big: bool,
+    /// Items begin at multiples of their width, up to this one.
+    align: usize,
 }
 
-impl Format<'_> {
-    fn number(&mut self, default: usize) -> usize {
+impl<'a> Format<'a> {
+    fn new(args: &'a Args<'a>, text: &'a [u8]) -> Self {
+        Self { args, rest: text, big: false, align: 1 }
+    }
+
+    fn number(&mut self, default: usize) -> mlua::Result<usize> {
         let digits = self.rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
         if digits == 0 {
-            return default;
+            return Ok(default);
         }
         let text = std::str::from_utf8(&self.rest[..digits]).unwrap_or_default();
         self.rest = &self.rest[digits..];
-        text.parse().unwrap_or(usize::MAX)
+        let number = text.parse::<i32>().ok().and_then(|number| usize::try_from(number).ok());
+        number.ok_or_else(|| lua_fail(self.args.lua, "integral size overflow"))
     }
 
-    fn next(&mut self, lua: &Lua) -> mlua::Result<Option<Item>> {
+    fn next(&mut self) -> mlua::Result<Option<Item>> {
         while let [letter, rest @ ..] = self.rest {
             self.rest = rest;
             let integer = |width, signed| Item::Integer { width, signed };
@@ -59,68 +68,66 @@ impl Format<'_> {
                 b'l' | b'L' => integer(8, *letter == b'l'),
                 b'T' => integer(8, false),
                 b'i' | b'I' => {
-                    let signed = *letter == b'i';
-                    let width = self.number(4);
-                    if width > 32 || width == 0 {
+                    let width = self.number(4)?;
+                    if width > 32 {
                         let text = format!("integral size {width} is larger than limit of {}", 32);
-                        return Err(lua_fail(lua, &text));
+                        return Err(lua_fail(self.args.lua, &text));
                     }
-                    integer(width, signed)
+                    integer(width, *letter == b'i')
                 }
                 b'f' => Item::Single,
                 b'd' | b'n' => Item::Double,
-                b'c' => Item::Chars(self.number(1)),
+                b'c' => Item::Chars(self.number(1)?),
                 b's' => Item::ZeroEnded,
                 b'x' => Item::Padding,
                 b' ' => continue,
-                b'<' => {
-                    self.big = false;
-                    continue;
-                }
-                b'>' => {
-                    self.big = true;
+                b'<' | b'>' => {
+                    self.big = *letter == b'>';
                     continue;
                 }
                 b'!' => {
-                    self.number(8);
+                    self.align = self.number(8)?;
+                    if !self.align.is_power_of_two() {
+                        let text = format!("alignment {} is not a power of 2", self.align);
+                        return Err(lua_fail(self.args.lua, &text));
+                    }
                     continue;
                 }
+                // What it does not know, `size` passes over.
+                other if self.args.function == "size" && other.is_ascii_alphanumeric() => continue,
                 other => {
                     let text = format!("invalid format option '{}'", char::from(*other));
-                    return Err(bad_argument(lua, 1, self.function, &text));
+                    return Err(self.args.bad(0, &text));
                 }
             }));
         }
         Ok(None)
     }
-}
 
-fn bad_argument(lua: &Lua, at: usize, function: &str, why: &str) -> mlua::Error {
-    lua_fail(lua, &format!("bad argument #{at} to '{function}' ({why})"))
-}
-
-fn format_of(lua: &Lua, args: &MultiValue, function: &str) -> mlua::Result<Vec<u8>> {
-    match args.front() {
-        Some(Value::String(text)) => Ok(text.as_bytes().to_vec()),
-        other => {
-            let got = other.map_or("no value", |value| value.type_name());
-            Err(bad_argument(lua, 1, function, &format!("string expected, got {got}")))
+    /// How many bytes are left out before an item, so many being there already.
+    fn gap(&self, item: &Item, length: usize) -> usize {
+        let width = match item {
+            Item::Integer { width, .. } => *width,
+            Item::Single => 4,
+            Item::Double => 8,
+            Item::Padding => 1,
+            Item::Chars(_) | Item::ZeroEnded => 0,
+        };
+        match width.min(self.align) {
+            0 => 0,
+            step => step.wrapping_sub(length & (step - 1)) & (step - 1),
         }
     }
 }
 
-fn number(lua: &Lua, args: &MultiValue, at: usize, function: &str) -> mlua::Result<f64> {
-    #[expect(clippy::cast_precision_loss, reason = "Lua's numbers are such")]
-    match args.get(at) {
-        Some(Value::Integer(value)) => Ok(*value as f64),
-        Some(Value::Number(value)) => Ok(*value),
-        Some(text @ Value::String(_)) if integer_of(text).is_some() => {
-            Ok(integer_of(text).unwrap_or_default() as f64)
-        }
-        other => {
-            let got = other.map_or("nil", |value| value.type_name());
-            Err(bad_argument(lua, at + 1, function, &format!("number expected, got {got}")))
-        }
+/// As C converts on this kind of machine, what does not fit too.
+fn integer(number: f64) -> u64 {
+    const LIMIT: f64 = 18_446_744_073_709_551_616.0;
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "in range")]
+    match number {
+        number if number < 0.0 || number.is_nan() => truncated(number).cast_unsigned(),
+        number if number < LIMIT => number as u64,
+        _ => 0,
     }
 }
 
@@ -132,50 +139,37 @@ fn push(bytes: &[u8], big: bool, out: &mut Vec<u8>) {
     }
 }
 
-fn pack(lua: &Lua, args: MultiValue) -> mlua::Result<mlua::LuaString> {
-    let format = format_of(lua, &args, "pack")?;
-    let mut format = Format { function: "pack", rest: &format, big: false };
+fn pack(lua: &Lua, values: MultiValue) -> mlua::Result<mlua::LuaString> {
+    let args = Args { missing: "nil", ..Args::new(lua, &values, "pack") };
+    let text = args.text(0)?;
+    let mut format = Format::new(&args, &text);
     let (mut out, mut at) = (Vec::new(), 1);
-    while let Some(item) = format.next(lua)? {
+    while let Some(item) = format.next()? {
+        out.resize(out.len() + format.gap(&item, out.len()), 0);
         match item {
             Item::Padding => {
                 out.push(0);
                 continue;
             }
             Item::Integer { width, .. } => {
-                let value = number(lua, &args, at, "pack")?;
-                #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "as C")]
-                let value = if value < 0.0 { (value as i64).cast_unsigned() } else { value as u64 };
-                let mut bytes = value.to_le_bytes().to_vec();
+                let mut bytes = integer(args.number(at)?).to_le_bytes().to_vec();
                 bytes.resize(width, 0);
                 push(&bytes, format.big, &mut out);
             }
             Item::Single => {
                 #[expect(clippy::cast_possible_truncation, reason = "it is asked for")]
-                let value = number(lua, &args, at, "pack")? as f32;
+                let value = args.number(at)? as f32;
                 push(&value.to_le_bytes(), format.big, &mut out);
             }
-            Item::Double => {
-                let value = number(lua, &args, at, "pack")?;
-                push(&value.to_le_bytes(), format.big, &mut out);
-            }
+            Item::Double => push(&args.number(at)?.to_le_bytes(), format.big, &mut out),
             Item::Chars(_) | Item::ZeroEnded => {
-                let text = match args.get(at) {
-                    Some(Value::String(text)) => text.as_bytes().to_vec(),
-                    other => {
-                        let got = other.map_or("nil", |value| value.type_name());
-                        let why = format!("string expected, got {got}");
-                        return Err(bad_argument(lua, at + 1, "pack", &why));
-                    }
-                };
+                let text = args.text(at)?;
                 let count = match item {
                     Item::Chars(count) if count > 0 => count,
                     _ => text.len(),
                 };
-                let Some(text) = text.get(..count) else {
-                    // Counted one too far, as there.
-                    return Err(bad_argument(lua, at + 2, "pack", "string too short"));
-                };
+                // Counted one too far, as there.
+                let text = text.get(..count).ok_or_else(|| args.bad(at + 1, "string too short"))?;
                 out.extend_from_slice(text);
                 if matches!(item, Item::ZeroEnded) {
                     out.push(0);
@@ -188,27 +182,30 @@ fn pack(lua: &Lua, args: MultiValue) -> mlua::Result<mlua::LuaString> {
 }
 
 fn unpack(lua: &Lua, args: MultiValue) -> mlua::Result<MultiValue> {
-    let format = format_of(lua, &args, "unpack")?;
-    let mut format = Format { function: "unpack", rest: &format, big: false };
-    let Some(Value::String(data)) = args.get(1) else {
-        let got = args.get(1).map_or("no value", |value| value.type_name());
-        return Err(bad_argument(lua, 2, "unpack", &format!("string expected, got {got}")));
-    };
-    let data = data.as_bytes();
-    let start = args.get(2).and_then(integer_of).unwrap_or(1);
-    let Some(mut at) = start.checked_sub(1).and_then(|at| usize::try_from(at).ok()) else {
-        return Err(bad_argument(lua, 3, "unpack", "offset must be 1 or greater"));
-    };
-    let short = || bad_argument(lua, 2, "unpack", "data string too short");
+    let args = Args::new(lua, &args, "unpack");
+    let text = args.text(0)?;
+    let mut format = Format::new(&args, &text);
+    let data = args.text(1)?;
+    let start = args.integer_or(2, 1)?;
+    if start == 0 {
+        return Err(args.bad(2, "offset must be 1 or greater"));
+    }
+    let short = || args.bad(1, "data string too short");
+    // What lies before the beginning is far beyond the end.
+    let mut at = usize::try_from(start.saturating_sub(1)).unwrap_or(usize::MAX / 2);
     let mut values: Vec<Value> = Vec::new();
-    while let Some(item) = format.next(lua)? {
+    while let Some(item) = format.next()? {
+        if values.len() >= RESULTS {
+            return Err(lua_fail(lua, "stack overflow (too many results)"));
+        }
+        at += format.gap(&item, at);
         let width = match item {
             Item::Integer { width, .. } => width,
             Item::Single => 4,
             Item::Double => 8,
             Item::Padding => 1,
-            Item::Chars(0) => match values.pop().as_ref().and_then(integer_of) {
-                Some(count) => usize::try_from(count).unwrap_or(usize::MAX),
+            Item::Chars(0) => match values.pop().as_ref().and_then(number_of) {
+                Some(count) => usize::try_from(truncated(count)).unwrap_or(usize::MAX),
                 None => return Err(lua_fail(lua, "format 'c0' needs a previous size")),
             },
             Item::Chars(count) => count,
@@ -225,7 +222,6 @@ fn unpack(lua: &Lua, args: MultiValue) -> mlua::Result<MultiValue> {
         let ordered = |bytes: &[u8]| -> Vec<u8> {
             if format.big { bytes.iter().rev().copied().collect() } else { bytes.to_vec() }
         };
-        #[expect(clippy::cast_precision_loss, reason = "Lua's numbers are such")]
         values.push(match item {
             Item::Padding => continue,
             Item::Chars(_) | Item::ZeroEnded => Value::String(lua.create_string(bytes)?),
@@ -237,30 +233,33 @@ fn unpack(lua: &Lua, args: MultiValue) -> mlua::Result<MultiValue> {
                 let bytes = <[u8; 8]>::try_from(&ordered(bytes)[..]).unwrap_or_default();
                 Value::Number(f64::from_le_bytes(bytes))
             }
+            Item::Integer { width: 0, .. } => Value::Number(0.0),
             Item::Integer { width, signed } => {
                 let mut bytes = ordered(bytes);
                 bytes.resize(8, 0);
                 let value = u64::from_le_bytes(<[u8; 8]>::try_from(&bytes[..]).unwrap_or_default());
                 let shift = 64 - 8 * u32::try_from(width.min(8)).unwrap_or(8);
-                let value = (value << shift).cast_signed() >> shift;
-                let mask = u64::MAX >> shift;
+                #[expect(clippy::cast_precision_loss, reason = "Lua's numbers are such")]
                 Value::Number(if signed {
-                    value as f64
+                    ((value << shift).cast_signed() >> shift) as f64
                 } else {
-                    (value.cast_unsigned() & mask) as f64
+                    (value & (u64::MAX >> shift)) as f64
                 })
             }
         });
     }
-    values.push(Value::Number(f64::from(u32::try_from(at + 1).unwrap_or(u32::MAX))));
+    #[expect(clippy::cast_precision_loss, reason = "Lua's numbers are such")]
+    values.push(Value::Number((at + 1) as f64));
     Ok(MultiValue::from_iter(values))
 }
 
-fn size(lua: &Lua, args: MultiValue) -> mlua::Result<i64> {
-    let format = format_of(lua, &args, "size")?;
-    let mut format = Format { function: "size", rest: &format, big: false };
-    let mut total = 0;
-    while let Some(item) = format.next(lua)? {
+fn size(lua: &Lua, values: MultiValue) -> mlua::Result<f64> {
+    let args = Args::new(lua, &values, "size");
+    let text = args.text(0)?;
+    let mut format = Format::new(&args, &text);
+    let mut total = 0_usize;
+    while let Some(item) = format.next()? {
+        total += format.gap(&item, total);
         total += match item {
             Item::Integer { width, .. } => width,
             Item::Single => 4,
@@ -269,10 +268,10 @@ fn size(lua: &Lua, args: MultiValue) -> mlua::Result<i64> {
             Item::Chars(count) if count > 0 => count,
             Item::Chars(_) | Item::ZeroEnded => {
                 let option = if matches!(item, Item::ZeroEnded) { "s" } else { "c0" };
-                let why = format!("option '{option}' has no fixed size");
-                return Err(bad_argument(lua, 1, "size", &why));
+                return Err(args.bad(0, &format!("option '{option}' has no fixed size")));
             }
         };
     }
-    Ok(i64::try_from(total).unwrap_or(i64::MAX))
+    #[expect(clippy::cast_precision_loss, reason = "Lua's numbers are such")]
+    Ok(total as f64)
 }

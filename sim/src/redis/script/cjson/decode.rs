@@ -5,11 +5,17 @@
 use mlua::{Lua, LuaString, Table, Value};
 
 use super::DEPTH_MAX;
+use crate::redis::commands::expiry::until_nul;
 use crate::redis::script::api::lua_fail;
+use crate::redis::strtod::strtod;
 
 /// The value that a text stands for.
 pub(super) fn decode(lua: &Lua, text: &[u8]) -> mlua::Result<Value> {
-    let mut reader = Reader { lua, text, at: 0, depth: 0 };
+    if let [0, _, ..] | [_, 0, ..] = text {
+        return Err(lua_fail(lua, "JSON parser does not support UTF-16 or UTF-32"));
+    }
+    let text = until_nul(text);
+    let mut reader = Reader { lua, text, at: 0, open: Vec::new() };
     let value = reader.value()?;
     reader.expect_end()?;
     Ok(value)
@@ -19,7 +25,13 @@ struct Reader<'a> {
     lua: &'a Lua,
     text: &'a [u8],
     at: usize,
-    depth: usize,
+    open: Vec<Open>,
+}
+
+/// A table that has not been read to its end, and where the next value goes.
+enum Open {
+    Array(Table, usize),
+    Object(Table, LuaString),
 }
 
 impl Reader<'_> {
@@ -41,7 +53,7 @@ impl Reader<'_> {
             Some(b':') => "T_COLON",
             Some(b',') => "T_COMMA",
             Some(b'"') => "T_STRING",
-            Some(b'0'..=b'9' | b'-') => "T_NUMBER",
+            Some(_) if self.at_number() => "T_NUMBER",
             Some(_) if self.starts_with(b"true") || self.starts_with(b"false") => "T_BOOLEAN",
             Some(_) if self.starts_with(b"null") => "T_NULL",
             Some(_) => "invalid token",
@@ -67,94 +79,132 @@ impl Reader<'_> {
         if self.peek().is_none() { Ok(()) } else { Err(self.expected("the end")) }
     }
 
+    /// The next value, with all that is in it.
     fn value(&mut self) -> mlua::Result<Value> {
-        match self.peek() {
-            Some(b'"') => Ok(Value::String(self.string()?)),
-            Some(b'{' | b'[') => {
-                self.depth += 1;
-                if self.depth > DEPTH_MAX {
-                    let (depth, at) = (self.depth, self.at + 1);
-                    let text = format!(
-                        "Found too many nested data structures ({depth}) at character {at}"
-                    );
-                    return Err(lua_fail(self.lua, &text));
-                }
-                let table = if self.text[self.at] == b'{' { self.object()? } else { self.array()? };
-                self.depth -= 1;
-                Ok(Value::Table(table))
-            }
-            Some(b'0'..=b'9' | b'-') => self.number(),
-            _ => {
-                for (word, value) in [
-                    (&b"true"[..], Value::Boolean(true)),
-                    (b"false", Value::Boolean(false)),
-                    (b"null", Value::NULL),
-                ] {
-                    if self.starts_with(word) {
-                        self.at += word.len();
-                        return Ok(value);
+        loop {
+            let mut value = match self.peek() {
+                Some(kind @ (b'{' | b'[')) => {
+                    if self.begin(kind == b'{')? {
+                        continue;
                     }
+                    Value::Table(self.lua.create_table()?)
                 }
-                Err(self.expected("value"))
+                _ => self.plain()?,
+            };
+            // Whatever it completes is complete too.
+            loop {
+                let more = match self.open.last_mut() {
+                    None => return Ok(value),
+                    Some(Open::Array(table, index)) => {
+                        table.raw_set(*index, value)?;
+                        *index += 1;
+                        self.goes_on(b']', "comma or array end")?
+                    }
+                    Some(Open::Object(table, key)) => {
+                        table.raw_set(&*key, value)?;
+                        self.goes_on(b'}', "comma or object end")?
+                    }
+                };
+                if more {
+                    if let Some(Open::Object(..)) = self.open.last() {
+                        let next = self.key()?;
+                        if let Some(Open::Object(_, key)) = self.open.last_mut() {
+                            *key = next;
+                        }
+                    }
+                    break;
+                }
+                value = match self.open.pop() {
+                    Some(Open::Array(table, _) | Open::Object(table, _)) => Value::Table(table),
+                    None => return Err(self.expected("value")),
+                };
             }
         }
+    }
+
+    /// Reads the beginning of a table; false where it is its end, too.
+    fn begin(&mut self, is_object: bool) -> mlua::Result<bool> {
+        let (depth, at) = (self.open.len() + 1, self.at + 1);
+        if depth > DEPTH_MAX {
+            let text = format!("Found too many nested data structures ({depth}) at character {at}");
+            return Err(lua_fail(self.lua, &text));
+        }
+        self.at += 1;
+        if self.peek() == Some(if is_object { b'}' } else { b']' }) {
+            self.at += 1;
+            return Ok(false);
+        }
+        let open = match is_object {
+            true => {
+                let key = self.key()?;
+                Open::Object(self.lua.create_table()?, key)
+            }
+            false => Open::Array(self.lua.create_table()?, 1),
+        };
+        self.open.push(open);
+        Ok(true)
+    }
+
+    /// The key of an object's next value.
+    fn key(&mut self) -> mlua::Result<LuaString> {
+        if self.peek() != Some(b'"') {
+            return Err(self.expected("object key string"));
+        }
+        let key = self.string()?;
+        if self.peek() != Some(b':') {
+            return Err(self.expected("colon"));
+        }
+        self.at += 1;
+        Ok(key)
+    }
+
+    /// Whether another value follows in the table.
+    fn goes_on(&mut self, end: u8, expected: &str) -> mlua::Result<bool> {
+        match self.peek() {
+            Some(b',') => {
+                self.at += 1;
+                Ok(true)
+            }
+            Some(byte) if byte == end => {
+                self.at += 1;
+                Ok(false)
+            }
+            _ => Err(self.expected(expected)),
+        }
+    }
+
+    fn plain(&mut self) -> mlua::Result<Value> {
+        match self.peek() {
+            Some(b'"') => return Ok(Value::String(self.string()?)),
+            Some(_) if self.at_number() => return self.number(),
+            _ => {}
+        }
+        for (word, value) in [
+            (&b"true"[..], Value::Boolean(true)),
+            (b"false", Value::Boolean(false)),
+            (b"null", Value::NULL),
+        ] {
+            if self.starts_with(word) {
+                self.at += word.len();
+                return Ok(value);
+            }
+        }
+        Err(self.expected("value"))
+    }
+
+    /// Whether C takes what stands here for the beginning of a number; JSON has fewer.
+    fn at_number(&self) -> bool {
+        let rest = &self.text[self.at..];
+        let word = rest.get(..3).map(<[u8]>::to_ascii_lowercase);
+        matches!(rest.first(), Some(b'0'..=b'9' | b'-' | b'+'))
+            || matches!(word.as_deref(), Some(b"inf" | b"nan"))
     }
 
     fn number(&mut self) -> mlua::Result<Value> {
-        let start = self.at;
-        let within = |byte: &u8| byte.is_ascii_digit() || b"+-.eE".contains(byte);
-        let length = self.text[start..].iter().take_while(|byte| within(byte)).count();
-        let text = std::str::from_utf8(&self.text[start..start + length]).unwrap_or_default();
-        let number: f64 = text.parse().map_err(|_| self.invalid("invalid number", start))?;
-        self.at += length;
-        Ok(Value::Number(number))
-    }
-
-    fn array(&mut self) -> mlua::Result<Table> {
-        let table = self.lua.create_table()?;
-        self.at += 1;
-        if self.peek() == Some(b']') {
-            self.at += 1;
-            return Ok(table);
-        }
-        for index in 1.. {
-            table.raw_set(index, self.value()?)?;
-            match self.peek() {
-                Some(b',') => self.at += 1,
-                Some(b']') => break,
-                _ => return Err(self.expected("comma or array end")),
-            }
-        }
-        self.at += 1;
-        Ok(table)
-    }
-
-    fn object(&mut self) -> mlua::Result<Table> {
-        let table = self.lua.create_table()?;
-        self.at += 1;
-        if self.peek() == Some(b'}') {
-            self.at += 1;
-            return Ok(table);
-        }
-        loop {
-            if self.peek() != Some(b'"') {
-                return Err(self.expected("object key string"));
-            }
-            let key = self.string()?;
-            if self.peek() != Some(b':') {
-                return Err(self.expected("colon"));
-            }
-            self.at += 1;
-            let value = self.value()?;
-            table.raw_set(key, value)?;
-            match self.peek() {
-                Some(b',') => self.at += 1,
-                Some(b'}') => break,
-                _ => return Err(self.expected("comma or object end")),
-            }
-        }
-        self.at += 1;
-        Ok(table)
+        let read = strtod(&self.text[self.at..]);
+        let read = read.ok_or_else(|| self.invalid("invalid number", self.at))?;
+        self.at += read.used;
+        Ok(Value::Number(read.value))
     }
 
     fn string(&mut self) -> mlua::Result<LuaString> {

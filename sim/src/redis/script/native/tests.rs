@@ -1,8 +1,9 @@
 //! Known scripts, natively and in Lua, on the same random states.
 
+use picklock::scripts;
 use picklock::time::WallTime;
 
-use super::TEXTS;
+use super::{TEXTS, bound, single, twins};
 use crate::redis::effect::Effect;
 use crate::redis::model::{ClientId, Model};
 use crate::redis::options::Options;
@@ -127,6 +128,32 @@ fn lines() -> impl proptest::strategy::Strategy<Value = Vec<(u64, Line)>> {
         [vec![body.0, body.1], rest].concat()
     });
     prop::collection::vec((0..20_u64, prop_oneof![1 => plain, 2 => eval]), 1..60)
+}
+
+#[test]
+fn each_twin_was_written_for_the_text_that_is_shipped() {
+    for (sha1, text, ..) in twins() {
+        let found = sha1_smol::Sha1::from(text).digest().to_string();
+        assert_eq!(
+            sha1, found,
+            "this text has changed, so the virtual world runs it in Lua, slowly: make the functions \
+             beside its old SHA-1 in native.rs do what it does now, then write the new SHA-1 there\n{text}"
+        );
+    }
+}
+
+#[test]
+fn a_changed_text_has_no_twin_and_does_what_it_says() {
+    // As if the library's extend had been changed so that it does not compare.
+    let (sha1, _, fits, act) = twins()[1];
+    let changed = "redis.call('PEXPIRE', KEYS[1], ARGV[2])\nreturn 1\n";
+    assert!(bound((sha1, changed, single::fits_extend, single::extend)).is_none());
+    assert!(bound((sha1, scripts::COMPARE_AND_EXTEND.text(), fits, act)).is_some());
+    let mut one = One::new(true);
+    one.run(0, &[b"SET", b"k", b"other", b"PX", b"10"]);
+    let (reply, ..) = one.run(0, &[b"EVAL", changed.as_bytes(), b"1", b"k", b"mine", b"50"]);
+    assert_eq!(reply, Reply::Int(1), "it extends another's hold, as the text says");
+    assert_eq!(one.run(0, &[b"PTTL", b"k"]).0, Reply::Int(50));
 }
 
 #[test]
