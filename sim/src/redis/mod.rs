@@ -8,6 +8,8 @@ pub mod fault;
 pub(crate) mod journal;
 pub(crate) mod keyspace;
 pub mod model;
+pub(crate) mod monitor;
+pub(crate) mod notify;
 pub mod options;
 pub mod persistence;
 pub(crate) mod propagate;

@@ -98,6 +98,7 @@ impl Model {
         server.discard(client.0);
         server.unblock(client.0);
         server.unsubscribe_all(client.0);
+        server.stop_monitoring(client.0);
         server.outbox.retain(|(session, _)| *session != client.0);
         server.sessions[client.0 as usize].open = false;
         server.vacant.push(client.0);
@@ -128,7 +129,7 @@ impl Model {
         server.effects.clear();
         let command = match server.admit(&request) {
             Ok(command) => command,
-            Err(reply) => return Outcome::Reply(reply),
+            Err(reply) => return Outcome::Reply(server.session(&request).hears(reply)),
         };
         let session = server.session(&request);
         session.last_command = Some(command);
@@ -145,8 +146,9 @@ impl Model {
             }
         };
         server.finish(&request);
-        match server.session(&request).blocked {
-            None => Outcome::Reply(reply),
+        let session = server.session(&request);
+        match session.blocked {
+            None => Outcome::Reply(session.hears(reply)),
             Some(_) => Outcome::Blocked,
         }
     }
@@ -225,7 +227,9 @@ impl Model {
             }
         };
         let fresh = u64::from(reply.is_error());
-        self.server.borrow_mut().stats.called(command, ErrorCount { fresh, handed_on: 0 });
+        let server = &mut *self.server.borrow_mut();
+        server.stats.called(command, ErrorCount { fresh, handed_on: 0 });
+        server.show(TABLE.spec(command), request);
         reply
     }
 
@@ -254,7 +258,10 @@ impl Model {
             Ok(split) => split,
             Err(fail) => return refused(fail),
         };
-        if !read_only {
+        let shown = !self.server.borrow().monitors.is_empty();
+        if shown {
+            self.server.borrow_mut().show_to_all(request);
+        } else if !read_only {
             let server = &mut *self.server.borrow_mut();
             if let Some(reply) = native::run(server, request, by_digest, keys, args) {
                 return (reply, ErrorCount::default());
