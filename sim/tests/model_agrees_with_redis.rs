@@ -37,8 +37,16 @@ fn random_sequences_are_answered_as_redis_answers_them() {
     }
     // A command that only ever fails, or never does, has been compared by half. What takes any
     // arguments cannot fail, and what there is not cannot succeed.
-    let cannot_fail =
-        ["unsubscribe", "punsubscribe", "sunsubscribe", "pubsub numsub", "pubsub shardnumsub", "command", "command info", "info"];
+    let cannot_fail = [
+        "unsubscribe",
+        "punsubscribe",
+        "sunsubscribe",
+        "pubsub numsub",
+        "pubsub shardnumsub",
+        "command",
+        "command info",
+        "info",
+    ];
     let cannot_succeed = ["nosuch", "client", "client nosuch", "config", "script", "pubsub"];
     for (name, (succeeded, failed)) in &tally {
         let name = name.as_str();

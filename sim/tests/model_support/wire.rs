@@ -49,7 +49,9 @@ pub(crate) fn level(command: &[Vec<u8>], reply: &[u8]) -> Vec<u8> {
     let name = String::from_utf8_lossy(&command[0]).to_ascii_lowercase();
     match (name.as_str(), reply.first()) {
         // A set has no order; nor have the channels.
-        ("smembers" | "spop" | "pubsub" | "sinter" | "sunion" | "sdiff", Some(b'*' | b'~')) => sorted(reply),
+        ("smembers" | "spop" | "pubsub" | "sinter" | "sunion" | "sdiff", Some(b'*' | b'~')) => {
+            sorted(reply)
+        }
         ("scan" | "sscan" | "keys", Some(b'*')) => {
             let mut parts: Vec<Vec<u8>> = parts(reply)
                 .into_iter()

@@ -21,14 +21,15 @@ fn lcs(server: &mut Server, request: &Request<'_>) -> Answer {
     let mut values = Vec::with_capacity(2);
     for key in &request.args[1..3] {
         values.push(match server.read(request, key).map(|entry| &entry.value) {
-            None => Blob::new(),
-            Some(Value::Str(value)) => value.clone(),
-            Some(_) => {
-                return Err(Fail::new("ERR The specified keys must contain string values"));
-            }
+            None => Some(Blob::new()),
+            Some(Value::Str(value)) => Some(value.clone()),
+            Some(_) => None,
         });
     }
-    let (a, b) = (&values[0][..], &values[1][..]);
+    // Both are looked up before either is refused.
+    let [Some(a), Some(b)] = &values[..] else {
+        return Err(Fail::new("ERR The specified keys must contain string values"));
+    };
     let (mut only_length, mut places, mut with_lengths, mut shortest) = (false, false, false, 0);
     let mut args = request.args[3..].iter();
     while let Some(word) = args.next() {

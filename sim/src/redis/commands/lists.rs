@@ -292,7 +292,7 @@ fn lpos(server: &mut Server, request: &Request<'_>) -> Answer {
         let positive = |why| positive(text).map_err(|_| Fail::new(why));
         match word {
             word if is_word(word, "RANK") => {
-                rank = super::random::count(text)?;
+                rank = number(text)?;
                 if rank == 0 {
                     return Err(Fail::new(
                         "ERR RANK can't be zero: use 1 to start from the first match, 2 from the \
@@ -310,7 +310,9 @@ fn lpos(server: &mut Server, request: &Request<'_>) -> Answer {
     let list = server.read_as(request, request.args[1], Value::as_list)?;
     let all = list.into_iter().flatten().enumerate();
     let within = |limit: usize| if limit == 0 { usize::MAX } else { limit };
-    let skipped = usize::try_from(rank.unsigned_abs() - 1).unwrap_or(usize::MAX);
+    // The lowest number has no opposite, and counts as -1.
+    let skipped = rank.checked_abs().map_or(0, |rank| rank - 1);
+    let skipped = usize::try_from(skipped).unwrap_or(usize::MAX);
     let wanted = |(_, element): &(usize, &Blob)| element[..] == *request.args[2];
     let places: Vec<usize> = match rank > 0 {
         true => all.take(within(most)).filter(wanted).map(|(place, _)| place).collect(),
