@@ -103,6 +103,39 @@ fn fixed_requests_are_answered_as_redis_answers_them() {
 }
 
 #[test]
+fn monitors_are_shown_what_redis_shows_them() {
+    let release = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) \
+                   else return 0 end";
+    let mut pair = Pair::new(None);
+    let [real, mine] = pair.shown(&[
+        &["SELECT", "2"],
+        &["SET", "k", "a\"\\\n\r\t\u{7}\u{8}\u{e9}"],
+        &["INCR", "k"],
+        &["GET"],
+        &["NOSUCH", "a"],
+        &["CONFIG", "GET", "save"],
+        &["CLIENT", "ID"],
+        &["CLIENT", "NO-EVICT", "on"],
+        &["AUTH", "x"],
+        &["AUTH", "default", "x"],
+        &["HELLO", "2", "AUTH", "default", "x", "SETNAME", "auth"],
+        &["MULTI"],
+        &["SET", "k", "b"],
+        &["LPUSH", "l", "x"],
+        &["EXEC"],
+        &["EVAL", release, "1", "k", "b"],
+        &["EVAL", "return redis.pcall('incr', KEYS[1])", "1", "l"],
+        &["SCRIPT", "LOAD", release],
+        &["BLPOP", "l", "0"],
+        &["SSUBSCRIBE", "c"],
+        &["RESET"],
+        &["PING"],
+    ]);
+    assert!(real.len() > 15, "{real:#?}");
+    assert_eq!(mine, real);
+}
+
+#[test]
 fn the_comparison_sees_differences() {
     // Guards the comparison itself: different replies must not count as the same.
     let agree = |name: &str, real: &str, mine: &str| {

@@ -47,8 +47,12 @@ mod verb {
     pub(super) const EVAL: u64 = packed(b"EVAL");
     pub(super) const EVALSHA: u64 = packed(b"EVALSHA");
     /// Those that leave the life of a key alone.
-    pub(super) const HARMLESS: [u64; 24] = [
+    pub(super) const HARMLESS: [u64; 28] = [
         packed(b"GET"),
+        packed(b"GETRANGE"),
+        packed(b"STRLEN"),
+        packed(b"TYPE"),
+        packed(b"TOUCH"),
         packed(b"DECR"),
         packed(b"INCR"),
         packed(b"EXISTS"),
@@ -363,6 +367,8 @@ mod tests {
             assert_eq!(reads(harmless), plain(Touch::None), "{harmless}");
         }
         assert_eq!(reads("RENAME k l"), plain(Touch::Unknown));
+        assert_eq!(reads("getrange k 0 -1"), plain(Touch::None));
+        assert_eq!(reads("SETRANGE k 0 v"), plain(Touch::Unknown));
     }
 
     #[test]

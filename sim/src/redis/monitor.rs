@@ -1,7 +1,7 @@
 //! MONITOR: what every client sends, shown to those who ask.
 //!
 //! Invariant: a command is shown when it has been carried out, a script's before the script is; what
-//! administers the server is not shown. With nobody looking, that costs one look.
+//! administers the server is not shown, nor is any password. With nobody looking, that costs one look.
 
 use super::commands::table::{Spec, flag};
 use super::reply::Reply;
@@ -24,9 +24,10 @@ impl Server {
             session => line.extend_from_slice(&self.sessions[session as usize].address),
         }
         line.push(b']');
-        for arg in request.args {
+        for (place, arg) in request.args.iter().enumerate() {
+            let shown = if is_secret(request.args, place) { b"(redacted)" } else { *arg };
             line.extend_from_slice(b" \"");
-            arg.iter().for_each(|&byte| quoted(byte, &mut line));
+            shown.iter().for_each(|&byte| quoted(byte, &mut line));
             line.push(b'"');
         }
         for &session in &self.monitors {
@@ -39,6 +40,14 @@ impl Server {
         self.sessions[session as usize].monitors = false;
         self.monitors.retain(|&other| other != session);
     }
+}
+
+/// Whether the argument at this place is a password, or the name of the user whose it is.
+fn is_secret(args: &[&[u8]], place: usize) -> bool {
+    let auth = |at: usize| args[at].eq_ignore_ascii_case(b"AUTH");
+    place > 0 && auth(0)
+        || args[0].eq_ignore_ascii_case(b"HELLO")
+            && (place > 2 && auth(place - 1) || place > 3 && auth(place - 2))
 }
 
 /// A byte as it stands between quotes.

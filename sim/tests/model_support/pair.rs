@@ -117,6 +117,27 @@ impl Pair {
         (real, self.encoded(who, &reply))
     }
 
+    /// What a monitor is shown by both while another client sends these, without time and address.
+    pub(crate) fn shown(&mut self, commands: &[&[&str]]) -> [Vec<String>; 2] {
+        self.ask(0, &["MONITOR"]);
+        commands.iter().for_each(|words| drop(self.ask(1, words)));
+        let mut lines = Vec::new();
+        self.model.drain_outbox(|_, reply| lines.push(reply));
+        let real = self.real[0].receive(lines.len()).expect("as many lines");
+        let mine: Vec<u8> = lines.iter().flat_map(|line| self.encoded(0, line)).collect();
+        let rest = self.real[0].unread();
+        [[real, rest].concat(), mine].map(|bytes| {
+            let known = |line: &str| {
+                let (place, words) = line.split_once("] ")?;
+                let source = place.rsplit_once('[')?.1;
+                let (db, who) = source.split_once(' ')?;
+                Some(format!("{db} {} {words}", if who == "lua" { "script" } else { "client" }))
+            };
+            let text = String::from_utf8_lossy(&bytes).into_owned();
+            text.lines().map(|line| known(line).unwrap_or_else(|| line.to_owned())).collect()
+        })
+    }
+
     fn encoded(&self, who: usize, reply: &Reply) -> Vec<u8> {
         let mut bytes = Vec::new();
         encode(reply, self.model.protocol(self.clients[who]), &mut bytes);

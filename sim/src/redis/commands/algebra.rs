@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use super::lists::positive;
 use super::strings::length;
-use super::table::{Spec, flag};
+use super::table::{Handler, Spec, flag};
 use super::zrange::listed;
 use crate::redis::reply::{Answer, Fail, Reply};
 use crate::redis::scored::Scored;
@@ -39,8 +39,6 @@ pub(crate) const SPECS: &[Spec] = &[
     stored("zdiffstore", |s, r| store_scored(s, r, Operation::Difference)),
     scored("zintercard", MOVABLE, zintercard),
 ];
-
-type Handler = super::table::Handler;
 
 const fn plain(name: &'static str, arity: i8, flags: u32, handler: Handler) -> Spec {
     Spec::new(name, arity, flags, handler).keys(1, -1, 1).group("set")
@@ -181,11 +179,13 @@ impl Options {
         let mut rest = args;
         while let [word, after @ ..] = rest {
             rest = match after {
-                [weights @ ..] if combines && is_word(word, "WEIGHTS") && weights.len() >= keys => {
-                    let why = Fail::new("ERR weight value is not a float");
-                    let weights = weights[..keys].iter().map(|text| float(text).ok_or(why.clone()));
+                all if combines && all.len() >= keys && is_word(word, "WEIGHTS") => {
+                    let (weights, after) = all.split_at(keys);
+                    let weights = weights.iter().map(|text| {
+                        float(text).ok_or(Fail::new("ERR weight value is not a float"))
+                    });
                     options.weights = weights.collect::<Result<_, _>>()?;
-                    &after[keys..]
+                    after
                 }
                 [how, after @ ..] if combines && is_word(word, "AGGREGATE") => {
                     options.aggregate = match how {

@@ -2,6 +2,8 @@
 //!
 //! Invariant: the first bit is the highest one of the first byte. Deliberately absent: BITFIELD.
 
+use std::collections::VecDeque;
+
 use super::lists::number;
 use super::strings::{edit, length, span};
 use super::table::{Spec, flag};
@@ -103,9 +105,9 @@ fn bitpos(server: &mut Server, request: &Request<'_>) -> Answer {
     };
     let (start, end, unit) = match request.args[3..] {
         [] => (0, None, None),
-        [start] => (start_of(start)?, None, None),
-        [start, end] => (start_of(start)?, Some(end), None),
-        [start, end, unit] => (start_of(start)?, Some(end), Some(unit)),
+        [start] => (number(start)?, None, None),
+        [start, end] => (number(start)?, Some(end), None),
+        [start, end, unit] => (number(start)?, Some(end), Some(unit)),
         _ => return Err(Fail::SYNTAX),
     };
     let scale = if unit.map_or(Ok(false), in_bits)? { 1 } else { 8 };
@@ -124,21 +126,17 @@ fn bitpos(server: &mut Server, request: &Request<'_>) -> Answer {
     })
 }
 
-fn start_of(text: &[u8]) -> Result<i64, Fail> {
-    number(text)
-}
-
 fn bitop(server: &mut Server, request: &Request<'_>) -> Answer {
     let (target, sources) = (request.args[2], &request.args[3..]);
-    let combine: fn(u8, u8) -> u8 = match request.args[1] {
-        word if is_word(word, "AND") => |one, other| one & other,
-        word if is_word(word, "OR") => |one, other| one | other,
-        word if is_word(word, "XOR") => |one, other| one ^ other,
+    let (negated, combine): (bool, fn(u8, u8) -> u8) = match request.args[1] {
+        word if is_word(word, "AND") => (false, |one, other| one & other),
+        word if is_word(word, "OR") => (false, |one, other| one | other),
+        word if is_word(word, "XOR") => (false, |one, other| one ^ other),
         word if !is_word(word, "NOT") => return Err(Fail::SYNTAX),
         _ if sources.len() > 1 => {
             return Err(Fail::new("ERR BITOP NOT must be called with a single source key."));
         }
-        _ => |one, _| !one,
+        _ => (true, |one, _| one),
     };
     let mut values = Vec::with_capacity(sources.len());
     for key in sources {
@@ -146,23 +144,16 @@ fn bitop(server: &mut Server, request: &Request<'_>) -> Answer {
         values.push(value.cloned().unwrap_or_default());
     }
     let len = values.iter().map(|value| value.len()).max().unwrap_or(0);
-    let padded = |value: &Blob, place: usize| value.get(place).copied().unwrap_or(0);
-    let byte = |place: usize| match &values[..] {
-        [only] => {
-            if is_word(request.args[1], "NOT") {
-                combine(padded(only, place), 0)
-            } else {
-                padded(only, place)
-            }
-        }
-        all => all[1..]
-            .iter()
-            .fold(padded(&all[0], place), |byte, value| combine(byte, padded(value, place))),
+    let byte = |place: usize| {
+        // Where a value has ended, zeros follow it.
+        let bytes = values.iter().map(|value: &Blob| value.get(place).copied().unwrap_or(0));
+        let combined = bytes.reduce(combine).unwrap_or(0);
+        if negated { !combined } else { combined }
     };
     let result: Blob = (0..len).map(byte).collect();
     server.event = "set";
     match len {
-        0 => server.store(request, target, Value::Set(Default::default())),
+        0 => server.store(request, target, Value::List(VecDeque::new())),
         _ => server.put(request, target, Value::Str(result), Expiry::Never),
     }
     Ok(length(len))

@@ -79,7 +79,7 @@ impl ScoreRange {
 }
 
 /// The places of members between two ends in the order of bytes: `-`, `+`, `[m`, `(m`.
-fn byte_range(low: &[u8], high: &[u8]) -> Result<impl Fn(&Scored) -> Range<usize>, Fail> {
+fn byte_range(low: &[u8], high: &[u8]) -> Result<impl Fn(&Scored) -> Range<usize> + use<>, Fail> {
     enum Bound {
         First,
         Last,
@@ -184,6 +184,9 @@ fn zrangestore(server: &mut Server, request: &Request<'_>) -> Answer {
     Ok(length(count))
 }
 
+/// Which members of a set are wanted.
+type Places = Box<dyn Fn(&Scored) -> Range<usize>>;
+
 /// The members between two ends; the arguments are the key and the ends.
 fn found(
     server: &mut Server,
@@ -195,7 +198,7 @@ fn found(
     let by = options.by.unwrap_or(By::Rank);
     let reverse = options.reverse == Some(true);
     let (low, high) = if reverse { (second, first) } else { (first, second) };
-    let places: Box<dyn Fn(&Scored) -> Range<usize>> = match by {
+    let places: Places = match by {
         By::Rank => {
             let number = |text: &[u8]| decimal(text).ok_or(Fail::NOT_AN_INTEGER);
             let (start, stop) = (number(first)?, number(second)?);
