@@ -130,6 +130,44 @@ fn messages_reach_subscribers_in_both_protocols() {
     assert_eq!(ask(&mut new, b"", 31), message.replacen('*', ">", 1));
 }
 
+/// What a stream says up to its end.
+fn rest(stream: &mut TcpStream) -> String {
+    let mut rest = Vec::new();
+    stream.read_to_end(&mut rest).expect("it closes");
+    rest.escape_ascii().to_string()
+}
+
+#[test]
+fn a_killed_client_is_closed_and_hears_nothing_more() {
+    let server = server();
+    let id = |stream: &mut TcpStream| ask(stream, b"CLIENT ID\r\n", 4)[1..2].to_owned();
+    let (mut idle, mut waiting, mut caller) = (raw(&server), raw(&server), raw(&server));
+    let (first, second) = (id(&mut idle), id(&mut waiting));
+    waiting.write_all(b"BLPOP l 0\r\n").expect("it reads");
+    while !tool(&server, "redis-cli", &["INFO", "clients"]).contains("blocked_clients:1\r") {}
+    assert_eq!(tool(&server, "redis-cli", &["CLIENT", "KILL", "ID", &first]), "1\n");
+    assert_eq!(tool(&server, "redis-cli", &["CLIENT", "KILL", "ID", &second]), "1\n");
+    assert_eq!(tool(&server, "redis-cli", &["CLIENT", "KILL", "ID", &second]), "0\n");
+    assert_eq!(rest(&mut idle) + &rest(&mut waiting), "");
+    // Nobody waits for this any more.
+    assert_eq!(tool(&server, "redis-cli", &["RPUSH", "l", "a"]), "1\n");
+    assert_eq!(tool(&server, "redis-cli", &["LLEN", "l"]), "1\n");
+    // Whoever kills itself is answered first; the old form and SKIPME NO do so.
+    let address = caller.local_addr().expect("an address").to_string();
+    caller.write_all(format!("CLIENT KILL {address}\r\nPING\r\n").as_bytes()).expect("it reads");
+    assert_eq!(rest(&mut caller), "+OK\\r\\n");
+}
+
+#[test]
+fn a_client_that_wants_no_replies_gets_none() {
+    let server = server();
+    let mut stream = raw(&server);
+    let script = b"CLIENT REPLY SKIP\r\nSET k a\r\nGET k\r\nCLIENT REPLY OFF\r\nSET k b\r\n\
+        NOSUCH\r\nCLIENT REPLY SKIP\r\nBLPOP l 0.01\r\nCLIENT REPLY ON\r\nGET k\r\nQUIT\r\n";
+    stream.write_all(script).expect("it reads");
+    assert_eq!(rest(&mut stream), r"$1\r\na\r\n+OK\r\n$1\r\nb\r\n+OK\r\n");
+}
+
 #[test]
 fn a_malformed_stream_closes_only_its_own_connection() {
     let server = server();

@@ -51,8 +51,12 @@ mod verb {
     pub(super) const COUNTS: [u64; 4] =
         [packed(b"DECR"), packed(b"INCR"), packed(b"INCRBY"), packed(b"DECRBY")];
     /// Those that change no key.
-    pub(super) const HARMLESS: [u64; 20] = [
+    pub(super) const HARMLESS: [u64; 24] = [
         packed(b"GET"),
+        packed(b"GETRANGE"),
+        packed(b"STRLEN"),
+        packed(b"TYPE"),
+        packed(b"TOUCH"),
         packed(b"EXISTS"),
         packed(b"TTL"),
         packed(b"PTTL"),

@@ -46,7 +46,7 @@ impl Server {
             return Err(self.reject(request, Some(command), fail));
         }
         let session = &self.sessions[request.session as usize];
-        let subscribed = session.protocol == Protocol::Resp2 && session.subscriptions() > 0;
+        let subscribed = session.protocol == Protocol::Resp2 && session.is_subscribed();
         if subscribed && !runs_while_subscribed(spec) {
             let text = format!(
                 "ERR Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / \
@@ -123,7 +123,15 @@ impl Server {
 fn runs_while_subscribed(spec: &Spec) -> bool {
     matches!(
         spec.name,
-        "ping" | "subscribe" | "unsubscribe" | "psubscribe" | "punsubscribe" | "quit" | "reset"
+        "ping"
+            | "subscribe"
+            | "unsubscribe"
+            | "psubscribe"
+            | "punsubscribe"
+            | "ssubscribe"
+            | "sunsubscribe"
+            | "quit"
+            | "reset"
     )
 }
 

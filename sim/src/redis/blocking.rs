@@ -21,12 +21,19 @@ pub(crate) enum Awaited {
 /// What is done with the element.
 #[derive(Clone, Debug)]
 pub(crate) enum Take {
-    /// Popped from a list.
-    Pop(End),
+    /// Popped from a list: one, or at most so many.
+    Pop(End, Option<usize>),
     /// Moved to another list.
     Move { from: End, to: End, destination: Blob, command: Moving },
-    /// The lowest (left) or highest member of a sorted set.
-    PopScored(End),
+    /// The lowest (left) or highest members of a sorted set: one, or at most so many.
+    PopScored(End, Option<usize>),
+}
+
+impl Take {
+    /// Whether the key is to be a sorted set, and not a list.
+    pub(crate) fn is_scored(&self) -> bool {
+        matches!(self, Self::PopScored(..))
+    }
 }
 
 /// The two commands that move: they propagate under different names.
@@ -122,7 +129,7 @@ impl Server {
             else {
                 return false;
             };
-            let fits = matches!(take, Take::PopScored(_)) == scored;
+            let fits = take.is_scored() == scored;
             fits && session.db == db && keys.iter().any(|awaited| &awaited[..] == key)
         };
         let any = self
@@ -154,6 +161,7 @@ impl Server {
         if let Reply::Error(fail) = &reply {
             self.stats.failed(blocked.command, fail);
         }
+        let reply = self.sessions[session as usize].hears(reply);
         self.outbox.push((session, reply));
     }
 
@@ -164,6 +172,15 @@ impl Server {
         });
         // A time-out is over when its last millisecond is.
         deadlines.min().map(|deadline| deadline.saturating_add(1))
+    }
+
+    /// The answer of a session that has waited in vain.
+    pub(crate) fn end_in_vain(&mut self, session: u32, blocked: &Blocked) {
+        let reply = match blocked.awaited {
+            Awaited::Element { .. } => Reply::NilArray,
+            Awaited::Acknowledgements { offset, .. } => Reply::Int(self.acknowledged(offset)),
+        };
+        self.end_waiting(session, blocked, reply);
     }
 
     /// Answers those whose time-outs are over: the earliest first, then the longest waiting.
@@ -177,11 +194,7 @@ impl Server {
             let first = self.blocking.sessions.iter().copied();
             let Some(session) = first.min_by_key(|&place| deadline(self, place)) else { break };
             let Some(blocked) = self.unblock(session) else { break };
-            let reply = match blocked.awaited {
-                Awaited::Element { .. } => Reply::NilArray,
-                Awaited::Acknowledgements { offset, .. } => Reply::Int(self.acknowledged(offset)),
-            };
-            self.end_waiting(session, &blocked, reply);
+            self.end_in_vain(session, &blocked);
             answered += 1;
         }
         answered

@@ -10,6 +10,8 @@ pub(crate) mod keyspace;
 pub(crate) mod libraries;
 pub(crate) mod memory;
 pub mod model;
+pub(crate) mod monitor;
+pub(crate) mod notify;
 pub mod options;
 pub mod persistence;
 pub(crate) mod propagate;

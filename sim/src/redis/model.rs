@@ -99,6 +99,7 @@ impl Model {
         server.discard(client.0);
         server.unblock(client.0);
         server.unsubscribe_all(client.0);
+        server.stop_monitoring(client.0);
         server.outbox.retain(|(session, _)| *session != client.0);
         server.sessions[client.0 as usize].open = false;
         server.vacant.push(client.0);
@@ -129,7 +130,7 @@ impl Model {
         server.effects.clear();
         let command = match server.admit(&request) {
             Ok(command) => command,
-            Err(reply) => return Outcome::Reply(reply),
+            Err(reply) => return Outcome::Reply(server.session(&request).hears(reply)),
         };
         let session = server.session(&request);
         session.last_command = Some(command);
@@ -146,8 +147,9 @@ impl Model {
             }
         };
         server.finish(&request);
-        match server.session(&request).blocked {
-            None => Outcome::Reply(reply),
+        let session = server.session(&request);
+        match session.blocked {
+            None => Outcome::Reply(session.hears(reply)),
             Some(_) => Outcome::Blocked,
         }
     }
@@ -231,7 +233,10 @@ impl Model {
                 return reply;
             }
         };
-        self.server.borrow_mut().stats.called(command, ErrorCount::from(&reply));
+        let errors = ErrorCount::from(&reply);
+        let server = &mut *self.server.borrow_mut();
+        server.stats.called(command, errors);
+        server.show(TABLE.spec(command), request);
         reply
     }
 
@@ -266,7 +271,10 @@ impl Model {
             Ok(split) => split,
             Err(fail) => return refused(fail),
         };
-        if !read_only {
+        let shown = !self.server.borrow().monitors.is_empty();
+        if shown {
+            self.server.borrow_mut().show_to_all(request);
+        } else if !read_only {
             let server = &mut *self.server.borrow_mut();
             if let Some(reply) = native::run(server, request, by_digest, keys, args) {
                 return (reply, ErrorCount::default());

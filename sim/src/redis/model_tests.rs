@@ -333,3 +333,60 @@ fn time_stands_still_in_a_script() {
     );
     assert_eq!(reply, Reply::Int(5));
 }
+
+#[test]
+fn subscribers_hear_of_a_key_that_has_expired() {
+    let mut bench = Bench::new();
+    bench.run("CONFIG SET notify-keyspace-events Ex");
+    bench.run("SET k v PX 10");
+    bench.run("SET l v PX 10");
+    let waiter = bench.model.connect(at(1_000), "127.0.0.1:2");
+    bench.model.execute(at(1_000), waiter, &[b"SUBSCRIBE", b"__keyevent@0__:expired"]);
+    // One is met, the other is taken away by the server.
+    bench.now_ms = 1_011;
+    assert_eq!(bench.run("GET k"), Reply::Nil);
+    assert_eq!(bench.model.expire_due(at(1_011), 10), 1);
+    let mut heard = Vec::new();
+    bench.model.drain_outbox(|client, reply| heard.push((client, reply)));
+    let message = |key: &str| {
+        let parts = ["message", "__keyevent@0__:expired", key].map(Reply::bulk);
+        (waiter, Reply::Push(parts.into()))
+    };
+    assert_eq!(heard, [message("k"), message("l")]);
+}
+
+#[test]
+fn a_client_that_waits_is_unblocked_by_another() {
+    let mut bench = Bench::new();
+    let unblocked = "UNBLOCKED client unblocked via CLIENT UNBLOCK";
+    for (line, expected) in [
+        ("CLIENT UNBLOCK 2", Reply::NilArray),
+        ("CLIENT UNBLOCK 3 TIMEOUT", Reply::NilArray),
+        ("CLIENT UNBLOCK 4 ERROR", error(unblocked)),
+    ] {
+        let waiter = bench.model.connect(at(1_000), "127.0.0.1:2");
+        let outcome = bench.model.submit(at(1_000), waiter, &[b"BLPOP", b"l", b"0"]);
+        assert_eq!(outcome, Outcome::Blocked);
+        assert_eq!(bench.run(line), Reply::Int(1));
+        assert_eq!(bench.run(line), Reply::Int(0), "{line}: it waits no more");
+        let mut heard = Vec::new();
+        bench.model.drain_outbox(|client, reply| heard.push((client, reply)));
+        assert_eq!(heard, [(waiter, expected)], "{line}");
+    }
+}
+
+#[test]
+fn a_key_under_a_new_name_is_a_new_life() {
+    let mut bench = Bench::new();
+    bench.run("SET k v PX 10");
+    assert_eq!(bench.run("RENAME k l"), Reply::Ok);
+    let created = Change::Created { expires_at_ms: Some(1_010) };
+    assert_eq!(bench.changes(), [("k".into(), 1, Change::Deleted), ("l".into(), 2, created)]);
+    bench.run("SET k w");
+    assert_eq!(bench.run("RENAME l k"), Reply::Ok);
+    let overwritten = Change::Overwritten { expires_at_ms: Some(1_010) };
+    assert_eq!(bench.changes(), [("l".into(), 2, Change::Deleted), ("k".into(), 3, overwritten)]);
+    assert_eq!(bench.run("COPY k c DB 1"), Reply::Int(1));
+    let effects = bench.model.effects().to_vec();
+    assert!(effects.len() == 1 && effects[0].db == 1 && effects[0].change == created);
+}

@@ -76,6 +76,8 @@ pub(crate) enum Kind {
     Number,
     Memory,
     Choice(&'static [&'static str]),
+    /// Classes of keyspace events.
+    Events,
     Immutable,
 }
 
@@ -98,6 +100,7 @@ pub(crate) const PARAMETERS: &[(&str, Kind, &str)] = &[
     ("hz", Kind::Number, "10"),
     ("maxmemory", Kind::Memory, "0"),
     ("maxmemory-policy", Kind::Choice(POLICIES), "noeviction"),
+    ("notify-keyspace-events", Kind::Events, ""),
     ("port", Kind::Immutable, "6379"),
     ("requirepass", Kind::Text, ""),
     ("save", Kind::Text, ""),

@@ -78,6 +78,8 @@ impl Server {
             _ => Fsync::Everysec,
         };
         self.journal.on = on || !self.replicas.is_empty();
+        let events = self.parameters.get("notify-keyspace-events");
+        self.notifying = super::notify::parse(events).unwrap_or_default();
     }
 
     /// An fsync has ended that began now.
@@ -103,6 +105,7 @@ impl Server {
         self.effects.clear();
         self.blocking.clear();
         self.subscriptions.clear();
+        self.monitors.clear();
         self.watchers.clear();
         self.scripts.clear();
         self.libraries.clear();

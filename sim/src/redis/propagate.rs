@@ -6,7 +6,8 @@
 
 use smallvec::{SmallVec, smallvec};
 
-use super::commands::table::Handler;
+use super::commands::table::{Handler, TABLE};
+use super::notify;
 use super::reply::Reply;
 use super::server::{Request, Server};
 use super::stats::ErrorCount;
@@ -22,12 +23,17 @@ impl Server {
     ) -> Reply {
         let dirty = self.dirty;
         self.rewritten = false;
+        let spec = TABLE.spec(command);
+        if self.notifying != 0 {
+            self.event = notify::named(spec.name);
+        }
         let reply: Reply = handler(self, request).into();
         // A command that waits is counted when it begins to.
         self.stats.called(command, ErrorCount::from(&reply));
         if self.journal.on && self.dirty != dirty && !self.rewritten {
             self.journal.write(self.db_number(request), request.args);
         }
+        self.show(spec, request);
         reply
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Invariant: subscribers of a channel are served in the order in which they subscribed, then those of
 //! matching patterns in the order of the patterns' bytes (Redis promises none). With no subscriber at
-//! all, a PUBLISH costs two looks. Deliberately absent: sharded channels.
+//! all, a PUBLISH costs two looks. Sharded channels are others than those of the same name.
 
 use std::collections::BTreeMap;
 
@@ -10,43 +10,38 @@ use super::reply::Reply;
 use super::server::Server;
 use super::text::{Blob, blob, glob};
 
-/// A channel or a pattern.
+/// A channel, a pattern, or a channel of a shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Channel,
     Pattern,
+    Shard,
 }
 
-/// Channels and patterns with the places of their sessions.
+/// By kind, the names with the places of their sessions.
 #[derive(Debug, Default)]
-pub(crate) struct Subscriptions {
-    channels: BTreeMap<Blob, Vec<u32>>,
-    patterns: BTreeMap<Blob, Vec<u32>>,
-}
+pub(crate) struct Subscriptions([BTreeMap<Blob, Vec<u32>>; 3]);
 
 impl Subscriptions {
     pub(crate) fn clear(&mut self) {
-        self.channels.clear();
-        self.patterns.clear();
+        self.0.iter_mut().for_each(BTreeMap::clear);
     }
 
     fn of(&mut self, kind: Kind) -> &mut BTreeMap<Blob, Vec<u32>> {
-        match kind {
-            Kind::Channel => &mut self.channels,
-            Kind::Pattern => &mut self.patterns,
-        }
+        &mut self.0[kind as usize]
     }
 
-    pub(crate) fn channels(&self) -> impl Iterator<Item = (&Blob, usize)> {
-        self.channels.iter().map(|(name, sessions)| (name, sessions.len()))
+    fn all(&self, kind: Kind) -> &BTreeMap<Blob, Vec<u32>> {
+        &self.0[kind as usize]
     }
 
-    pub(crate) fn subscribers(&self, channel: &[u8]) -> usize {
-        self.channels.get(channel).map_or(0, Vec::len)
+    /// Names with at least one subscriber.
+    pub(crate) fn names(&self, kind: Kind) -> impl Iterator<Item = &Blob> {
+        self.all(kind).keys()
     }
 
-    pub(crate) fn patterns(&self) -> usize {
-        self.patterns.len()
+    pub(crate) fn subscribers(&self, kind: Kind, name: &[u8]) -> usize {
+        self.all(kind).get(name).map_or(0, Vec::len)
     }
 }
 
@@ -58,7 +53,7 @@ impl Server {
             own.push(blob(name));
             self.subscriptions.of(kind).entry(blob(name)).or_default().push(session);
         }
-        self.sessions[session as usize].subscriptions()
+        self.sessions[session as usize].subscriptions(kind)
     }
 
     /// Takes a subscription back, if it is there.
@@ -71,12 +66,12 @@ impl Server {
                 all.remove(name);
             }
         }
-        self.sessions[session as usize].subscriptions()
+        self.sessions[session as usize].subscriptions(kind)
     }
 
     /// Takes all subscriptions of a session back.
     pub(crate) fn unsubscribe_all(&mut self, session: u32) {
-        for kind in [Kind::Channel, Kind::Pattern] {
+        for kind in [Kind::Channel, Kind::Pattern, Kind::Shard] {
             for name in std::mem::take(self.sessions[session as usize].subscribed_mut(kind)) {
                 self.unsubscribe(session, kind, &name);
             }
@@ -86,12 +81,12 @@ impl Server {
     /// Sends a message; how many times it was sent.
     pub(crate) fn publish(&mut self, channel: &[u8], message: &[u8]) -> i64 {
         let mut sent = 0;
-        for &session in self.subscriptions.channels.get(channel).into_iter().flatten() {
+        for &session in self.subscriptions.all(Kind::Channel).get(channel).into_iter().flatten() {
             let parts = [&b"message"[..], channel, message].map(Reply::bulk);
             self.outbox.push((session, Reply::Push(parts.into())));
             sent += 1;
         }
-        for (pattern, sessions) in &self.subscriptions.patterns {
+        for (pattern, sessions) in self.subscriptions.all(Kind::Pattern) {
             if !glob(pattern, channel, false) {
                 continue;
             }
@@ -102,5 +97,14 @@ impl Server {
             }
         }
         sent
+    }
+
+    /// Sends a message to a channel of a shard; how many times it was sent.
+    pub(crate) fn publish_to_shard(&mut self, channel: &[u8], message: &[u8]) -> usize {
+        let sessions = self.subscriptions.all(Kind::Shard).get(channel).into_iter().flatten();
+        let parts = [&b"smessage"[..], channel, message].map(Reply::bulk);
+        let before = self.outbox.len();
+        self.outbox.extend(sessions.map(|&session| (session, Reply::Push(parts.clone().into()))));
+        self.outbox.len() - before
     }
 }

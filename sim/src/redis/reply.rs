@@ -45,6 +45,9 @@ pub enum Reply {
 }
 
 impl Reply {
+    /// No reply at all.
+    pub const NOTHING: Self = Self::Burst(Vec::new());
+
     /// A byte string.
     pub fn bulk(bytes: impl AsRef<[u8]>) -> Self {
         Self::Bulk(blob(bytes.as_ref()))

@@ -65,6 +65,14 @@ impl Scored {
     }
 }
 
+impl FromIterator<(f64, Blob)> for Scored {
+    fn from_iter<I: IntoIterator<Item = (f64, Blob)>>(entries: I) -> Self {
+        let mut set = Self::default();
+        entries.into_iter().for_each(|(score, member)| set.insert(&member, score));
+        set
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -97,6 +97,12 @@ pub(crate) struct Server {
     pub(crate) file: File,
     pub(crate) blocking: Blocking,
     pub(crate) subscriptions: Subscriptions,
+    /// Whom everything is shown to, the longest looking first.
+    pub(crate) monitors: Vec<u32>,
+    /// Of which events subscribers are told.
+    pub(crate) notifying: u16,
+    /// What the command under way calls what it does to a key, while anybody is told.
+    pub(crate) event: &'static str,
     /// Messages to sessions other than by the reply to their own request.
     pub(crate) outbox: Vec<(u32, Reply)>,
 }
@@ -132,6 +138,9 @@ impl Server {
             file: File::default(),
             blocking: Blocking::default(),
             subscriptions: Subscriptions::default(),
+            monitors: Vec::new(),
+            notifying: 0,
+            event: "",
             outbox: Vec::new(),
         };
         server.start_file();
@@ -167,6 +176,7 @@ impl Server {
         self.file = File::default();
         self.blocking.clear();
         self.subscriptions.clear();
+        self.monitors.clear();
         self.outbox.clear();
         self.start_file();
     }

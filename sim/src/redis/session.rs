@@ -5,6 +5,7 @@
 
 use super::blocking::Blocked;
 use super::pubsub::Kind;
+use super::reply::Reply;
 use super::text::Blob;
 use crate::resp::encode::Protocol;
 
@@ -33,6 +34,18 @@ pub(crate) struct Queue {
     pub(crate) flags: u32,
 }
 
+/// Which requests of a session are answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Replies {
+    #[default]
+    On,
+    Off,
+    /// Not this one and not the next one.
+    SkipNext,
+    /// Not this one.
+    Skip,
+}
+
 /// The state of one connection.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Session {
@@ -55,6 +68,10 @@ pub(crate) struct Session {
     pub(crate) blocked: Option<Blocked>,
     pub(crate) channels: Vec<Blob>,
     pub(crate) patterns: Vec<Blob>,
+    pub(crate) shard_channels: Vec<Blob>,
+    pub(crate) replies: Replies,
+    /// Everything is shown to it.
+    pub(crate) monitors: bool,
     /// Where the stream stood after its last command: what its WAIT waits for.
     pub(crate) written_to: u64,
 }
@@ -69,11 +86,31 @@ impl Session {
         match kind {
             Kind::Channel => &mut self.channels,
             Kind::Pattern => &mut self.patterns,
+            Kind::Shard => &mut self.shard_channels,
         }
     }
 
-    /// To how many channels and patterns it is subscribed.
-    pub(crate) fn subscriptions(&self) -> usize {
-        self.channels.len() + self.patterns.len()
+    /// To how many channels and patterns it is subscribed. Shards have channels of their own.
+    pub(crate) fn subscriptions(&self, kind: Kind) -> usize {
+        match kind {
+            Kind::Channel | Kind::Pattern => self.channels.len() + self.patterns.len(),
+            Kind::Shard => self.shard_channels.len(),
+        }
+    }
+
+    /// Whether it has subscribed to anything.
+    pub(crate) fn is_subscribed(&self) -> bool {
+        self.subscriptions(Kind::Channel) + self.subscriptions(Kind::Shard) > 0
+    }
+
+    /// The reply to its request, or nothing where it wants none (CLIENT REPLY).
+    pub(crate) fn hears(&mut self, reply: Reply) -> Reply {
+        match self.replies {
+            Replies::On => return reply,
+            Replies::Off => {}
+            Replies::SkipNext => self.replies = Replies::Skip,
+            Replies::Skip => self.replies = Replies::On,
+        }
+        Reply::NOTHING
     }
 }

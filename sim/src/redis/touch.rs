@@ -7,9 +7,14 @@
 
 use super::effect::{Change, Effect};
 use super::keyspace::{Entry, entry};
+use super::notify::event;
+use super::reply::Fail;
 use super::server::{Expiry, Request, Server};
 use super::text::blob;
 use super::value::Value;
+
+/// How a value is seen as one of its type.
+type As<T> = fn(&Value) -> Result<&T, Fail>;
 
 impl Server {
     /// The slot of a key that is there and has not expired.
@@ -50,9 +55,32 @@ impl Server {
             }
             None => {
                 self.stats.misses += 1;
+                self.notify(self.db_number(request), key, event::MISSED, "keymiss");
                 None
             }
         }
+    }
+
+    /// The slot of a key that holds this type; none where there is no such key.
+    pub(crate) fn find_as<T>(
+        &mut self,
+        request: &Request<'_>,
+        key: &[u8],
+        of: As<T>,
+    ) -> Result<Option<u32>, Fail> {
+        let slot = self.find(request, key);
+        slot.map_or(Ok(()), |slot| of(&self.db(request).at(slot).value).map(|_| ()))?;
+        Ok(slot)
+    }
+
+    /// What a key of this type holds, for a command that reads it.
+    pub(crate) fn read_as<T>(
+        &mut self,
+        request: &Request<'_>,
+        key: &[u8],
+        of: As<T>,
+    ) -> Result<Option<&T>, Fail> {
+        self.read(request, key).map(|entry| of(&entry.value)).transpose()
     }
 
     /// The key at a slot, to be changed in place; the caller must report it with [`Server::changed`].
@@ -64,6 +92,27 @@ impl Server {
     /// The value at a slot has been changed in place.
     pub(crate) fn changed(&mut self, request: &Request<'_>, slot: u32) {
         self.report(self.db_number(request), slot, Change::Modified);
+    }
+
+    /// Elements of the value at a slot have been taken away; with the last one the key goes.
+    pub(crate) fn shrunk(&mut self, request: &Request<'_>, slot: u32) {
+        if self.db(request).at(slot).value.is_empty() {
+            self.notify_of(self.db_number(request), slot);
+            self.remove(request, slot);
+        } else {
+            self.changed(request, slot);
+        }
+    }
+
+    /// Puts what a command has made of others at a key: an empty collection is no key, and a key that
+    /// has expired goes as any other.
+    pub(crate) fn store(&mut self, request: &Request<'_>, key: &[u8], value: Value) {
+        if !value.is_empty() {
+            return self.put(request, key, value, Expiry::Never);
+        }
+        if let Some(slot) = self.db(request).find(key) {
+            self.remove(request, slot);
+        }
     }
 
     /// The value at a slot has been written as it was: nothing but the sessions that watch it can tell.
@@ -117,6 +166,9 @@ impl Server {
                 (slot, Change::Created { expires_at_ms })
             }
         };
+        if self.notifying != 0 && matches!(change, Change::Created { .. }) {
+            self.notify(number, key, event::NEW, "new");
+        }
         self.report(number, slot, change);
     }
 
@@ -124,14 +176,21 @@ impl Server {
     pub(crate) fn set_expiry(&mut self, request: &Request<'_>, slot: u32, when: Option<i64>) {
         let number = self.db_number(request);
         self.dbs[usize::from(number)].set_expiry(slot, when);
+        self.event = if when.is_some() { "expire" } else { "persist" };
         self.report(number, slot, Change::ExpiryChanged { expires_at_ms: when });
     }
 
     /// Takes the key at a slot away.
     pub(crate) fn remove(&mut self, request: &Request<'_>, slot: u32) {
         let number = self.db_number(request);
+        let gone = self.remove_silently(number, slot);
+        self.notify(number, &gone.key, event::GENERIC, "del");
+    }
+
+    /// Takes the key at a slot away, and the caller notifies of it.
+    pub(crate) fn remove_silently(&mut self, number: u16, slot: u32) -> Entry {
         self.dirty += 1;
-        self.take_away(number, slot, Change::Deleted);
+        self.take_away(number, slot, Change::Deleted)
     }
 
     /// Takes all keys of a database away.
@@ -185,7 +244,8 @@ impl Server {
             let key = self.dbs[usize::from(number)].at(slot).key.clone();
             self.journal.write(number, &[b"DEL", &key]);
         }
-        self.take_away(number, slot, Change::Expired { expired_at_ms: when });
+        let gone = self.take_away(number, slot, Change::Expired { expired_at_ms: when });
+        self.notify(number, &gone.key, event::EXPIRED, "expired");
     }
 
     /// Takes a key away to make room.
@@ -195,13 +255,16 @@ impl Server {
             let key = self.dbs[usize::from(number)].at(slot).key.clone();
             self.journal.write(number, &[b"DEL", &key]);
         }
-        self.take_away(number, slot, Change::Deleted);
+        let gone = self.take_away(number, slot, Change::Deleted);
+        self.notify(number, &gone.key, event::EVICTED, "evicted");
     }
 
-    fn take_away(&mut self, number: u16, slot: u32, change: Change) {
-        let Entry { key, incarnation, .. } = self.dbs[usize::from(number)].remove(slot);
-        self.touch(number, &key, true);
+    fn take_away(&mut self, number: u16, slot: u32, change: Change) -> Entry {
+        let entry = self.dbs[usize::from(number)].remove(slot);
+        self.touch(number, &entry.key, true);
+        let (key, incarnation) = (entry.key.clone(), entry.incarnation);
         self.effects.push(Effect { db: number, key, incarnation, change });
+        entry
     }
 
     fn report(&mut self, number: u16, slot: u32, change: Change) {
@@ -210,6 +273,7 @@ impl Server {
         self.dirty += 1;
         self.touch(number, &key, false);
         self.effects.push(Effect { db: number, key, incarnation, change });
+        self.notify_of(number, slot);
     }
 
     /// Marks the sessions that watch a key: their EXEC will do nothing.

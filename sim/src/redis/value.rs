@@ -52,6 +52,17 @@ impl Value {
         }
     }
 
+    /// Whether nothing is left of a collection. A string of no bytes is something.
+    pub(crate) fn is_empty(&self) -> bool {
+        match self {
+            Self::Str(_) => false,
+            Self::Hash(fields) => fields.is_empty(),
+            Self::List(list) => list.is_empty(),
+            Self::Set(set) => set.is_empty(),
+            Self::Scored(set) => set.is_empty(),
+        }
+    }
+
     accessors!(Str, Blob, as_str, as_str_mut);
     accessors!(Hash, Vec<(Blob, Blob)>, as_hash, as_hash_mut);
     accessors!(List, VecDeque<Blob>, as_list, as_list_mut);

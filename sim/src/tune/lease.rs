@@ -183,7 +183,8 @@ impl<'a> Lease<'a> {
             builder = builder.renewal(Renewal { every, max_hold: None });
         }
         let options = builder.build()?;
-        let (validity_ns, timeout_ns) = (span_ns(options.validity()), span_ns(options.call_timeout()));
+        let (validity_ns, timeout_ns) =
+            (span_ns(options.validity()), span_ns(options.call_timeout()));
         let renewal = options.renewal();
         let every_ns = renewal.map_or(u64::MAX, |it| span_ns(it.every));
         Ok(Self {

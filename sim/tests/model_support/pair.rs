@@ -15,7 +15,7 @@ use sim::resp::encode::encode;
 use super::commands::{CLIENTS, Draw};
 use super::server::{Connection, RealServer, on_path};
 use super::stream::{same_streams, writes};
-use super::wire::{agree, show};
+use super::wire::{agree, show, unordered};
 
 /// The real time: the real server can be told no other.
 #[expect(clippy::disallowed_methods, reason = "the real server reads the real clock")]
@@ -90,7 +90,12 @@ impl Pair {
             self.ask(who, &["RESET"]);
             self.ask(who, &hello);
         }
-        for line in [&["FLUSHALL"][..], &["SCRIPT", "FLUSH"], &["CONFIG", "RESETSTAT"]] {
+        for line in [
+            &["CONFIG", "SET", "notify-keyspace-events", ""][..],
+            &["FLUSHALL"],
+            &["SCRIPT", "FLUSH"],
+            &["CONFIG", "RESETSTAT"],
+        ] {
             self.ask(JUDGE, line);
         }
     }
@@ -125,6 +130,27 @@ impl Pair {
                 Err(why)
             }
         }
+    }
+
+    /// What a monitor is shown by both while another client sends these, without time and address.
+    pub(crate) fn shown(&mut self, commands: &[&[&str]]) -> [Vec<String>; 2] {
+        self.ask(0, &["MONITOR"]);
+        commands.iter().for_each(|words| drop(self.ask(1, words)));
+        let mut lines = Vec::new();
+        self.model.drain_outbox(|_, reply| lines.push(reply));
+        let real = self.real[0].receive(lines.len()).expect("as many lines");
+        let mine: Vec<u8> = lines.iter().flat_map(|line| self.encoded(0, line)).collect();
+        let rest = self.real[0].unread();
+        [[real, rest].concat(), mine].map(|bytes| {
+            let known = |line: &str| {
+                let (place, words) = line.split_once("] ")?;
+                let source = place.rsplit_once('[')?.1;
+                let (db, who) = source.split_once(' ')?;
+                Some(format!("{db} {} {words}", if who == "lua" { "script" } else { "client" }))
+            };
+            let text = String::from_utf8_lossy(&bytes).into_owned();
+            text.lines().map(|line| known(line).unwrap_or_else(|| line.to_owned())).collect()
+        })
     }
 
     fn encoded(&self, who: usize, reply: &Reply) -> Vec<u8> {
@@ -233,9 +259,15 @@ impl Pair {
             let whom = clients.iter().position(|other| *other == client).unwrap_or(JUDGE);
             messages_to.push((whom, reply));
         });
+        let mut own = Vec::new();
         for (whom, message) in messages_to {
-            let real = self.real[whom].receive(1)?;
             let mine = self.encoded(whom, &message);
+            // Of keys that a command touches, its client hears before or after the reply, as it comes.
+            if whom == who && mine.windows(5).any(|part| part == b"__key") {
+                own.push(mine);
+                continue;
+            }
+            let real = self.real[whom].receive(1)?;
             if real != mine {
                 return Err(difference(&format!("what client {whom} hears\n"), &real, &mine));
             }
@@ -243,10 +275,15 @@ impl Pair {
         let Outcome::Reply(reply) = outcome else { return Ok(None) };
         let reply = self.tamper.map_or(reply.clone(), |tamper| tamper(command, reply.clone()));
         let real = self.real[who]
-            .receive(messages(&reply))
+            .receive(messages(&reply) + own.len())
             .map_err(|why| format!("{why}\nmodel: {}", self.encoded(who, &reply).escape_ascii()))?;
         let mine = self.encoded(who, &reply);
-        match agree(command, &real, &mine) {
+        let agreed = if own.is_empty() {
+            agree(command, &real, &mine)
+        } else {
+            unordered(&real) == unordered(&[mine.clone(), own.concat()].concat())
+        };
+        match agreed {
             true => Ok(Some(reply)),
             false => Err(difference("", &real, &mine)),
         }

@@ -49,11 +49,13 @@ pub(crate) fn level(command: &[Vec<u8>], reply: &[u8]) -> Vec<u8> {
     let name = String::from_utf8_lossy(&command[0]).to_ascii_lowercase();
     match (name.as_str(), reply.first()) {
         // A set has no order; nor have the channels.
-        ("smembers" | "spop" | "pubsub", Some(b'*' | b'~')) => sorted(reply),
-        ("scan" | "keys", Some(b'*')) => {
+        ("smembers" | "spop" | "pubsub" | "sinter" | "sunion" | "sdiff", Some(b'*' | b'~')) => {
+            sorted(reply)
+        }
+        ("scan" | "sscan" | "keys", Some(b'*')) => {
             let mut parts: Vec<Vec<u8>> = parts(reply)
                 .into_iter()
-                .map(|part| if name == "scan" { sorted(part) } else { part.to_vec() })
+                .map(|part| if name != "keys" { sorted(part) } else { part.to_vec() })
                 .collect();
             if name == "keys" {
                 parts.sort();
@@ -62,11 +64,22 @@ pub(crate) fn level(command: &[Vec<u8>], reply: &[u8]) -> Vec<u8> {
         }
         // Of these only whether they are answered at all.
         (
-            "time" | "hello" | "client" | "info" | "command" | "role",
+            "time" | "hello" | "client" | "info" | "command" | "role" | "randomkey",
             Some(b'*' | b'%' | b'$' | b'=' | b':'),
         ) => reply[..1].to_vec(),
         _ => reply.to_vec(),
     }
+}
+
+/// The frames of these bytes, in an order of their own.
+pub(crate) fn unordered(mut bytes: &[u8]) -> Vec<&[u8]> {
+    let mut frames = Vec::new();
+    while let Some(length) = reply_length(bytes).filter(|_| !bytes.is_empty()) {
+        frames.push(&bytes[..length]);
+        bytes = &bytes[length..];
+    }
+    frames.sort_unstable();
+    frames
 }
 
 fn sorted(reply: &[u8]) -> Vec<u8> {

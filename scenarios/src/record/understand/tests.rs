@@ -75,6 +75,8 @@ fn commands_are_read_by_what_they_do_to_their_key() {
         assert_eq!(reads(harmless), plain(Touch::None), "{harmless}");
     }
     assert_eq!(reads("RENAME k l"), plain(Touch::Unknown));
+    assert_eq!(reads("getrange k 0 -1"), plain(Touch::None));
+    assert_eq!(reads("SETRANGE k 0 v"), plain(Touch::Unknown));
 }
 
 #[test]

@@ -1,15 +1,19 @@
-//! CLIENT ID, GETNAME, SETNAME, INFO, LIST, NO-EVICT.
+//! CLIENT ID, GETNAME, SETNAME, INFO, LIST, NO-EVICT, REPLY; KILL and UNBLOCK are in `client_kill`.
 //!
 //! Invariant: only what the model knows is shown: buffers, memory and descriptors read as those of an
-//! idle connection. Deliberately absent: KILL, PAUSE, REPLY, TRACKING; and SETINFO, which
+//! idle connection. Deliberately absent: PAUSE, TRACKING; and SETINFO, which
 //! redis-server 7.0 does not have either: it answers "unknown subcommand", and clients go on.
 
+use super::client_kill::{Class, kill, unblock};
 use super::table::{Spec, TABLE, flag};
 use crate::redis::reply::{Answer, Fail, Reply};
-use crate::redis::server::{FIRST_CLIENT, Request, Server};
-use crate::redis::session::Session;
-use crate::redis::text::{Blob, blob, is_word};
+use crate::redis::server::{Request, Server};
+use crate::redis::session::{Replies, Session};
+use crate::redis::text::{Blob, blob, decimal, is_word};
 use crate::resp::encode::Protocol;
+
+/// The address that the server shows as its own.
+pub(super) const LOCAL: &[u8] = b"127.0.0.1:0";
 
 const FLAGS: u32 = flag::NOSCRIPT | flag::LOADING | flag::STALE;
 
@@ -21,6 +25,9 @@ const SUBCOMMANDS: &[Spec] = &[
     Spec::new("setname", 3, FLAGS, setname).group("connection"),
     Spec::new("info", 2, FLAGS, info).group("connection"),
     Spec::new("list", -2, FLAGS | flag::ADMIN, list).group("connection"),
+    Spec::new("kill", -3, FLAGS | flag::ADMIN, kill).group("connection dangerous"),
+    Spec::new("unblock", -3, FLAGS | flag::ADMIN, unblock).group("connection dangerous"),
+    Spec::new("reply", 3, FLAGS, reply).group("connection"),
     Spec::new("no-evict", 3, FLAGS | flag::ADMIN, no_evict).group("connection"),
 ];
 
@@ -55,15 +62,23 @@ fn info(server: &mut Server, request: &Request<'_>) -> Answer {
 }
 
 fn list(server: &mut Server, request: &Request<'_>) -> Answer {
-    if request.args.len() > 2 {
-        return Err(Fail::SYNTAX);
-    }
-    let mut sessions: Vec<&Session> =
-        server.sessions[FIRST_CLIENT..].iter().filter(|session| session.open).collect();
-    sessions.sort_unstable_by_key(|session| session.id);
+    let places: Vec<usize> = match &request.args[2..] {
+        [] => server.clients(|_| true),
+        [word, name] if is_word(word, "TYPE") => {
+            let class = Class::named(name)?;
+            server.clients(|session| Class::of(session) == class)
+        }
+        [word, ids @ ..] if is_word(word, "ID") && !ids.is_empty() => {
+            let ids = ids.iter().map(|id| decimal(id).ok_or(Fail::new("ERR Invalid client ID")));
+            let ids: Vec<i64> = ids.collect::<Result<_, _>>()?;
+            let with = |id: i64| server.clients(|session| u64::try_from(id) == Ok(session.id));
+            ids.into_iter().flat_map(with).collect()
+        }
+        _ => return Err(Fail::SYNTAX),
+    };
     let now_s = request.now_us / 1_000_000;
-    let lines: String = sessions.into_iter().map(|session| describe(session, now_s)).collect();
-    Ok(Reply::Verbatim(Blob::from_vec(lines.into_bytes())))
+    let one = |place: usize| describe(&server.sessions[place], now_s);
+    Ok(Reply::Verbatim(Blob::from_vec(places.into_iter().map(one).collect::<String>().into())))
 }
 
 fn describe(session: &Session, now_s: i64) -> String {
@@ -73,7 +88,8 @@ fn describe(session: &Session, now_s: i64) -> String {
     let mut flags = String::new();
     let (channels, patterns) = (session.channels.len(), session.patterns.len());
     for (set, letter) in [
-        (channels + patterns > 0, 'P'),
+        (session.monitors, 'O'),
+        (session.is_subscribed(), 'P'),
         (queued.is_some(), 'x'),
         (session.blocked.is_some(), 'b'),
         (session.dirty, 'd'),
@@ -84,15 +100,17 @@ fn describe(session: &Session, now_s: i64) -> String {
         flags.push('N');
     }
     format!(
-        "id={} addr={} laddr=127.0.0.1:0 fd=0 name={} age={} idle={} flags={flags} db={} sub={channels} \
-         psub={patterns} ssub=0 multi={multi} qbuf=0 qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 \
+        "id={} addr={} laddr={} fd=0 name={} age={} idle={} flags={flags} db={} sub={channels} \
+         psub={patterns} ssub={} multi={multi} qbuf=0 qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 \
          oll=0 omem=0 tot-mem=0 events=r cmd={last} user=default redir=-1 resp={}\n",
         session.id,
         String::from_utf8_lossy(&session.address),
+        String::from_utf8_lossy(LOCAL),
         String::from_utf8_lossy(&session.name),
         now_s - session.connected_ms / 1000,
         now_s - session.active_ms / 1000,
         session.db,
+        session.shard_channels.len(),
         if session.protocol == Protocol::Resp3 { 3 } else { 2 },
     )
 }
@@ -101,4 +119,16 @@ fn no_evict(_server: &mut Server, request: &Request<'_>) -> Answer {
     let arg = request.args[2];
     // The model evicts nobody, so either answer is kept at once.
     if is_word(arg, "ON") || is_word(arg, "OFF") { Ok(Reply::Ok) } else { Err(Fail::SYNTAX) }
+}
+
+fn reply(server: &mut Server, request: &Request<'_>) -> Answer {
+    let session = server.session(request);
+    session.replies = match request.args[2] {
+        word if is_word(word, "ON") => Replies::On,
+        word if is_word(word, "OFF") => Replies::Off,
+        word if !is_word(word, "SKIP") => return Err(Fail::SYNTAX),
+        _ if session.replies == Replies::Off => Replies::Off,
+        _ => Replies::SkipNext,
+    };
+    Ok(Reply::Ok)
 }

@@ -3,6 +3,7 @@
 //! Invariant: CONFIG SET changes all its parameters or none. Deliberately absent: REWRITE.
 
 use super::table::{Spec, flag};
+use crate::redis::notify;
 use crate::redis::options::{Kind, PARAMETERS};
 use crate::redis::reply::{Answer, Fail, Reply};
 use crate::redis::server::{Request, Server};
@@ -75,6 +76,10 @@ fn accept(kind: Kind, value: &[u8]) -> Result<Vec<u8>, String> {
         Kind::Memory => match memory(&lower) {
             Some(bytes) => Ok(bytes.to_string().into_bytes()),
             None => Err("argument must be a memory value".to_owned()),
+        },
+        Kind::Events => match notify::parse(value) {
+            Some(flags) => Ok(notify::shown(flags)),
+            None => Err("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.".to_owned()),
         },
         Kind::Choice(choices) => match choices.iter().any(|choice| choice.as_bytes() == lower) {
             true => Ok(lower),

@@ -6,6 +6,7 @@ use super::client::check_name;
 use super::table::{Spec, flag};
 use crate::redis::reply::{Answer, Fail, Reply};
 use crate::redis::server::{Request, Server};
+use crate::redis::session::Replies;
 use crate::redis::text::{blob, decimal, is_word};
 use crate::resp::encode::Protocol;
 
@@ -23,7 +24,7 @@ pub(crate) const SPECS: &[Spec] = &[
 
 fn ping(server: &mut Server, request: &Request<'_>) -> Answer {
     let session = server.session(request);
-    let subscribed = session.subscriptions() > 0 && session.protocol == Protocol::Resp2;
+    let subscribed = session.is_subscribed() && session.protocol == Protocol::Resp2;
     match request.args {
         [_] if subscribed => Ok(Reply::Array(vec![Reply::bulk("pong"), Reply::bulk("")])),
         [_, text] if subscribed => Ok(Reply::Array(vec![Reply::bulk("pong"), Reply::bulk(text)])),
@@ -131,7 +132,9 @@ fn reset(server: &mut Server, request: &Request<'_>) -> Answer {
     let open = server.parameters.password().is_none();
     server.discard(request.session);
     server.unsubscribe_all(request.session);
+    server.stop_monitoring(request.session);
     let session = server.session(request);
+    session.replies = Replies::On;
     session.db = 0;
     session.name.clear();
     session.protocol = Protocol::Resp2;

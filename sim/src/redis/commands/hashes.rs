@@ -1,8 +1,9 @@
-//! Hashes: HSET, HSETNX, HGET, HMGET, HGETALL, HKEYS, HVALS, HDEL, HEXISTS, HLEN, HINCRBY.
+//! Hashes: HSET, HMSET, HSETNX, HGET, HMGET, HGETALL, HKEYS, HVALS, HDEL, HEXISTS, HLEN, HSTRLEN,
+//! HINCRBY.
 //!
 //! Invariant: fields are answered in the order in which they were first written, as Redis answers
 //! those of a small hash (up to 128 fields of up to 64 bytes). Deliberately absent: the other order
-//! of large hashes, HINCRBYFLOAT, HRANDFIELD, HSCAN, HSTRLEN, HMSET.
+//! of large hashes, HINCRBYFLOAT.
 
 use super::strings::length;
 use super::table::{Spec, flag};
@@ -16,6 +17,8 @@ const WRITE: u32 = flag::WRITE | flag::DENYOOM | flag::FAST;
 
 pub(crate) const SPECS: &[Spec] = &[
     Spec::keyed("hset", -4, WRITE, hset).group("hash"),
+    Spec::keyed("hmset", -4, WRITE, hmset).group("hash"),
+    Spec::keyed("hstrlen", 3, READ, hstrlen).group("hash"),
     Spec::keyed("hsetnx", 4, WRITE, hsetnx).group("hash"),
     Spec::keyed("hget", 3, READ, hget).group("hash"),
     Spec::keyed("hmget", -3, READ, hmget).group("hash"),
@@ -30,21 +33,8 @@ pub(crate) const SPECS: &[Spec] = &[
 
 type Fields = Vec<(Blob, Blob)>;
 
-fn fields<'s>(server: &'s mut Server, request: &Request<'_>) -> Result<Option<&'s Fields>, Fail> {
-    server.read(request, request.args[1]).map(|entry| entry.value.as_hash()).transpose()
-}
-
 fn field<'f>(fields: &'f Fields, name: &[u8]) -> Option<&'f Blob> {
     fields.iter().find(|(field, _)| &field[..] == name).map(|(_, value)| value)
-}
-
-/// The slot of the key if it is a hash; none where there is no such key yet.
-fn slot(server: &mut Server, request: &Request<'_>) -> Result<Option<u32>, Fail> {
-    let slot = server.find(request, request.args[1]);
-    if let Some(slot) = slot {
-        server.db(request).at(slot).value.as_hash()?;
-    }
-    Ok(slot)
 }
 
 /// Writes fields; how many of them are new.
@@ -78,18 +68,26 @@ fn write(
     Ok(added)
 }
 
+fn hmset(server: &mut Server, request: &Request<'_>) -> Answer {
+    set_all(server, request, "hmset").map(|_| Reply::Ok)
+}
+
 fn hset(server: &mut Server, request: &Request<'_>) -> Answer {
+    set_all(server, request, "hset").map(Reply::Int)
+}
+
+fn set_all(server: &mut Server, request: &Request<'_>, command: &str) -> Result<i64, Fail> {
     if request.args.len() % 2 == 1 {
-        return Err(Fail::arity("hset"));
+        return Err(Fail::arity(command));
     }
-    let slot = slot(server, request)?;
+    let slot = server.find_as(request, request.args[1], Value::as_hash)?;
     let pairs: Vec<_> = request.args[2..].chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
-    Ok(Reply::Int(write(server, request, slot, &pairs)?))
+    write(server, request, slot, &pairs)
 }
 
 fn hsetnx(server: &mut Server, request: &Request<'_>) -> Answer {
     let (name, value) = (request.args[2], request.args[3]);
-    let slot = slot(server, request)?;
+    let slot = server.find_as(request, request.args[1], Value::as_hash)?;
     if let Some(slot) = slot
         && field(server.db(request).at(slot).value.as_hash()?, name).is_some()
     {
@@ -100,12 +98,14 @@ fn hsetnx(server: &mut Server, request: &Request<'_>) -> Answer {
 }
 
 fn hget(server: &mut Server, request: &Request<'_>) -> Answer {
-    let value = fields(server, request)?.and_then(|fields| field(fields, request.args[2]));
+    let value = server
+        .read_as(request, request.args[1], Value::as_hash)?
+        .and_then(|fields| field(fields, request.args[2]));
     Ok(value.map_or(Reply::Nil, |value| Reply::Bulk(value.clone())))
 }
 
 fn hmget(server: &mut Server, request: &Request<'_>) -> Answer {
-    let fields = fields(server, request)?;
+    let fields = server.read_as(request, request.args[1], Value::as_hash)?;
     let one = |name: &&[u8]| {
         let value = fields.and_then(|fields| field(fields, name));
         value.map_or(Reply::Nil, |value| Reply::Bulk(value.clone()))
@@ -114,47 +114,58 @@ fn hmget(server: &mut Server, request: &Request<'_>) -> Answer {
 }
 
 fn hgetall(server: &mut Server, request: &Request<'_>) -> Answer {
-    let fields = fields(server, request)?.map_or(&[][..], Vec::as_slice);
+    let fields =
+        server.read_as(request, request.args[1], Value::as_hash)?.map_or(&[][..], Vec::as_slice);
     let flat = fields.iter().flat_map(|(name, value)| [name.clone(), value.clone()]);
     Ok(Reply::Map(flat.map(Reply::Bulk).collect()))
 }
 
 fn hkeys(server: &mut Server, request: &Request<'_>) -> Answer {
-    let fields = fields(server, request)?.map_or(&[][..], Vec::as_slice);
+    let fields =
+        server.read_as(request, request.args[1], Value::as_hash)?.map_or(&[][..], Vec::as_slice);
     Ok(Reply::Array(fields.iter().map(|(name, _)| Reply::Bulk(name.clone())).collect()))
 }
 
 fn hvals(server: &mut Server, request: &Request<'_>) -> Answer {
-    let fields = fields(server, request)?.map_or(&[][..], Vec::as_slice);
+    let fields =
+        server.read_as(request, request.args[1], Value::as_hash)?.map_or(&[][..], Vec::as_slice);
     Ok(Reply::Array(fields.iter().map(|(_, value)| Reply::Bulk(value.clone())).collect()))
 }
 
 fn hdel(server: &mut Server, request: &Request<'_>) -> Answer {
-    let Some(slot) = slot(server, request)? else { return Ok(Reply::Int(0)) };
+    let Some(slot) = server.find_as(request, request.args[1], Value::as_hash)? else {
+        return Ok(Reply::Int(0));
+    };
     let fields = server.value_mut(request, slot).as_hash_mut()?;
     let before = fields.len();
     fields.retain(|(field, _)| !request.args[2..].contains(&&field[..]));
-    let (deleted, empty) = (before - fields.len(), fields.is_empty());
-    if empty {
-        server.remove(request, slot);
-    } else if deleted > 0 {
-        server.changed(request, slot);
+    let deleted = before - fields.len();
+    if deleted > 0 {
+        server.shrunk(request, slot);
     }
     Ok(length(deleted))
 }
 
 fn hexists(server: &mut Server, request: &Request<'_>) -> Answer {
-    let there = fields(server, request)?.and_then(|fields| field(fields, request.args[2]));
+    let there = server
+        .read_as(request, request.args[1], Value::as_hash)?
+        .and_then(|fields| field(fields, request.args[2]));
     Ok(Reply::Int(i64::from(there.is_some())))
 }
 
 fn hlen(server: &mut Server, request: &Request<'_>) -> Answer {
-    Ok(length(fields(server, request)?.map_or(0, Vec::len)))
+    Ok(length(server.read_as(request, request.args[1], Value::as_hash)?.map_or(0, Vec::len)))
+}
+
+fn hstrlen(server: &mut Server, request: &Request<'_>) -> Answer {
+    let fields = server.read_as(request, request.args[1], Value::as_hash)?;
+    let value = fields.and_then(|fields| field(fields, request.args[2]));
+    Ok(length(value.map_or(0, |value| value.len())))
 }
 
 fn hincrby(server: &mut Server, request: &Request<'_>) -> Answer {
     let delta = decimal(request.args[3]).ok_or(Fail::NOT_AN_INTEGER)?;
-    let slot = slot(server, request)?;
+    let slot = server.find_as(request, request.args[1], Value::as_hash)?;
     let before = match slot {
         Some(slot) => field(server.db(request).at(slot).value.as_hash()?, request.args[2]),
         None => None,

@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 
 use super::table::{Spec, TABLE, flag};
 use crate::redis::options::VERSION;
+use crate::redis::pubsub::Kind;
 use crate::redis::reply::{Answer, Reply};
 use crate::redis::server::{FIRST_CLIENT, Request, Server};
 use crate::redis::text::Blob;
@@ -84,8 +85,8 @@ fn about_stats(server: &Server, _request: &Request<'_>, text: &mut String) {
     line(text, "evicted_keys", stats.evicted_keys);
     line(text, "keyspace_hits", stats.hits);
     line(text, "keyspace_misses", stats.misses);
-    line(text, "pubsub_channels", server.subscriptions.channels().count());
-    line(text, "pubsub_patterns", server.subscriptions.patterns());
+    line(text, "pubsub_channels", server.subscriptions.names(Kind::Channel).count());
+    line(text, "pubsub_patterns", server.subscriptions.names(Kind::Pattern).count());
     line(text, "total_error_replies", stats.errors);
 }
 

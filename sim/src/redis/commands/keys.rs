@@ -1,7 +1,7 @@
-//! Keys of any type: DEL, UNLINK, EXISTS, TYPE, DBSIZE, FLUSHDB, FLUSHALL, SELECT.
+//! Keys of any type: DEL, UNLINK, EXISTS, TOUCH, TYPE, RANDOMKEY, DBSIZE, FLUSHDB, FLUSHALL, SELECT.
 //!
 //! Invariant: UNLINK and ASYNC answer as DEL and SYNC do; when memory is given back cannot be seen.
-//! Deliberately absent: RENAME, COPY, MOVE, SWAPDB, RANDOMKEY, OBJECT, DUMP, SORT.
+//! RANDOMKEY answers the same one each time: any is right. Deliberately absent: SWAPDB, OBJECT, DUMP.
 
 use super::strings::length;
 use super::table::{Spec, flag};
@@ -15,6 +15,8 @@ pub(crate) const SPECS: &[Spec] = &[
     Spec::new("del", -2, flag::WRITE, del).keys(1, -1, 1).group("keyspace"),
     Spec::new("unlink", -2, flag::WRITE | flag::FAST, del).keys(1, -1, 1).group("keyspace"),
     Spec::new("exists", -2, READ, exists).keys(1, -1, 1).group("keyspace"),
+    Spec::new("touch", -2, READ, exists).keys(1, -1, 1).group("keyspace"),
+    Spec::new("randomkey", 1, flag::READONLY, randomkey).group("keyspace"),
     Spec::keyed("type", 2, READ, type_).group("keyspace"),
     Spec::new("dbsize", 1, READ, dbsize).group("keyspace"),
     Spec::new("flushdb", -1, flag::WRITE, flushdb).group("keyspace dangerous"),
@@ -69,16 +71,27 @@ fn check_flush(request: &Request<'_>) -> Result<(), Fail> {
     }
 }
 
+fn randomkey(server: &mut Server, request: &Request<'_>) -> Answer {
+    let keys: Vec<_> = server.db(request).entries().map(|entry| entry.key.clone()).collect();
+    let alive = keys.into_iter().find(|key| server.find(request, key).is_some());
+    Ok(alive.map_or(Reply::Nil, Reply::Bulk))
+}
+
 fn select(server: &mut Server, request: &Request<'_>) -> Answer {
-    let index = decimal(request.args[1]).ok_or(Fail::NOT_AN_INTEGER)?;
+    server.session(request).db = database(server, request.args[1])?;
+    Ok(Reply::Ok)
+}
+
+/// The database of this number.
+pub(super) fn database(server: &Server, number: &[u8]) -> Result<u16, Fail> {
+    let index = decimal(number).ok_or(Fail::NOT_AN_INTEGER)?;
     if i32::try_from(index).is_err() {
         return Err(Fail::new(
             "ERR value is out of range, value must between -2147483648 and 2147483647",
         ));
     }
     let index = u16::try_from(index).ok().filter(|&index| usize::from(index) < server.dbs.len());
-    server.session(request).db = index.ok_or(Fail::new("ERR DB index is out of range"))?;
-    Ok(Reply::Ok)
+    index.ok_or(Fail::new("ERR DB index is out of range"))
 }
 
 /// What a subcommand with too many arguments is told.

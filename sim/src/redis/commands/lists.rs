@@ -1,8 +1,8 @@
 //! Lists: LPUSH, RPUSH, LPUSHX, RPUSHX, LPOP, RPOP, LLEN, LINDEX, LRANGE, LREM, LTRIM, LSET, LINSERT,
-//! LMOVE, RPOPLPUSH.
+//! LMOVE, RPOPLPUSH, LPOS.
 //!
-//! Invariant: a list that has lost its last element is no key any more. Deliberately absent: LPOS,
-//! LMPOP, BLMPOP; blocking forms are in `blocking`.
+//! Invariant: a list that has lost its last element is no key any more. Blocking forms are
+//! in `blocking`.
 
 use std::collections::VecDeque;
 
@@ -35,41 +35,11 @@ pub(crate) const SPECS: &[Spec] = &[
     Spec::keyed("lset", 4, WRITE, lset).group("list"),
     Spec::keyed("linsert", 5, WRITE, linsert).group("list"),
     Spec::new("lmove", 5, WRITE, lmove).keys(1, 2, 1).group("list"),
+    Spec::keyed("lpos", -3, READ, lpos).group("list"),
     Spec::new("rpoplpush", 3, WRITE, rpoplpush).keys(1, 2, 1).group("list"),
 ];
 
 type Elements = VecDeque<Blob>;
-
-/// The list, for a command that reads it.
-fn elements<'s>(
-    server: &'s mut Server,
-    request: &Request<'_>,
-) -> Result<Option<&'s Elements>, Fail> {
-    server.read(request, request.args[1]).map(|entry| entry.value.as_list()).transpose()
-}
-
-/// The slot of a key if it is a list; none where there is no such key.
-pub(super) fn slot_of(
-    server: &mut Server,
-    request: &Request<'_>,
-    key: &[u8],
-) -> Result<Option<u32>, Fail> {
-    let slot = server.find(request, key);
-    if let Some(slot) = slot {
-        server.db(request).at(slot).value.as_list()?;
-    }
-    Ok(slot)
-}
-
-/// Reports that a list has been changed, or takes it away if nothing is left.
-fn shrunk(server: &mut Server, request: &Request<'_>, slot: u32) -> Result<(), Fail> {
-    if server.db(request).at(slot).value.as_list()?.is_empty() {
-        server.remove(request, slot);
-    } else {
-        server.changed(request, slot);
-    }
-    Ok(())
-}
 
 fn add(list: &mut Elements, element: Blob, end: End) {
     match end {
@@ -80,7 +50,7 @@ fn add(list: &mut Elements, element: Blob, end: End) {
 
 fn push(server: &mut Server, request: &Request<'_>, end: End, only_if_there: bool) -> Answer {
     let key = request.args[1];
-    let slot = slot_of(server, request, key)?;
+    let slot = server.find_as(request, key, Value::as_list)?;
     let Some(slot) = slot else {
         if only_if_there {
             return Ok(Reply::Int(0));
@@ -105,16 +75,20 @@ fn take(list: &mut Elements, end: End) -> Option<Blob> {
     }
 }
 
-/// Takes the element at an end of the list at a slot.
+/// Takes so many elements from an end of the list at a slot.
 pub(super) fn pop_at(
     server: &mut Server,
     request: &Request<'_>,
     slot: u32,
     end: End,
-) -> Result<Reply, Fail> {
-    let element = take(server.value_mut(request, slot).as_list_mut()?, end);
-    shrunk(server, request, slot)?;
-    Ok(element.map_or(Reply::Nil, Reply::Bulk))
+    count: usize,
+) -> Result<Vec<Reply>, Fail> {
+    server.event = if end == End::Left { "lpop" } else { "rpop" };
+    let list = server.value_mut(request, slot).as_list_mut()?;
+    let count = count.min(list.len());
+    let taken = (0..count).filter_map(|_| take(list, end)).map(Reply::Bulk).collect();
+    server.shrunk(request, slot);
+    Ok(taken)
 }
 
 fn pop(server: &mut Server, request: &Request<'_>, end: End, name: &str) -> Answer {
@@ -123,31 +97,28 @@ fn pop(server: &mut Server, request: &Request<'_>, end: End, name: &str) -> Answ
         [_, _, count] => Some(positive(count)?),
         _ => return Err(Fail::arity(name)),
     };
-    let slot = slot_of(server, request, request.args[1])?;
-    let (slot, count) = match (slot, count) {
-        (None, None) => return Ok(Reply::Nil),
-        (None, Some(_)) => return Ok(Reply::NilArray),
-        (Some(slot), None) => return pop_at(server, request, slot, end),
-        (Some(_), Some(0)) => return Ok(Reply::Array(Vec::new())),
-        (Some(slot), Some(count)) => (slot, count),
-    };
-    let list = server.value_mut(request, slot).as_list_mut()?;
-    let count = count.min(list.len());
-    let taken = (0..count).filter_map(|_| take(list, end)).map(Reply::Bulk).collect();
-    shrunk(server, request, slot)?;
-    Ok(Reply::Array(taken))
+    let slot = server.find_as(request, request.args[1], Value::as_list)?;
+    match (slot, count) {
+        (None, None) => Ok(Reply::Nil),
+        (None, Some(_)) => Ok(Reply::NilArray),
+        (Some(_), Some(0)) => Ok(Reply::Array(Vec::new())),
+        (Some(slot), Some(count)) => Ok(Reply::Array(pop_at(server, request, slot, end, count)?)),
+        (Some(slot), None) => {
+            Ok(pop_at(server, request, slot, end, 1)?.pop().unwrap_or(Reply::Nil))
+        }
+    }
 }
 
-fn positive(text: &[u8]) -> Result<usize, Fail> {
+pub(super) fn positive(text: &[u8]) -> Result<usize, Fail> {
     let count = decimal(text).and_then(|count| usize::try_from(count).ok());
     count.ok_or(Fail::new("ERR value is out of range, must be positive"))
 }
 
 fn llen(server: &mut Server, request: &Request<'_>) -> Answer {
-    Ok(length(elements(server, request)?.map_or(0, VecDeque::len)))
+    Ok(length(server.read_as(request, request.args[1], Value::as_list)?.map_or(0, VecDeque::len)))
 }
 
-fn number(text: &[u8]) -> Result<i64, Fail> {
+pub(super) fn number(text: &[u8]) -> Result<i64, Fail> {
     decimal(text).ok_or(Fail::NOT_AN_INTEGER)
 }
 
@@ -172,21 +143,27 @@ pub(super) fn range(start: i64, stop: i64, len: usize) -> std::ops::Range<usize>
 }
 
 fn lindex(server: &mut Server, request: &Request<'_>) -> Answer {
-    let Some(list) = elements(server, request)? else { return Ok(Reply::Nil) };
+    let Some(list) = server.read_as(request, request.args[1], Value::as_list)? else {
+        return Ok(Reply::Nil);
+    };
     let element = place(number(request.args[2])?, list.len()).map(|place| &list[place]);
     Ok(element.map_or(Reply::Nil, |element| Reply::Bulk(element.clone())))
 }
 
 fn lrange(server: &mut Server, request: &Request<'_>) -> Answer {
     let (start, stop) = (number(request.args[2])?, number(request.args[3])?);
-    let Some(list) = elements(server, request)? else { return Ok(Reply::Array(Vec::new())) };
+    let Some(list) = server.read_as(request, request.args[1], Value::as_list)? else {
+        return Ok(Reply::Array(Vec::new()));
+    };
     let range = list.range(range(start, stop, list.len()));
     Ok(Reply::Array(range.cloned().map(Reply::Bulk).collect()))
 }
 
 fn lrem(server: &mut Server, request: &Request<'_>) -> Answer {
     let count = number(request.args[2])?;
-    let Some(slot) = slot_of(server, request, request.args[1])? else { return Ok(Reply::Int(0)) };
+    let Some(slot) = server.find_as(request, request.args[1], Value::as_list)? else {
+        return Ok(Reply::Int(0));
+    };
     let list = server.value_mut(request, slot).as_list_mut()?;
     let most =
         if count == 0 { usize::MAX } else { count.unsigned_abs().try_into().unwrap_or(usize::MAX) };
@@ -204,14 +181,16 @@ fn lrem(server: &mut Server, request: &Request<'_>) -> Answer {
         list.retain(keep);
     }
     if removed > 0 {
-        shrunk(server, request, slot)?;
+        server.shrunk(request, slot);
     }
     Ok(length(removed))
 }
 
 fn ltrim(server: &mut Server, request: &Request<'_>) -> Answer {
     let (start, stop) = (number(request.args[2])?, number(request.args[3])?);
-    let Some(slot) = slot_of(server, request, request.args[1])? else { return Ok(Reply::Ok) };
+    let Some(slot) = server.find_as(request, request.args[1], Value::as_list)? else {
+        return Ok(Reply::Ok);
+    };
     let list = server.value_mut(request, slot).as_list_mut()?;
     let kept = range(start, stop, list.len());
     if kept.len() == list.len() {
@@ -219,12 +198,12 @@ fn ltrim(server: &mut Server, request: &Request<'_>) -> Answer {
         return Ok(Reply::Ok);
     }
     *list = list.range(kept).cloned().collect();
-    shrunk(server, request, slot)?;
+    server.shrunk(request, slot);
     Ok(Reply::Ok)
 }
 
 fn lset(server: &mut Server, request: &Request<'_>) -> Answer {
-    let slot = slot_of(server, request, request.args[1])?;
+    let slot = server.find_as(request, request.args[1], Value::as_list)?;
     let slot = slot.ok_or(Fail::new("ERR no such key"))?;
     let index = number(request.args[2])?;
     let list = server.value_mut(request, slot).as_list_mut()?;
@@ -240,7 +219,9 @@ fn linsert(server: &mut Server, request: &Request<'_>) -> Answer {
         word if is_word(word, "BEFORE") => 0,
         _ => return Err(Fail::SYNTAX),
     };
-    let Some(slot) = slot_of(server, request, request.args[1])? else { return Ok(Reply::Int(0)) };
+    let Some(slot) = server.find_as(request, request.args[1], Value::as_list)? else {
+        return Ok(Reply::Int(0));
+    };
     let list = server.value_mut(request, slot).as_list_mut()?;
     let Some(pivot) = list.iter().position(|element| element[..] == *request.args[3]) else {
         return Ok(Reply::Int(-1));
@@ -278,10 +259,13 @@ pub(super) fn move_element(
     from: End,
     to: End,
 ) -> Answer {
-    let Some(slot) = slot_of(server, request, source)? else { return Ok(Reply::Nil) };
-    let target = slot_of(server, request, destination)?;
+    let Some(slot) = server.find_as(request, source, Value::as_list)? else {
+        return Ok(Reply::Nil);
+    };
+    let target = server.find_as(request, destination, Value::as_list)?;
     let element = take(server.value_mut(request, slot).as_list_mut()?, from);
     let Some(element) = element else { return Ok(Reply::Nil) };
+    server.event = if to == End::Left { "lpush" } else { "rpush" };
     match target {
         Some(target) => {
             add(server.value_mut(request, target).as_list_mut()?, element.clone(), to);
@@ -292,8 +276,55 @@ pub(super) fn move_element(
             server.put_at(request, None, destination, list, Expiry::Never);
         }
     }
-    if target != Some(slot) {
-        shrunk(server, request, slot)?;
+    server.event = if from == End::Left { "lpop" } else { "rpop" };
+    match target == Some(slot) {
+        true => server.notify_of(server.db_number(request), slot),
+        false => server.shrunk(request, slot),
     }
     Ok(Reply::Bulk(element))
+}
+
+fn lpos(server: &mut Server, request: &Request<'_>) -> Answer {
+    let (mut rank, mut count, mut most) = (1_i64, None, 0);
+    let mut args = request.args[3..].iter();
+    while let Some(word) = args.next() {
+        let text = args.next().ok_or(Fail::SYNTAX)?;
+        let positive = |why| positive(text).map_err(|_| Fail::new(why));
+        match word {
+            word if is_word(word, "RANK") => {
+                rank = number(text)?;
+                if rank == 0 {
+                    return Err(Fail::new(
+                        "ERR RANK can't be zero: use 1 to start from the first match, 2 from the \
+                         second ... or use negative to start from the end of the list",
+                    ));
+                }
+            }
+            word if is_word(word, "COUNT") => {
+                count = Some(positive("ERR COUNT can't be negative")?);
+            }
+            word if is_word(word, "MAXLEN") => most = positive("ERR MAXLEN can't be negative")?,
+            _ => return Err(Fail::SYNTAX),
+        }
+    }
+    let list = server.read_as(request, request.args[1], Value::as_list)?;
+    let all = list.into_iter().flatten().enumerate();
+    let within = |limit: usize| if limit == 0 { usize::MAX } else { limit };
+    // The lowest number has no opposite, and counts as -1.
+    let skipped = rank.checked_abs().map_or(0, |rank| rank - 1);
+    let skipped = usize::try_from(skipped).unwrap_or(usize::MAX);
+    let wanted = |(_, element): &(usize, &Blob)| element[..] == *request.args[2];
+    let places: Vec<usize> = match rank > 0 {
+        true => all.take(within(most)).filter(wanted).map(|(place, _)| place).collect(),
+        false => {
+            let all: Vec<_> = all.collect();
+            let from_right = all.into_iter().rev().take(within(most));
+            from_right.filter(wanted).map(|(place, _)| place).collect()
+        }
+    };
+    let mut places = places.into_iter().skip(skipped).map(length);
+    Ok(match count {
+        None => places.next().unwrap_or(Reply::Nil),
+        Some(count) => Reply::Array(places.take(within(count)).collect()),
+    })
 }

@@ -1,7 +1,10 @@
 //! What each command does; one family a file, each with its part of the command table.
 
+pub(crate) mod algebra;
+pub(crate) mod bits;
 pub(crate) mod blocking;
 pub(crate) mod client;
+pub(crate) mod client_kill;
 pub(crate) mod command;
 pub(crate) mod conditional;
 pub(crate) mod config;
@@ -13,8 +16,11 @@ pub(crate) mod functions;
 pub(crate) mod hashes;
 pub(crate) mod info;
 pub(crate) mod keys;
+pub(crate) mod lcs;
 pub(crate) mod lists;
 pub(crate) mod pubsub;
+pub(crate) mod random;
+pub(crate) mod rename;
 pub(crate) mod replication;
 pub(crate) mod scan;
 pub(crate) mod scripting;

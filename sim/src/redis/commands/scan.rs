@@ -1,18 +1,63 @@
-//! KEYS and SCAN.
+//! KEYS, SCAN, HSCAN, SSCAN, ZSCAN.
 //!
 //! Invariant: a SCAN from 0 until 0 answers every key that is there all the while, exactly once; KEYS
-//! answers in the order of the bytes, for Redis promises none. Deliberately absent: HSCAN, SSCAN,
-//! ZSCAN.
+//! answers in the order of the bytes, for Redis promises none. The scans of a key answer all of it at
+//! once, as Redis does for small ones.
 
 use super::table::{Spec, flag};
 use crate::redis::reply::{Answer, Fail, Reply};
 use crate::redis::server::{Request, Server};
-use crate::redis::text::{decimal, glob, is_word};
+use crate::redis::text::{Blob, blob, decimal, glob, is_word};
+use crate::redis::value::Value;
+use crate::resp::encode::double;
 
 pub(crate) const SPECS: &[Spec] = &[
     Spec::new("keys", 2, flag::READONLY, keys).group("keyspace dangerous"),
     Spec::new("scan", -2, flag::READONLY, scan).group("keyspace"),
+    Spec::keyed("hscan", -3, flag::READONLY, |s, r| scan_value(s, r, fields)).group("hash"),
+    Spec::keyed("sscan", -3, flag::READONLY, |s, r| scan_value(s, r, members)).group("set"),
+    Spec::keyed("zscan", -3, flag::READONLY, |s, r| scan_value(s, r, scored)).group("sortedset"),
 ];
+
+/// An element, and what is answered with it.
+type Element = (Blob, Option<Blob>);
+
+fn fields(value: &Value) -> Result<Vec<Element>, Fail> {
+    Ok(value.as_hash()?.iter().map(|(name, value)| (name.clone(), Some(value.clone()))).collect())
+}
+
+fn members(value: &Value) -> Result<Vec<Element>, Fail> {
+    Ok(value.as_set()?.iter().map(|member| (member.clone(), None)).collect())
+}
+
+fn scored(value: &Value) -> Result<Vec<Element>, Fail> {
+    let shown = |score: f64| Some(blob(double(score).as_bytes()));
+    let set = value.as_scored()?.as_slice();
+    Ok(set.iter().map(|(score, member)| (member.clone(), shown(*score))).collect())
+}
+
+fn scan_value(
+    server: &mut Server,
+    request: &Request<'_>,
+    elements: fn(&Value) -> Result<Vec<Element>, Fail>,
+) -> Answer {
+    cursor(request.args[2]).ok_or(Fail::new("ERR invalid cursor"))?;
+    let found = server.read(request, request.args[1]).map(|entry| elements(&entry.value));
+    let found = match found.transpose()? {
+        None => Vec::new(),
+        Some(elements) => {
+            let options = options(&request.args[3..])?;
+            if options.type_name.is_some() {
+                return Err(Fail::SYNTAX);
+            }
+            let wanted = |name: &[u8]| options.pattern.is_none_or(|it| glob(it, name, false));
+            let wanted = elements.into_iter().filter(|(name, _)| wanted(name));
+            wanted.flat_map(|(name, with)| [Some(name), with]).flatten().collect()
+        }
+    };
+    let found = found.into_iter().map(Reply::Bulk).collect();
+    Ok(Reply::Array(vec![Reply::bulk("0"), Reply::Array(found)]))
+}
 
 fn keys(server: &mut Server, request: &Request<'_>) -> Answer {
     let now_ms = request.now_ms();

@@ -5,6 +5,7 @@
 
 use super::expire_option::{Compared, ExpireOptions, For, Unit, expires_at_ms};
 use super::table::{Spec, flag};
+use crate::redis::notify::event;
 use crate::redis::options::Profile;
 use crate::redis::reply::{Answer, Fail, Reply};
 use crate::redis::server::{Expiry, Request, Server};
@@ -51,6 +52,9 @@ fn set(server: &mut Server, request: &Request<'_>) -> Answer {
         None => Expiry::Never,
     };
     server.put_at(request, slot, key, Value::Str(blob(value)), expiry);
+    if when.is_some() {
+        server.notify(server.db_number(request), key, event::GENERIC, "expire");
+    }
     // Later servers hand on what is a point in time already as it came.
     let as_it_came = profile != Profile::Redis70 && matches!(options.expiry, Some((Unit::Pxat, _)));
     if let Some(when) = when {
@@ -86,6 +90,7 @@ fn set_for(server: &mut Server, request: &Request<'_>, unit: Unit, command: &str
     let when = expires_at_ms(unit, request.args[2], request.now_ms(), command)?;
     let value = Value::Str(blob(request.args[3]));
     server.put(request, request.args[1], value, Expiry::At(when));
+    server.notify(server.db_number(request), request.args[1], event::GENERIC, "expire");
     server.propagate_set(request, request.args[1], request.args[3], when);
     Ok(Reply::Ok)
 }

@@ -1,8 +1,8 @@
-//! Sets: SADD, SREM, SISMEMBER, SMISMEMBER, SMEMBERS, SCARD, SPOP.
+//! Sets, member by member: SADD, SREM, SISMEMBER, SMISMEMBER, SMEMBERS, SCARD, SPOP, SMOVE.
 //!
 //! Invariant: members are answered in the order of their bytes, and SPOP takes the first of them: Redis
-//! promises no order, so any is right and one is replayable. Deliberately absent: SRANDMEMBER, SMOVE,
-//! SSCAN, and operations on several sets.
+//! promises no order, so any is right and one is replayable. Operations on several sets are in
+//! `algebra`.
 
 use std::collections::BTreeSet;
 
@@ -24,24 +24,13 @@ pub(crate) const SPECS: &[Spec] = &[
     Spec::keyed("smembers", 2, READ, smembers).group("set"),
     Spec::keyed("scard", 2, READ | flag::FAST, scard).group("set"),
     Spec::keyed("spop", -2, WRITE, spop).group("set"),
+    Spec::new("smove", 4, WRITE, smove).keys(1, 2, 1).group("set"),
 ];
 
 type Members = BTreeSet<Blob>;
 
-fn members<'s>(server: &'s mut Server, request: &Request<'_>) -> Result<Option<&'s Members>, Fail> {
-    server.read(request, request.args[1]).map(|entry| entry.value.as_set()).transpose()
-}
-
-fn slot(server: &mut Server, request: &Request<'_>) -> Result<Option<u32>, Fail> {
-    let slot = server.find(request, request.args[1]);
-    if let Some(slot) = slot {
-        server.db(request).at(slot).value.as_set()?;
-    }
-    Ok(slot)
-}
-
 fn sadd(server: &mut Server, request: &Request<'_>) -> Answer {
-    let Some(slot) = slot(server, request)? else {
+    let Some(slot) = server.find_as(request, request.args[1], Value::as_set)? else {
         let set: Members = request.args[2..].iter().map(|member| blob(member)).collect();
         let added = set.len();
         server.put_at(request, None, request.args[1], Value::Set(set), Expiry::Never);
@@ -58,36 +47,37 @@ fn sadd(server: &mut Server, request: &Request<'_>) -> Answer {
 }
 
 fn srem(server: &mut Server, request: &Request<'_>) -> Answer {
-    let Some(slot) = slot(server, request)? else { return Ok(Reply::Int(0)) };
+    let Some(slot) = server.find_as(request, request.args[1], Value::as_set)? else {
+        return Ok(Reply::Int(0));
+    };
     let set = server.value_mut(request, slot).as_set_mut()?;
     let removed = request.args[2..].iter().filter(|member| set.remove(**member)).count();
-    let empty = set.is_empty();
-    if empty {
-        server.remove(request, slot);
-    } else if removed > 0 {
-        server.changed(request, slot);
+    if removed > 0 {
+        server.shrunk(request, slot);
     }
     Ok(length(removed))
 }
 
 fn sismember(server: &mut Server, request: &Request<'_>) -> Answer {
-    let there = members(server, request)?.is_some_and(|set| set.contains(request.args[2]));
+    let there = server
+        .read_as(request, request.args[1], Value::as_set)?
+        .is_some_and(|set| set.contains(request.args[2]));
     Ok(Reply::Int(i64::from(there)))
 }
 
 fn smismember(server: &mut Server, request: &Request<'_>) -> Answer {
-    let set = members(server, request)?;
+    let set = server.read_as(request, request.args[1], Value::as_set)?;
     let one = |member: &&[u8]| Reply::Int(i64::from(set.is_some_and(|set| set.contains(*member))));
     Ok(Reply::Array(request.args[2..].iter().map(one).collect()))
 }
 
 fn smembers(server: &mut Server, request: &Request<'_>) -> Answer {
-    let set = members(server, request)?;
+    let set = server.read_as(request, request.args[1], Value::as_set)?;
     Ok(Reply::Set(set.into_iter().flatten().cloned().map(Reply::Bulk).collect()))
 }
 
 fn scard(server: &mut Server, request: &Request<'_>) -> Answer {
-    Ok(length(members(server, request)?.map_or(0, BTreeSet::len)))
+    Ok(length(server.read_as(request, request.args[1], Value::as_set)?.map_or(0, BTreeSet::len)))
 }
 
 fn spop(server: &mut Server, request: &Request<'_>) -> Answer {
@@ -100,7 +90,7 @@ fn spop(server: &mut Server, request: &Request<'_>) -> Answer {
         }
         _ => return Err(Fail::SYNTAX),
     };
-    let Some(slot) = slot(server, request)? else {
+    let Some(slot) = server.find_as(request, request.args[1], Value::as_set)? else {
         return Ok(count.map_or(Reply::Nil, |_| Reply::Set(Vec::new())));
     };
     let set = server.value_mut(request, slot).as_set_mut()?;
@@ -108,12 +98,9 @@ fn spop(server: &mut Server, request: &Request<'_>) -> Answer {
     // Redis takes all members by way of a command that reads them.
     let reads = u64::from(count.is_some() && wanted == set.len());
     let popped: Vec<Blob> = (0..wanted).filter_map(|_| set.pop_first()).collect();
-    let empty = set.is_empty();
     server.stats.hits += reads;
-    if empty {
-        server.remove(request, slot);
-    } else if wanted > 0 {
-        server.changed(request, slot);
+    if wanted > 0 {
+        server.shrunk(request, slot);
     }
     if count.is_some() && server.find(request, key).is_none() {
         server.propagate(request, &[b"DEL", key]);
@@ -127,4 +114,31 @@ fn spop(server: &mut Server, request: &Request<'_>) -> Answer {
         None => popped.next().unwrap_or(Reply::Nil),
         Some(_) => Reply::Set(popped.collect()),
     })
+}
+
+fn smove(server: &mut Server, request: &Request<'_>) -> Answer {
+    let (from, to, member) = (request.args[1], request.args[2], request.args[3]);
+    let (source, target) = (server.find(request, from), server.find(request, to));
+    let Some(source) = source else { return Ok(Reply::Int(0)) };
+    let there = server.db(request).at(source).value.as_set()?.contains(member);
+    target.map_or(Ok(()), |slot| server.db(request).at(slot).value.as_set().map(|_| ()))?;
+    if !there || target == Some(source) {
+        return Ok(Reply::Int(i64::from(there)));
+    }
+    server.event = "srem";
+    server.value_mut(request, source).as_set_mut()?.remove(member);
+    server.shrunk(request, source);
+    server.event = "sadd";
+    match target {
+        None => {
+            let set = Value::Set(Members::from([blob(member)]));
+            server.put_at(request, None, to, set, Expiry::Never);
+        }
+        Some(target) => {
+            if server.value_mut(request, target).as_set_mut()?.insert(blob(member)) {
+                server.changed(request, target);
+            }
+        }
+    }
+    Ok(Reply::Int(1))
 }

@@ -1,14 +1,15 @@
-//! Byte strings: GET, GETDEL, GETEX, MGET, MSET, MSETNX, STRLEN, APPEND.
+//! Byte strings: GET, GETDEL, GETEX, MGET, MSET, MSETNX, STRLEN, APPEND, GETRANGE, SUBSTR, SETRANGE.
 //!
-//! Invariant: APPEND changes a value in place and leaves its expiry. Deliberately absent: GETRANGE,
-//! SETRANGE, INCRBYFLOAT, LCS and bit operations.
+//! Invariant: APPEND and SETRANGE change a value in place and leave its expiry. Deliberately absent:
+//! INCRBYFLOAT, whose sums are those of 80 bits.
 
 use super::expire_option::{ExpireOptions, For};
+use super::lists::{number, range};
 use super::set::get as get_value;
 use super::table::{Spec, flag};
 use crate::redis::reply::{Answer, Fail, Reply};
 use crate::redis::server::{Expiry, Request, Server};
-use crate::redis::text::blob;
+use crate::redis::text::{Blob, blob};
 use crate::redis::value::Value;
 
 const READ: u32 = flag::READONLY | flag::FAST;
@@ -25,6 +26,9 @@ pub(crate) const SPECS: &[Spec] = &[
     Spec::new("mset", -3, WRITE, mset).keys(1, -1, 2).group("string"),
     Spec::new("msetnx", -3, WRITE, msetnx).keys(1, -1, 2).group("string"),
     Spec::keyed("strlen", 2, READ, strlen).group("string"),
+    Spec::keyed("getrange", 4, flag::READONLY, getrange).group("string"),
+    Spec::keyed("substr", 4, flag::READONLY, getrange).group("string"),
+    Spec::keyed("setrange", 4, WRITE, setrange).group("string"),
     Spec::keyed("append", 3, WRITE | flag::FAST, append).group("string"),
 ];
 
@@ -104,24 +108,83 @@ fn set_all(server: &mut Server, request: &Request<'_>, command: &str) -> Result<
 }
 
 fn strlen(server: &mut Server, request: &Request<'_>) -> Answer {
-    let entry = server.read(request, request.args[1]);
-    Ok(length(entry.map_or(Ok(0), |entry| entry.value.as_str().map(|value| value.len()))?))
+    let value = server.read_as(request, request.args[1], Value::as_str)?;
+    Ok(length(value.map_or(0, |value| value.len())))
+}
+
+const TOO_LONG: Fail = Fail::new("ERR string exceeds maximum allowed size (proto-max-bulk-len)");
+
+/// Changes a string in place, or an empty one that becomes the key's value.
+pub(super) fn edit<T>(
+    server: &mut Server,
+    request: &Request<'_>,
+    slot: Option<u32>,
+    change: impl FnOnce(&mut Blob) -> T,
+) -> Result<T, Fail> {
+    let Some(slot) = slot else {
+        let mut fresh = Blob::new();
+        let outcome = change(&mut fresh);
+        server.put_at(request, None, request.args[1], Value::Str(fresh), Expiry::Never);
+        return Ok(outcome);
+    };
+    let outcome = change(server.value_mut(request, slot).as_str_mut()?);
+    server.changed(request, slot);
+    Ok(outcome)
 }
 
 fn append(server: &mut Server, request: &Request<'_>) -> Answer {
-    let (key, more) = (request.args[1], request.args[2]);
-    let Some(slot) = server.find(request, key) else {
-        server.put_at(request, None, key, Value::Str(blob(more)), Expiry::Never);
-        return Ok(length(more.len()));
-    };
-    let value = server.value_mut(request, slot).as_str_mut()?;
-    if value.len() + more.len() > STRING_MAX_BYTES {
-        return Err(Fail::new("ERR string exceeds maximum allowed size (proto-max-bulk-len)"));
+    let (slot, before) = measured(server, request)?;
+    if slot.is_some() && before + request.args[2].len() > STRING_MAX_BYTES {
+        return Err(TOO_LONG);
     }
-    value.extend_from_slice(more);
-    let length = length(value.len());
-    server.changed(request, slot);
-    Ok(length)
+    edit(server, request, slot, |value| {
+        value.extend_from_slice(request.args[2]);
+        length(value.len())
+    })
+}
+
+/// The slot of the string, and how long it is.
+fn measured(server: &mut Server, request: &Request<'_>) -> Result<(Option<u32>, usize), Fail> {
+    let slot = server.find_as(request, request.args[1], Value::as_str)?;
+    let value = slot.map(|slot| server.db(request).at(slot).value.as_str()).transpose()?;
+    Ok((slot, value.map_or(0, |value| value.len())))
+}
+
+fn getrange(server: &mut Server, request: &Request<'_>) -> Answer {
+    let (start, end) = (number(request.args[2])?, number(request.args[3])?);
+    let value = server.read_as(request, request.args[1], Value::as_str)?;
+    let value = value.map_or(&[][..], |value| &value[..]);
+    Ok(Reply::bulk(&value[span(start, end, value.len())]))
+}
+
+/// The places from one to another, both counted from the left, or from the right where negative.
+pub(super) fn span(start: i64, end: i64, len: usize) -> std::ops::Range<usize> {
+    // Two places from the right in the wrong order are nothing, even where both lie before the value.
+    if start < 0 && end < 0 && start > end {
+        return 0..0;
+    }
+    let signed = i64::try_from(len).unwrap_or(i64::MAX);
+    let from_left = |place: i64| if place < 0 { (place + signed).max(0) } else { place };
+    range(from_left(start), from_left(end), len)
+}
+
+fn setrange(server: &mut Server, request: &Request<'_>) -> Answer {
+    let part = request.args[3];
+    let offset = number(request.args[2])?;
+    let offset = usize::try_from(offset).map_err(|_| Fail::new("ERR offset is out of range"))?;
+    let (slot, before) = measured(server, request)?;
+    if part.is_empty() {
+        return Ok(length(before));
+    }
+    let end = offset.saturating_add(part.len());
+    if end > STRING_MAX_BYTES {
+        return Err(TOO_LONG);
+    }
+    edit(server, request, slot, |value| {
+        value.resize(value.len().max(end), 0);
+        value[offset..end].copy_from_slice(part);
+        length(value.len())
+    })
 }
 
 /// A length as an integer reply.

@@ -9,9 +9,9 @@ use std::sync::LazyLock;
 use rustc_hash::FxHashMap;
 
 use super::{
-    blocking, client, command, conditional, config, connection, counters, expiry, functions,
-    hashes, info, keys, lists, pubsub, replication, scan, scripting, server, set, sets, strings,
-    transactions, zpop, zrange, zsets,
+    algebra, bits, blocking, client, command, conditional, config, connection, counters, expiry,
+    functions, hashes, info, keys, lcs, lists, pubsub, random, rename, replication, scan,
+    scripting, server, set, sets, strings, transactions, zpop, zrange, zsets,
 };
 use crate::redis::options::Profile;
 use crate::redis::reply::Answer;
@@ -192,6 +192,11 @@ impl Table {
                 lists::SPECS,
                 blocking::SPECS,
                 sets::SPECS,
+                algebra::SPECS,
+                bits::SPECS,
+                lcs::SPECS,
+                random::SPECS,
+                rename::SPECS,
                 conditional::SPECS,
                 zsets::SPECS,
                 zrange::SPECS,

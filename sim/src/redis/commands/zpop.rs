@@ -1,14 +1,15 @@
 //! ZPOPMIN and ZPOPMAX.
 //!
-//! Invariant: members go in the order of their scores, the lowest or the highest first. Deliberately
-//! absent: ZMPOP.
+//! Invariant: members go in the order of their scores, the lowest or the highest first. ZMPOP is in
+//! `blocking`.
 
 use super::table::{Spec, flag};
-use super::zrange::{listed, scored_slot, take_out};
+use super::zrange::{listed, take_out};
 use crate::redis::blocking::End;
 use crate::redis::reply::{Answer, Fail, Reply};
 use crate::redis::server::{Request, Server};
 use crate::redis::text::{Blob, decimal};
+use crate::redis::value::Value;
 use crate::resp::encode::Protocol;
 
 const FLAGS: u32 = flag::WRITE | flag::FAST;
@@ -27,7 +28,7 @@ fn pop(server: &mut Server, request: &Request<'_>, from: End) -> Answer {
         }
         _ => return Err(Fail::SYNTAX),
     };
-    let slot = scored_slot(server, request, request.args[1])?;
+    let slot = server.find_as(request, request.args[1], Value::as_scored)?;
     let Some(slot) = slot else { return Ok(Reply::Array(Vec::new())) };
     let popped = pop_scored_at(server, request, slot, from, count.unwrap_or(1))?;
     let nested = server.session(request).protocol == Protocol::Resp3 && count.is_some();
@@ -42,6 +43,7 @@ pub(super) fn pop_scored_at(
     from: End,
     count: usize,
 ) -> Result<Vec<(f64, Blob)>, Fail> {
+    server.event = if from == End::Left { "zpopmin" } else { "zpopmax" };
     let mut popped = take_out(server, request, slot, |set| match from {
         End::Left => 0..count.min(set.len()),
         End::Right => set.len() - count.min(set.len())..set.len(),

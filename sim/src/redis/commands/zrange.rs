@@ -1,17 +1,18 @@
 //! Sorted sets by ranges: ZRANGE, ZREVRANGE, ZRANGEBYSCORE, ZREVRANGEBYSCORE, ZREMRANGEBYSCORE,
-//! ZREMRANGEBYRANK.
+//! ZREMRANGEBYRANK, ZRANGESTORE; and by bytes ZRANGEBYLEX, ZREVRANGEBYLEX, ZLEXCOUNT, ZREMRANGEBYLEX.
 //!
-//! Invariant: options are read and refused in the order in which redis-server does it. Deliberately
-//! absent: the older commands by bytes (ZRANGEBYLEX…), and those that store.
+//! Invariant: options are read and refused in the order in which redis-server does it.
+
+use std::ops::Range;
 
 use super::lists::range;
 use super::strings::length;
 use super::table::{Spec, flag};
-use super::zsets::scored;
 use crate::redis::reply::{Answer, Fail, Reply};
 use crate::redis::scored::Scored;
 use crate::redis::server::{Request, Server};
 use crate::redis::text::{Blob, decimal, is_word, range_end};
+use crate::redis::value::Value;
 use crate::resp::encode::Protocol;
 
 const READ: u32 = flag::READONLY;
@@ -24,22 +25,18 @@ pub(crate) const SPECS: &[Spec] = &[
         .group("sortedset"),
     Spec::keyed("zrevrangebyscore", -4, READ, |s, r| zrange(s, r, Some(By::Score), Some(true)))
         .group("sortedset"),
+    Spec::keyed("zrangebylex", -4, READ, |s, r| zrange(s, r, Some(By::Bytes), Some(false)))
+        .group("sortedset"),
+    Spec::keyed("zrevrangebylex", -4, READ, |s, r| zrange(s, r, Some(By::Bytes), Some(true)))
+        .group("sortedset"),
+    Spec::new("zrangestore", -5, flag::WRITE | flag::DENYOOM, zrangestore)
+        .keys(1, 2, 1)
+        .group("sortedset"),
+    Spec::keyed("zlexcount", 4, READ | flag::FAST, zlexcount).group("sortedset"),
+    Spec::keyed("zremrangebylex", 4, flag::WRITE, zremrangebylex).group("sortedset"),
     Spec::keyed("zremrangebyscore", 4, flag::WRITE, zremrangebyscore).group("sortedset"),
     Spec::keyed("zremrangebyrank", 4, flag::WRITE, zremrangebyrank).group("sortedset"),
 ];
-
-/// The slot of a key if it is a sorted set; none where there is no such key.
-pub(super) fn scored_slot(
-    server: &mut Server,
-    request: &Request<'_>,
-    key: &[u8],
-) -> Result<Option<u32>, Fail> {
-    let slot = server.find(request, key);
-    if let Some(slot) = slot {
-        server.db(request).at(slot).value.as_scored()?;
-    }
-    Ok(slot)
-}
 
 /// What the ends of a range are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,7 +68,7 @@ impl ScoreRange {
     }
 
     /// The places of a set's members that lie in the range.
-    pub(super) fn places(&self, set: &Scored) -> std::ops::Range<usize> {
+    pub(super) fn places(&self, set: &Scored) -> Range<usize> {
         let below = |score: f64, (end, open): (f64, bool)| score < end || (open && score <= end);
         let within = |score: f64, (end, open): (f64, bool)| score < end || (!open && score <= end);
         let entries = set.as_slice();
@@ -82,7 +79,7 @@ impl ScoreRange {
 }
 
 /// The places of members between two ends in the order of bytes: `-`, `+`, `[m`, `(m`.
-fn byte_range(low: &[u8], high: &[u8]) -> Result<impl Fn(&Scored) -> std::ops::Range<usize>, Fail> {
+fn byte_range(low: &[u8], high: &[u8]) -> Result<impl Fn(&Scored) -> Range<usize> + use<>, Fail> {
     enum Bound {
         First,
         Last,
@@ -171,37 +168,59 @@ fn zrange(
     reverse: Option<bool>,
 ) -> Answer {
     let options = Options::parse(&request.args[4..], by, reverse)?;
+    let nested = server.session(request).protocol == Protocol::Resp3;
+    let found = found(server, request, &request.args[1..4], &options)?;
+    Ok(listed(found, options.with_scores, nested))
+}
+
+fn zrangestore(server: &mut Server, request: &Request<'_>) -> Answer {
+    let options = Options::parse(&request.args[5..], None, None)?;
+    if options.with_scores {
+        return Err(Fail::SYNTAX);
+    }
+    let found = found(server, request, &request.args[2..5], &options)?;
+    let count = found.len();
+    server.store(request, request.args[1], Value::Scored(found.into_iter().collect()));
+    Ok(length(count))
+}
+
+/// Which members of a set are wanted.
+type Places = Box<dyn Fn(&Scored) -> Range<usize>>;
+
+/// The members between two ends; the arguments are the key and the ends.
+fn found(
+    server: &mut Server,
+    request: &Request<'_>,
+    args: &[&[u8]],
+    options: &Options,
+) -> Result<Vec<(f64, Blob)>, Fail> {
+    let (key, first, second) = (args[0], args[1], args[2]);
     let by = options.by.unwrap_or(By::Rank);
     let reverse = options.reverse == Some(true);
-    let (first, second) = (request.args[2], request.args[3]);
     let (low, high) = if reverse { (second, first) } else { (first, second) };
-    let nested = server.session(request).protocol == Protocol::Resp3;
-    let found: Vec<(f64, Blob)> = match by {
+    let places: Places = match by {
         By::Rank => {
             let number = |text: &[u8]| decimal(text).ok_or(Fail::NOT_AN_INTEGER);
             let (start, stop) = (number(first)?, number(second)?);
-            let Some(set) = scored(server, request)? else { return Ok(Reply::Array(Vec::new())) };
-            let places = range(start, stop, set.len());
-            let entries = set.as_slice();
-            match reverse {
-                true => {
-                    entries.iter().rev().skip(places.start).take(places.len()).cloned().collect()
+            Box::new(move |set| {
+                let places = range(start, stop, set.len());
+                match reverse {
+                    true => set.len() - places.end..set.len() - places.start,
+                    false => places,
                 }
-                false => entries[places].to_vec(),
-            }
+            })
         }
         By::Score => {
             let range = ScoreRange::parse(low, high)?;
-            let Some(set) = scored(server, request)? else { return Ok(Reply::Array(Vec::new())) };
-            limited(&set.as_slice()[range.places(set)], reverse, options.limit)
+            Box::new(move |set| range.places(set))
         }
-        By::Bytes => {
-            let places = byte_range(low, high)?;
-            let Some(set) = scored(server, request)? else { return Ok(Reply::Array(Vec::new())) };
-            limited(&set.as_slice()[places(set)], reverse, options.limit)
-        }
+        By::Bytes => Box::new(byte_range(low, high)?),
     };
-    Ok(listed(found, options.with_scores, nested))
+    let set = server.read_as(request, key, Value::as_scored)?;
+    let within = set.map_or(&[][..], |set| &set.as_slice()[places(set)]);
+    // By rank, a limit that takes all is taken and means nothing.
+    let limit = options.limit.filter(|_| by != By::Rank);
+    Ok(limited(within, reverse, limit))
 }
 
 fn limited(found: &[(f64, Blob)], reverse: bool, limit: Option<(i64, i64)>) -> Vec<(f64, Blob)> {
@@ -235,12 +254,22 @@ fn zremrangebyrank(server: &mut Server, request: &Request<'_>) -> Answer {
     remove(server, request, |set| range(start, stop, set.len()))
 }
 
+fn zremrangebylex(server: &mut Server, request: &Request<'_>) -> Answer {
+    remove(server, request, byte_range(request.args[2], request.args[3])?)
+}
+
+fn zlexcount(server: &mut Server, request: &Request<'_>) -> Answer {
+    let places = byte_range(request.args[2], request.args[3])?;
+    let set = server.read_as(request, request.args[1], Value::as_scored)?;
+    Ok(length(set.map_or(0, |set| places(set).len())))
+}
+
 fn remove(
     server: &mut Server,
     request: &Request<'_>,
-    places: impl Fn(&Scored) -> std::ops::Range<usize>,
+    places: impl Fn(&Scored) -> Range<usize>,
 ) -> Answer {
-    let slot = scored_slot(server, request, request.args[1])?;
+    let slot = server.find_as(request, request.args[1], Value::as_scored)?;
     let Some(slot) = slot else { return Ok(Reply::Int(0)) };
     Ok(length(take_out(server, request, slot, places)?.len()))
 }
@@ -250,15 +279,12 @@ pub(super) fn take_out(
     server: &mut Server,
     request: &Request<'_>,
     slot: u32,
-    places: impl Fn(&Scored) -> std::ops::Range<usize>,
+    places: impl Fn(&Scored) -> Range<usize>,
 ) -> Result<Vec<(f64, Blob)>, Fail> {
     let set = server.value_mut(request, slot).as_scored_mut()?;
     let taken = set.drain(places(set));
-    let empty = set.is_empty();
-    if empty {
-        server.remove(request, slot);
-    } else if !taken.is_empty() {
-        server.changed(request, slot);
+    if !taken.is_empty() {
+        server.shrunk(request, slot);
     }
     Ok(taken)
 }

@@ -1,11 +1,11 @@
-//! Sorted sets, member by member: ZADD, ZINCRBY, ZREM, ZSCORE, ZRANK, ZREVRANK, ZCARD, ZCOUNT.
+//! Sorted sets, member by member: ZADD, ZINCRBY, ZREM, ZSCORE, ZMSCORE, ZRANK, ZREVRANK, ZCARD, ZCOUNT.
 //!
 //! Invariant: a score is never NaN: an addition that would make one is refused and changes nothing.
-//! Deliberately absent: ZMSCORE, ZSCAN, and operations on several sets.
+//! Operations on several sets are in `algebra`.
 
 use super::strings::length;
 use super::table::{Spec, flag};
-use super::zrange::{ScoreRange, scored_slot};
+use super::zrange::ScoreRange;
 use crate::redis::reply::{Answer, Fail, Reply};
 use crate::redis::scored::Scored;
 use crate::redis::server::{Expiry, Request, Server};
@@ -20,6 +20,7 @@ pub(crate) const SPECS: &[Spec] = &[
     Spec::keyed("zincrby", 4, WRITE | flag::DENYOOM, zincrby).group("sortedset"),
     Spec::keyed("zrem", -3, WRITE, zrem).group("sortedset"),
     Spec::keyed("zscore", 3, READ, zscore).group("sortedset"),
+    Spec::keyed("zmscore", -3, READ, zmscore).group("sortedset"),
     Spec::keyed("zrank", 3, READ, |s, r| rank(s, r, false)).group("sortedset"),
     Spec::keyed("zrevrank", 3, READ, |s, r| rank(s, r, true)).group("sortedset"),
     Spec::keyed("zcard", 2, READ, zcard).group("sortedset"),
@@ -107,7 +108,8 @@ fn add(
 ) -> Answer {
     let scores = pairs.iter().step_by(2).map(|text| float(text).ok_or(NOT_A_FLOAT));
     let scores: Vec<f64> = scores.collect::<Result<_, _>>()?;
-    let slot = scored_slot(server, request, request.args[1])?;
+    let slot = server.find_as(request, request.args[1], Value::as_scored)?;
+    server.event = if conditions.increment { "zincr" } else { "zadd" };
     let mut fresh = Scored::default();
     let set = match slot {
         Some(slot) => server.value_mut(request, slot).as_scored_mut()?,
@@ -142,44 +144,48 @@ fn add(
 }
 
 fn zrem(server: &mut Server, request: &Request<'_>) -> Answer {
-    let slot = scored_slot(server, request, request.args[1])?;
+    let slot = server.find_as(request, request.args[1], Value::as_scored)?;
     let Some(slot) = slot else { return Ok(Reply::Int(0)) };
     let set = server.value_mut(request, slot).as_scored_mut()?;
     let removed = request.args[2..].iter().filter(|member| set.remove(member)).count();
-    let empty = set.is_empty();
-    if empty {
-        server.remove(request, slot);
-    } else if removed > 0 {
-        server.changed(request, slot);
+    if removed > 0 {
+        server.shrunk(request, slot);
     }
     Ok(length(removed))
 }
 
-/// The set, for a command that reads it.
-pub(super) fn scored<'s>(
-    server: &'s mut Server,
-    request: &Request<'_>,
-) -> Result<Option<&'s Scored>, Fail> {
-    server.read(request, request.args[1]).map(|entry| entry.value.as_scored()).transpose()
-}
-
 fn zscore(server: &mut Server, request: &Request<'_>) -> Answer {
-    let score = scored(server, request)?.and_then(|set| set.score(request.args[2]));
+    let score = server
+        .read_as(request, request.args[1], Value::as_scored)?
+        .and_then(|set| set.score(request.args[2]));
     Ok(score.map_or(Reply::Nil, Reply::Double))
 }
 
+fn zmscore(server: &mut Server, request: &Request<'_>) -> Answer {
+    let set = server.read_as(request, request.args[1], Value::as_scored)?;
+    let one =
+        |member: &&[u8]| set.and_then(|set| set.score(member)).map_or(Reply::Nil, Reply::Double);
+    Ok(Reply::Array(request.args[2..].iter().map(one).collect()))
+}
+
 fn rank(server: &mut Server, request: &Request<'_>, from_highest: bool) -> Answer {
-    let Some(set) = scored(server, request)? else { return Ok(Reply::Nil) };
+    let Some(set) = server.read_as(request, request.args[1], Value::as_scored)? else {
+        return Ok(Reply::Nil);
+    };
     let rank = set.rank(request.args[2]);
     let rank = rank.map(|rank| if from_highest { set.len() - 1 - rank } else { rank });
     Ok(rank.map_or(Reply::Nil, length))
 }
 
 fn zcard(server: &mut Server, request: &Request<'_>) -> Answer {
-    Ok(length(scored(server, request)?.map_or(0, Scored::len)))
+    Ok(length(server.read_as(request, request.args[1], Value::as_scored)?.map_or(0, Scored::len)))
 }
 
 fn zcount(server: &mut Server, request: &Request<'_>) -> Answer {
     let range = ScoreRange::parse(request.args[2], request.args[3])?;
-    Ok(length(scored(server, request)?.map_or(0, |set| range.places(set).len())))
+    Ok(length(
+        server
+            .read_as(request, request.args[1], Value::as_scored)?
+            .map_or(0, |set| range.places(set).len()),
+    ))
 }
