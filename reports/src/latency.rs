@@ -260,7 +260,7 @@ mod tests {
         let intent = Intent { touch: Touch::None, compares: false };
         for client in [0, 1] {
             let command = What::Command { node: 0, name, key, intent };
-            let answered = What::Answered { touch: Touch::None, answer: Answer::Int(1) };
+            let answered = What::Answered { touch: Touch::None, answer: Answer::Int(1), found: 0 };
             for (at_ns, what) in [(1, command), (5, answered)] {
                 let (acquisition, op) = (0, client + 1);
                 history.events.push(Event { at_ns, client, acquisition, op, what });

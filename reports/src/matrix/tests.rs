@@ -78,7 +78,7 @@ fn what_was_run_again_is_told_in_both() {
     assert!(!markdown(&[found.clone()], &[]).contains("Run again"));
     found.pairs[0].run_again = vec!["vacuous: nobody ever got the lock".to_owned()];
     let told = "after 1 run that showed nothing (vacuous: nobody ever got the lock)";
-    let text = junit(&[found.clone()]).unwrap();
+    let text = junit(&[found.clone()], again).unwrap();
     assert!(text.contains(&format!("run again: gc-pause with single, {told}")), "{text}");
     let text = markdown(&[found], &[]);
     assert!(text.contains(&format!("\n- `gc-pause`: the run with `single`, {told}\n")), "{text}");

@@ -78,6 +78,9 @@ impl Watched {
     }
 }
 
+/// A part of a study: its number, and how many holds.
+type Part = (u64, u64);
+
 impl Study {
     /// How many parts there are.
     pub fn parts(&self) -> u64 {
@@ -89,9 +92,8 @@ impl Study {
         self.settings().iter().map(parts).sum()
     }
 
-    /// The parts in which holds are counted at this setting, and those in which they are asked: each with its number
-    /// and how many holds.
-    fn parts_of(&self, setting: &Setting) -> (Vec<(u64, u64)>, Vec<(u64, u64)>) {
+    /// The parts in which holds are counted at this setting, and those in which they are asked.
+    fn parts_of(&self, setting: &Setting) -> (Vec<Part>, Vec<Part>) {
         let holds = self.holds_of(setting);
         let asked = holds.div_ceil(ASKED).clamp(FEWEST_ASKED.min(holds), MOST_ASKED);
         let parts = |holds: u64, part: u64| {
