@@ -1,6 +1,6 @@
 //! When a hold is renewed: pure arithmetic, no clock.
 //!
-//! Invariant: many holds that began at one moment are renewed at moments spread evenly over an interval, and stay
+//! Invariant: many holds that began at one moment are renewed at moments spread evenly over a fifth of an interval, and stay
 //! so whatever held them up together; no renewal comes later than an interval after the last. One that failed is
 //! tried again at growing distances, each of which leaves time for another try. Deliberately absent: chance. Callers
 //! bring random bits with them.
@@ -15,10 +15,11 @@ const RETRY_PART: u32 = 8;
 const RETRY_MIN: Duration = Duration::from_millis(1);
 
 impl Renewal {
-    /// How long after its acquisition was sent a hold is renewed for the first time: as these random bits choose, up
-    /// to the interval, which is included.
+    /// How long after its acquisition was sent a hold is renewed for the first time: as these random bits choose, in
+    /// the last fifth of the interval, its end included. So a hold that is shorter than the rest is never renewed.
     pub fn first(&self, random: u64) -> Duration {
-        part(self.every, random)
+        let fifth = self.every / 5;
+        self.every - fifth + part(fifth, random)
     }
 
     /// The renewal that follows one that was sent then, where one was `due`: a whole number of intervals
@@ -60,9 +61,9 @@ mod tests {
     const EVERY: Renewal = Renewal { every: Duration::from_millis(800), max_hold: None };
 
     #[test]
-    fn the_first_renewal_is_anywhere_in_the_first_interval() {
-        assert_eq!(EVERY.first(0), Duration::from_nanos(1));
-        assert_eq!(EVERY.first(u64::MAX / 2), 400 * MS);
+    fn the_first_renewal_is_anywhere_in_the_last_fifth_of_the_first_interval() {
+        assert_eq!(EVERY.first(0), 640 * MS + Duration::from_nanos(1));
+        assert_eq!(EVERY.first(u64::MAX / 2), 720 * MS);
         assert_eq!(EVERY.first(u64::MAX), 800 * MS);
     }
 
@@ -102,7 +103,7 @@ mod tests {
         ) {
             let renewal = Renewal { every: Duration::from_nanos(every_ns), max_hold: None };
             prop_assert!(renewal.first(random) <= renewal.every);
-            prop_assert!(!renewal.first(random).is_zero());
+            prop_assert!(renewal.first(random) >= renewal.every / 5 * 4);
             let left = Duration::from_nanos(left_ns);
             if let Some(pause) = renewal.again(failures, left, random) {
                 prop_assert!(!pause.is_zero() && pause <= left / 2);

@@ -225,6 +225,6 @@ fn too_few_open_files_are_told_of_with_the_number_that_is_needed() {
         .unwrap();
     let stderr = String::from_utf8(run.stderr).unwrap();
     assert_eq!(run.status.code(), Some(69), "{stderr}");
-    assert!(stderr.contains("ulimit -n 35128"), "{stderr}");
+    assert!(stderr.contains("ulimit -n 25393"), "{stderr}");
     assert!(!room.path().join("picklock-out").exists());
 }

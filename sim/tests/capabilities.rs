@@ -35,7 +35,7 @@ async fn tried(choice: Choice, settings: &Settings) -> Vec<Capability> {
 
 #[tokio::test]
 async fn the_model_can_do_what_the_server_can_that_it_models() {
-    let common = ["SET NX GET", "Lua scripts", "RESP3"];
+    let common = ["SET NX GET", "Lua scripts", "FUNCTION", "RESP3"];
     for (software, own) in [
         (Software::Redis70, &[][..]),
         (Software::Redis84, &["SET IFEQ", "DELEX"]),

@@ -118,7 +118,8 @@ fn work_beyond_the_ttl_breaks_the_articles_lock_and_not_the_librarys() {
     for level in [Level::Key, Level::Belief, Level::Effect] {
         assert_eq!(result.level(level), Outcome::Held, "{result:?}");
     }
-    assert_eq!(result.level(Level::Progress), Outcome::Violated, "nobody finishes in time");
+    // Nobody finishes in time, which says nothing of the lock.
+    assert_eq!(result.level(Level::Progress), Outcome::Inconclusive);
     let result = result_of(&bonus_pool("single-watchdog", &long));
     for level in [Level::Key, Level::Belief, Level::Effect] {
         assert_eq!(result.level(level), Outcome::Held, "{result:?}");

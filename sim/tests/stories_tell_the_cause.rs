@@ -55,7 +55,12 @@ fn left_out(history: &History, name: &str, level: Level, witness: &Witness) -> V
             left_out.push(format!("{name}: operation {op} of client {}", event.client));
         }
     }
-    if (name == "ownership" || STALLS.contains(&name)) && witness.accused.is_empty() {
+    // Where no key was left nobody is to blame: a server was down, or a waiter slept on, and that is told.
+    let down = witness.story.iter().any(|it| it.client == 0 && it.text.contains("the server"));
+    let asleep = history.head.lock == "notify-no-recheck" && name == "availability";
+    if name == "ownership" && witness.accused.is_empty()
+        || STALLS.contains(&name) && witness.accused.is_empty() && !down && !asleep
+    {
         left_out.push(format!("{name}: who did it"));
     }
     // Who left a key because it died, or was struck before, is told to have been.

@@ -35,8 +35,9 @@ pub struct Teller<'a> {
     head: &'a Head,
     /// What each acquisition did, as far as it concerns a witness.
     steps: FxHashMap<u32, Vec<(Moment, Step)>>,
-    /// The faults that struck.
-    faults: Vec<(Moment, Step)>,
+    is_idle: bool,
+    /// The faults that struck, and until when they last.
+    faults: Vec<(Moment, u64, Step)>,
     /// Commands that are to blame, and those of them of which nothing has been heard yet.
     accused: FxHashSet<u32>,
     unheard: FxHashMap<u32, (Moment, Step)>,
@@ -59,6 +60,7 @@ impl<'a> Teller<'a> {
         Self {
             head,
             steps,
+            is_idle: !violations().any(is_told),
             faults: Vec::new(),
             accused,
             unheard: FxHashMap::default(),
@@ -70,7 +72,7 @@ impl<'a> Teller<'a> {
 
     /// Whether there is nothing to tell.
     pub fn is_idle(&self) -> bool {
-        self.steps.is_empty()
+        self.is_idle
     }
 
     /// Shows it the next event.
@@ -79,7 +81,8 @@ impl<'a> Teller<'a> {
         if let What::Fault { fault, for_ns, .. } = event.what {
             if let Some(text) = strike(event.client, fault, for_ns) {
                 let part = if fault == Fault::Crash { Part::Death } else { Part::Fault };
-                self.faults.push(((event.at_ns, self.seen), step(event, text, part)));
+                let until_ns = event.at_ns.saturating_add(for_ns);
+                self.faults.push(((event.at_ns, self.seen), until_ns, step(event, text, part)));
             }
             return;
         }
@@ -120,7 +123,7 @@ impl<'a> Teller<'a> {
     pub fn tell(&self, findings: &mut [Finding]) {
         for finding in findings {
             let Verdict::Violated(witness) = &mut finding.verdict else { continue };
-            if witness.acquisitions.is_empty() {
+            if !is_told(witness) {
                 continue;
             }
             let of = witness.acquisitions.iter().filter_map(|it| self.steps.get(it));
@@ -131,18 +134,27 @@ impl<'a> Teller<'a> {
             steps.extend(own.map(|it| ((it.at_ns, u64::MAX), Step::of_checker(it))));
             steps.sort_by_key(|(at, _)| *at);
             let (first, last) = (steps.first().map(|it| it.0), steps.last().map(|it| it.0));
-            let concerns = |(at, it): &&(Moment, Step)| {
+            let begins_ns = first.map_or(0, |it| it.0);
+            let concerns = |(at, until_ns, it): &&(Moment, u64, Step)| {
                 let client = it.step.client;
-                (first..=last).contains(&Some(*at))
-                    && (client == 0 || witness.clients.contains(&client))
+                let is_within = (first..=last).contains(&Some(*at));
+                // A server that had ended before may be why nothing happens.
+                let still_lasts = client == 0 && at.0 < begins_ns && begins_ns < *until_ns;
+                (is_within && (client == 0 || witness.clients.contains(&client))) || still_lasts
             };
-            steps.extend(self.faults.iter().filter(concerns).cloned());
+            let concern = self.faults.iter().filter(concerns);
+            steps.extend(concern.map(|(at, _, step)| (*at, step.clone())));
             steps.sort_by_key(|(at, _)| *at);
             let steps: Vec<Step> = steps.into_iter().map(|(_, step)| step).collect();
             witness.story = short::shorten(finding.level, witness, &steps);
             witness.steps = steps.into_iter().map(|it| it.step).collect();
         }
     }
+}
+
+/// Whether something of the history belongs to a witness: what acquisitions did, or what struck clients.
+fn is_told(witness: &Witness) -> bool {
+    !witness.acquisitions.is_empty() || !witness.clients.is_empty()
 }
 
 fn step(event: &Event, text: String, part: Part) -> Step {

@@ -295,8 +295,8 @@ async fn look(
     let (takeover, missed) = match (args.takeover, args.if_taken) {
         (Some(takeover), _) => (takeover, None),
         (None, Taken::Wait) => (Span(TAKEOVER), None),
-        // With no run missed the next is there before two intervals are over.
-        (None, Taken::Skip) => (Span(args.every.0 * 2), Some(0)),
+        // With no run missed the next run is the one after the crash; it may be answered a little late.
+        (None, Taken::Skip) => (Span(args.every.0 + args.every.0 / 20), Some(0)),
     };
     let targets = Targets {
         overlaps: args.overlaps.to_string(),
