@@ -77,7 +77,7 @@ fn holds_that_began_together_are_not_renewed_together() {
         world.now()
     };
     let at = |ms: u32| Instant::from_ns(0).after(ms * MS);
-    assert_eq!([1 << 62, 1 << 63, LAST].map(first), [76, 151, 300].map(at));
+    assert_eq!([1 << 62, 1 << 63, LAST].map(first), [256, 271, 300].map(at));
     // From then on, every interval.
     let (world, guard) = drawn(None, [1 << 63]);
     world.advance(151 * MS + 4 * EVERY);
