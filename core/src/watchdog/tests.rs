@@ -80,8 +80,8 @@ fn holds_that_began_together_are_not_renewed_together() {
     assert_eq!([1 << 62, 1 << 63, LAST].map(first), [256, 271, 300].map(at));
     // From then on, every interval.
     let (world, guard) = drawn(None, [1 << 63]);
-    world.advance(151 * MS + 4 * EVERY);
-    let renewed = Instant::from_ns(1).after(150 * MS + 4 * EVERY);
+    world.advance(271 * MS + 4 * EVERY);
+    let renewed = Instant::from_ns(1).after(270 * MS + 4 * EVERY);
     assert_eq!(guard.valid_until(), renewed.after(TTL));
     assert_eq!(world.count("EXTEND"), 5 + 1);
 }
