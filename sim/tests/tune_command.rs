@@ -119,8 +119,9 @@ fn replicas_of_a_cron_job_have_an_advice() {
     let room = Room::new();
     let waits = room.run(&CRON[..11]).ended(2);
     assert!(waits.message().contains("--if-taken skip"), "{}", waits.stderr);
+    let joined = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     let said = room.run(&[&CRON[..], &["--ttl", "30s,45s"]].concat()).ended(0).stdout;
-    let words = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    let words = joined(&said);
     for text in [
         "take a TTL of 45 s, without renewal",
         "66.7 % of all runs find the lock taken and are left out",
@@ -134,7 +135,7 @@ fn replicas_of_a_cron_job_have_an_advice() {
     // A key that outlives the next tick leaves that run to nobody.
     let long = [&CRON[..], &["--ttl", "1m,2m", "--renew", "none"]].concat();
     let said = room.run(&long).ended(5).stdout;
-    assert!(said.contains("missed runs: up to 1 after a crash"), "{said}");
+    assert!(joined(&said).contains("missed runs: up to 1 after a crash"), "{said}");
     let may = [&long[..], &["--takeover", "5m"]].concat();
     assert!(room.run(&may).ended(0).stdout.contains("take a TTL of 1 min, without renewal"));
 }
