@@ -43,11 +43,11 @@ pub fn open(path: &Path) -> io::Result<File> {
     stream(path)?.map_or_else(|| File::create(path), Ok)
 }
 
-/// Whether [`write`] would find a place, so that nobody waits for what cannot be written. Nothing is
+/// Whether [`write()`] would find a place, so that nobody waits for what cannot be written. Nothing is
 /// changed, and a pipe that nobody reads yet is not waited for.
 ///
 /// # Errors
-/// As those of [`write`].
+/// As those of [`write()`].
 pub fn check(path: &Path) -> Result<(), WriteError> {
     try_out(path).map_err(|source| failed(path, source))
 }

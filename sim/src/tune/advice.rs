@@ -44,7 +44,7 @@ const OBJECTIVE_OF_SKIPS: &str = "of the settings that meet every target one wit
                                   fewest renewals, then the fewest runs missed after a crash, and of equals the \
                                   shortest TTL";
 
-/// The cheapest point that meets the targets, for this kind of lock: as [`OBJECTIVE`] says.
+/// The cheapest point that meets the targets, for this kind of lock: as `OBJECTIVE` says.
 pub fn advise(points: &[Point], targets: &Targets, keeping: Keeping) -> Advice {
     let of_kind = |it: &(usize, &Point)| it.1.keeping == keeping && !it.1.unfinished;
     let all: Vec<(usize, &Point)> = points.iter().enumerate().filter(of_kind).collect();
