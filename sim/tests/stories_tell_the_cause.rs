@@ -55,7 +55,8 @@ fn left_out(history: &History, name: &str, level: Level, witness: &Witness) -> V
             left_out.push(format!("{name}: operation {op} of client {}", event.client));
         }
     }
-    // Where no key was left nobody is to blame: a server was down, or a waiter slept on, and that is told.
+    // Where no key was left no command is to blame. A server that was down is told; that a waiter slept on is told by
+    // `wake-up` alone, where a scenario asks for it, and not yet by `availability`.
     let down = witness.story.iter().any(|it| it.client == 0 && it.text.contains("the server"));
     let asleep = history.head.lock == "notify-no-recheck" && name == "availability";
     if name == "ownership" && witness.accused.is_empty()
