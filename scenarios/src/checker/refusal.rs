@@ -1,14 +1,14 @@
 //! Refusals: why acquisitions did not get the lock, and who was refused though surely nobody had it.
 //!
-//! Invariant: a refusal is blamed only where the last look at the lock's key was sent after everybody who
-//! may have had the lock had surely given it back, and answered before anybody may have had it again.
+//! Invariant: a refusal is blamed only where the last command that asked for the lock was sent after
+//! everybody who may have had it had surely given it back, and answered before anybody may have had it again.
 //! Whoever made the key, or may have, has the lock until its release is answered; where that is not known,
 //! or the lock was handed over, nobody is blamed any more. Deliberately absent: how long a client should go
 //! on trying, which is its own affair.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::history::{Event, Head, Texts, Touch, What};
+use crate::history::{Event, Head, Intent, Texts, Touch, What};
 
 /// How the reason begins of an acquisition that could not ask; see `CallError::NotSent`.
 const NOT_SENT: &str = "not sent";
@@ -65,8 +65,10 @@ impl Refusals {
                     Asking { began_ns: at_ns, looked_ns: None, sent_ns: None, made: false };
                 self.asking.insert(acquisition, asking);
             }
-            What::Command { node, key, .. } if acquisition != 0 && !head.is_resource(node) => {
-                self.sends(event, texts.get(key) == head.lock_key);
+            What::Command { node, key, intent, .. } if acquisition != 0 => {
+                if !head.is_resource(node) && texts.get(key) == head.lock_key {
+                    self.sends(event, intent);
+                }
             }
             What::Answered { touch, .. } => {
                 if let Some((whose, sent_ns)) = self.sent.remove(&op) {
@@ -106,14 +108,16 @@ impl Refusals {
         }
     }
 
-    fn sends(&mut self, event: &Event, of_lock: bool) {
-        if !of_lock {
-            return;
+    fn sends(&mut self, event: &Event, intent: Intent) {
+        let Event { at_ns, acquisition, .. } = *event;
+        // Who only reads does not ask for the lock: what it finds free may just have become so.
+        let asks = intent.touch != Touch::None;
+        if asks {
+            self.sent.insert(event.op, (acquisition, at_ns));
         }
-        self.sent.insert(event.op, (event.acquisition, event.at_ns));
-        if let Some(it) = self.asking.get_mut(&event.acquisition) {
-            it.sent_ns.get_or_insert(event.at_ns);
-            it.looked_ns = None;
+        if let Some(it) = self.asking.get_mut(&acquisition) {
+            it.sent_ns.get_or_insert(at_ns);
+            it.looked_ns = it.looked_ns.filter(|_| !asks);
         }
     }
 

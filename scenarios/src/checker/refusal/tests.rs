@@ -44,6 +44,15 @@ fn who_is_refused_while_nobody_has_it_is_found() {
 }
 
 #[test]
+fn who_only_reads_what_has_just_become_free_is_not_refused_by_that() {
+    let read = Intent { touch: Touch::None, compares: false };
+    let tape = held().refused(2, 2, 119..211).command(2, 120..130, CREATE, Some(Touch::None));
+    assert_eq!(blamed(&tape.command(2, 206..210, read, Some(Touch::None))), None);
+    let tape = held().refused(2, 2, 205..311).command(2, 206..230, CREATE, Some(Touch::None));
+    assert_eq!(blamed(&tape.command(2, 306..310, read, Some(Touch::None))), Some((2, 205, 1)));
+}
+
+#[test]
 fn who_may_have_had_it_by_then_excuses() {
     let of = |span: std::ops::Range<u64>, touch| {
         let tape = looks(held(), 2, 206..300).waited(3, 3, 207..span.end + 1);
