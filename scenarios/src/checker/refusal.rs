@@ -65,10 +65,12 @@ impl Refusals {
                     Asking { began_ns: at_ns, looked_ns: None, sent_ns: None, made: false };
                 self.asking.insert(acquisition, asking);
             }
-            What::Command { node, key, intent, .. } if acquisition != 0 => {
-                if !head.is_resource(node) && texts.get(key) == head.lock_key {
-                    self.sends(event, intent);
-                }
+            What::Command { node, key, intent, .. }
+                if acquisition != 0
+                    && !head.is_resource(node)
+                    && texts.get(key) == head.lock_key =>
+            {
+                self.sends(event, intent);
             }
             What::Answered { touch, .. } => {
                 if let Some((whose, sent_ns)) = self.sent.remove(&op) {
