@@ -5,9 +5,9 @@ use std::hint::black_box;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use picklock::scripts::COMPARE_AND_DELETE;
 use picklock::time::WallTime;
-use sim::redis::model::{ClientId, Model};
-use sim::redis::options::Options;
-use sim::redis::reply::Reply;
+use redis_model::model::{ClientId, Model};
+use redis_model::options::Options;
+use redis_model::reply::Reply;
 
 const NOW: WallTime = WallTime::from_unix_ns(1_700_000_000_000_000_000);
 

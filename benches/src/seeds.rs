@@ -10,7 +10,7 @@ use scenarios::catalog;
 use scenarios::matrix::{Pair, locks};
 use scenarios::scenario::{Scenario, ScenarioError};
 use scenarios::verdict::{Level, Outcome};
-use sim::virtual_time::{Runner, matrix};
+use virtual_world::{Runner, matrix};
 
 /// A claim that a flawed recipe is violated at a level, and how many seeds each search took.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,9 +6,9 @@
 use std::error::Error;
 use std::process::ExitCode;
 
-use sim::live::limits::ensure_open_files;
-use sim::live::server::{Server, ServerSpec, find_server};
-use sim::live::supervisor::{self, Supervisor};
+use live_world::limits::ensure_open_files;
+use live_world::server::{Server, ServerSpec, find_server};
+use live_world::supervisor::{self, Supervisor};
 use tokio::runtime::Builder;
 
 /// As many open files as the largest measurement takes: five hundred clients with two connections each, and more

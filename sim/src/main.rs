@@ -1,4 +1,26 @@
-//! The binary: a process that looks after servers, or the command line.
+//! The binary: the command line, or a process that looks after servers.
+
+mod args;
+mod check;
+mod dispatch;
+mod doctor;
+mod exit;
+mod failure;
+mod line;
+mod list;
+mod load;
+mod matrix;
+mod output;
+mod print;
+mod progress;
+mod proxy;
+mod run;
+mod show;
+mod signal;
+mod terminal;
+mod tune;
+mod variables;
+mod world;
 
 use std::process::ExitCode;
 
@@ -6,6 +28,6 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    sim::live::supervisor::main(std::env::args_os().skip(1))
-        .unwrap_or_else(|| sim::cli::main().into())
+    live_world::supervisor::main(std::env::args_os().skip(1))
+        .unwrap_or_else(|| dispatch::main().into())
 }

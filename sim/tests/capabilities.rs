@@ -4,13 +4,13 @@ mod proxy_support;
 mod servers_support;
 mod target_support;
 
+use live_world::capability::{self, Capability};
+use live_world::endpoint::{Choice, Endpoint, Settings};
+use live_world::server::find_server;
 use picklock::command::Command;
 use picklock::reply::Reply;
 use scenarios::result::Capable;
 use scenarios::topology::Software;
-use sim::live::capability::{self, Capability};
-use sim::live::server::find_server;
-use sim::live::target::{Choice, Settings, Target};
 use target_support::{PASSWORD, Theirs, keys, open, settings};
 
 /// What a server answered with *yes* to; it did not know of the rest.
@@ -22,7 +22,7 @@ fn yes(found: &[Capability]) -> Vec<&'static str> {
 
 /// Tries a server out, twice: the first time has changed nothing.
 async fn tried(choice: Choice, settings: &Settings) -> Vec<Capability> {
-    let target = Target::open(choice, keys(), settings).await.unwrap();
+    let target = Endpoint::open(choice, keys(), settings).await.unwrap();
     let id = Command::new("CLIENT").arg("ID");
     let before = target.command(&id).await.unwrap();
     let found = capability::of(&target).await;

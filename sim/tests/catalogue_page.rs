@@ -2,7 +2,7 @@
 
 use scenarios::catalog;
 use scenarios::matrix::{Matrix, Pair, Totals, locks};
-use sim::virtual_time::{WORLD, matrix};
+use virtual_world::{WORLD, matrix};
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/catalogue.md");
 

@@ -12,7 +12,7 @@ use scenarios::recipe::list;
 use scenarios::result::RunResult;
 use scenarios::scenario::{Overrides, Scenario};
 use scenarios::verdict::{Level, Outcome};
-use sim::virtual_time::{Choices, Runner};
+use virtual_world::{Choices, Runner};
 
 /// A shipped scenario with this lock.
 fn scenario(name: &str, lock: &str) -> Scenario {

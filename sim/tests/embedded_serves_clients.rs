@@ -5,8 +5,8 @@ use std::net::TcpStream;
 use std::process::Command;
 use std::time::Duration;
 
-use sim::live::embedded::{EmbeddedServer, start};
-use sim::redis::options::Options;
+use live_world::embedded::{EmbeddedServer, start};
+use redis_model::options::Options;
 
 fn server() -> EmbeddedServer {
     start(Options::default()).expect("a port on the loopback interface")

@@ -14,11 +14,11 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::time::Duration;
 
 use cli_support::{Room, eventually};
+use live_world::supervisor::COMMAND;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use rand_pcg::Pcg64;
 use rand_pcg::rand_core::{Rng, SeedableRng};
-use sim::live::supervisor::COMMAND;
 
 const KILLS: usize = 10;
 /// So many at a time.

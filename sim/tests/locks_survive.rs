@@ -6,7 +6,7 @@ use scenarios::judge::{Circumstances, judge};
 use scenarios::result::RunResult;
 use scenarios::scenario::{Overrides, Scenario};
 use scenarios::verdict::{Level, Outcome};
-use sim::virtual_time::{Choices, Runner};
+use virtual_world::{Choices, Runner};
 
 const SWARM: &str = "[swarm]\norder = true\npause = { chance = 0.02, max = \"30ms\" }\n\
     crash = 0.002\ndelay = { chance = 0.02, max = \"30ms\" }\nlose_request = 0.005\n\

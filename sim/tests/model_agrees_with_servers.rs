@@ -16,8 +16,8 @@ use model_support::conditional::CONDITIONAL;
 use model_support::explore::{explore, setting};
 use model_support::pair::{Pair, Tamper};
 use model_support::server::RealServer;
-use sim::redis::options::Profile;
-use sim::redis::reply::{Fail, Reply};
+use redis_model::options::Profile;
+use redis_model::reply::{Fail, Reply};
 
 const SEQUENCES: u64 = 500;
 

@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use picklock::scripts::{COMPARE_AND_DELETE, COMPARE_AND_EXTEND};
 use picklock::time::WallTime;
-use sim::redis::model::Model;
-use sim::redis::options::Options;
+use redis_model::model::Model;
+use redis_model::options::Options;
 
 const ROUNDS: u32 = 1_000_000;
 

@@ -8,14 +8,14 @@ use std::path::Path;
 use std::process::{Child, Stdio};
 use std::sync::Arc;
 
+use fault_proxy::{Addresses, ClientId, Detail, Event, Link, Plan, Proxy, Upstream};
+use live_world::server::{Server, ServerSpec, find_server};
+use live_world::supervisor::Supervisor;
 use picklock::command::Command;
 use picklock::env::{Conn, Env, Node};
 use picklock::reply::Reply;
 use picklock::{Cluster, TokioEnv};
 use proxy_support::{DEADLINE, Raw};
-use sim::live::proxy::{Addresses, ClientId, Detail, Event, Link, Plan, Proxy, Upstream};
-use sim::live::server::{Server, ServerSpec, find_server};
-use sim::live::supervisor::Supervisor;
 use tempfile::TempDir;
 use tokio::net::TcpStream;
 

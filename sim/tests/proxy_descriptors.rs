@@ -2,8 +2,8 @@
 
 mod proxy_support;
 
+use fault_proxy::{Effect, Latency, Side, Toxicity};
 use proxy_support::{Pipe, eventually};
-use sim::live::proxy::{Effect, Latency, Side, Toxicity};
 
 #[tokio::test]
 async fn a_connection_of_which_both_ends_have_gone_is_over_even_if_half_open() {

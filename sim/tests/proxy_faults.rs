@@ -4,14 +4,14 @@ mod proxy_support;
 
 use std::time::Duration;
 
+use fault_proxy::{
+    Action, AfterLostReply, ClientId, Cut, Event, Gate, Latency, Occurrence, Plan, Rule, Side,
+    Upstream,
+};
 use picklock::env::Node;
 use proxy_support::{Bed, DEADLINE, eventually};
 use redis::AsyncConnectionConfig;
 use scenarios::distribution::Distribution;
-use sim::live::proxy::{
-    Action, AfterLostReply, ClientId, Cut, Event, Gate, Latency, Occurrence, Plan, Rule, Side,
-    Upstream,
-};
 
 fn rule(action: Action) -> Rule {
     Rule::new(action).command("SET").key("k")

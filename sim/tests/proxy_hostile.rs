@@ -4,13 +4,13 @@ mod proxy_support;
 
 use std::sync::Arc;
 
+use fault_proxy::{Addresses, ClientId, Detail, Event, Link, Plan, Proxy, Side, Upstream};
 use picklock::env::Node;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, TestRng, TestRunner};
 use proxy_support::{DEADLINE, Raw, accept, dial};
-use sim::live::proxy::{Addresses, ClientId, Detail, Event, Link, Plan, Proxy, Side, Upstream};
-use sim::resp::frame::{FrameError, Limits, Scanner};
+use redis_model::resp::frame::{FrameError, Limits, Scanner};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 

@@ -4,9 +4,9 @@ mod proxy_support;
 
 use std::time::Duration;
 
+use fault_proxy::{Action, ClientId, Cut, Event, Latency, Rule, Side, Upstream};
 use proxy_support::{DEADLINE, Pipe, accept, dial};
 use scenarios::distribution::Distribution;
-use sim::live::proxy::{Action, ClientId, Cut, Event, Latency, Rule, Side, Upstream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 

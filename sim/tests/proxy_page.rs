@@ -1,8 +1,8 @@
 //! What docs/proxy.md says can be written, can be.
 
+use fault_proxy::Written;
+use fault_proxy::switchboard::Toxic;
 use serde_json::Value;
-use sim::live::proxy::Written;
-use sim::live::switchboard::Toxic;
 
 const PAGE: &str = include_str!("../../docs/proxy.md");
 

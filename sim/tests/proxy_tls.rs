@@ -6,11 +6,9 @@ mod proxy_support;
 
 use std::path::PathBuf;
 
+use fault_proxy::{Action, ClientId, Event, Link, Plan, Rule, Side, TlsError, Trust, Upstream};
 use picklock::env::Node;
 use proxy_support::{Bed, Raw, eventually, file, terminator};
-use sim::live::proxy::{
-    Action, ClientId, Event, Link, Plan, Rule, Side, TlsError, Trust, Upstream,
-};
 use tokio::net::TcpStream;
 
 fn link(bed: &Bed, host: &str, port: u16, trust: &Trust) -> Link {

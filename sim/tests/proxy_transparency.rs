@@ -2,11 +2,11 @@
 
 mod proxy_support;
 
+use fault_proxy::{Event, Plan, Side};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, TestRunner};
 use proxy_support::{Bed, command};
-use sim::live::proxy::{Event, Plan, Side};
 
 /// Commands whose replies depend on nothing but the commands before.
 fn commands() -> impl Strategy<Value = Vec<Vec<u8>>> {
@@ -119,7 +119,7 @@ async fn monitor_and_suppressed_replies_do_not_break_the_connection() {
 async fn a_client_that_does_not_speak_resp_is_passed_through_and_noted() {
     let bed = Bed::new(Plan::default()).await;
     let echo = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let upstream = sim::live::proxy::Upstream::Tcp(echo.local_addr().unwrap());
+    let upstream = fault_proxy::Upstream::Tcp(echo.local_addr().unwrap());
     bed.link.set_upstream(upstream);
     let mut client = bed.client().await;
     let (mut served, _) = echo.accept().await.unwrap();

@@ -6,12 +6,12 @@ use std::io::ErrorKind;
 use std::num::NonZeroU64;
 use std::time::Duration;
 
-use picklock::env::Node;
-use proxy_support::{Bed, Pipe, Raw, accept, dial};
-use sim::live::proxy::{
+use fault_proxy::{
     ClientId, Detail, Effect, EffectId, Event, Latency, Plan, Protocol, Proxy, Side, Toxicity,
     Upstream,
 };
+use picklock::env::Node;
+use proxy_support::{Bed, Pipe, Raw, accept, dial};
 use tokio::net::{TcpListener, TcpStream};
 
 const ALL: Toxicity = Toxicity::ALL;

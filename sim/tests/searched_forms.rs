@@ -8,7 +8,7 @@ use scenarios::catalog;
 use scenarios::matrix::{Pair, locks};
 use scenarios::scenario::Scenario;
 use scenarios::verdict::{Level, Outcome};
-use sim::virtual_time::{Choices, Runner, matrix};
+use virtual_world::{Choices, Runner, matrix};
 
 /// Every pair sees so many.
 const LEAST: u64 = 10;

@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use cli_support::Room;
 use live_support::{play, shows_what_is_claimed, struck};
+use live_world::endpoint::Choice;
+use live_world::server::find_server;
 use scenarios::fault::Fault;
 use scenarios::result::RunResult;
 use scenarios::verdict::Outcome;
-use sim::live::server::find_server;
-use sim::live::target::Choice;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 

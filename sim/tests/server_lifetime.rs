@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use live_world::supervisor::{COMMAND, Event, Port, Request, Signal, Start};
 use nix::errno::Errno;
 use nix::sys::signal::{Signal as Sig, kill};
 use nix::unistd::Pid;
-use sim::live::supervisor::{COMMAND, Event, Port, Request, Signal, Start};
 
 const PICKLOCK: &str = env!("CARGO_BIN_EXE_picklock");
 

@@ -4,8 +4,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use sim::live::server::{Server, ServerError, ServerSpec, find_server};
-use sim::live::supervisor::{Signal, Supervisor};
+use live_world::server::{Server, ServerError, ServerSpec, find_server};
+use live_world::supervisor::{Signal, Supervisor};
 
 fn supervisor() -> Supervisor {
     Supervisor::spawn(Some(Path::new(env!("CARGO_BIN_EXE_picklock")))).unwrap()

@@ -8,7 +8,7 @@ use scenarios::recipe::list;
 use scenarios::scenario::{Overrides, Scenario, ScenarioError};
 use scenarios::sweep::Sweep;
 use scenarios::verdict::{Finding, Level, Outcome, Verdict};
-use sim::virtual_time::{Choices, Runner};
+use virtual_world::{Choices, Runner};
 
 /// The recipes of the library for one server.
 const LOCKS: [&str; 6] = ["single", "single-watchdog", "native-cas", "notify", "queue", "fenced"];

@@ -7,8 +7,8 @@ mod live_support;
 use std::sync::Arc;
 
 use live_support::{play, shows_what_is_claimed, struck};
+use live_world::endpoint::Choice;
 use scenarios::fault::Fault;
-use sim::live::target::Choice;
 use tokio::task::JoinSet;
 
 /// Which pairs, and the fault that each stages; none where it stages none.

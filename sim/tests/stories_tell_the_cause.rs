@@ -9,7 +9,7 @@ use scenarios::fault::Fault;
 use scenarios::history::{Event, History, What};
 use scenarios::matrix::{Pair, locks};
 use scenarios::verdict::{Finding, Level, Verdict, Witness};
-use sim::virtual_time::{Choices, Runner};
+use virtual_world::{Choices, Runner};
 
 /// Violations by a key that somebody left.
 const STALLS: [&str; 2] = ["availability", "deadlock-freedom"];

@@ -6,15 +6,15 @@ mod target_support;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use fault_proxy::{Action, ClientId, Detail, Gate, Plan, Proxy, Rule, Side};
+use live_world::endpoint::{Choice, Endpoint};
+use live_world::env::LiveEnv;
+use live_world::server::find_server;
 use picklock::command::Command;
 use picklock::env::{CallError, Conn, Env, Node};
 use picklock::reply::Reply;
 use picklock::{Options, Single};
 use proxy_support::{DEADLINE, eventually};
-use sim::live::env::LiveEnv;
-use sim::live::proxy::{Action, ClientId, Detail, Gate, Plan, Proxy, Rule, Side};
-use sim::live::server::find_server;
-use sim::live::target::{Choice, Target};
 use target_support::{Theirs, keys, open, settings};
 
 type Counts = BTreeMap<String, u64>;
@@ -31,15 +31,15 @@ fn counts(expected: &[(&str, u64)]) -> Counts {
     expected.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect()
 }
 
-async fn stats(target: &Target) -> Counts {
+async fn stats(target: &Endpoint) -> Counts {
     target.command_stats().await.unwrap().expect("INFO is allowed").calls
 }
 
-async fn logins(target: &Target) -> u64 {
+async fn logins(target: &Endpoint) -> u64 {
     target.command_stats().await.unwrap().expect("INFO is allowed").logins
 }
 
-fn link(proxy: &Proxy, target: &Target) -> sim::live::proxy::Link {
+fn link(proxy: &Proxy, target: &Endpoint) -> fault_proxy::Link {
     proxy.listen(ClientId(1), Node(0), target.upstream(), Plan::default()).unwrap()
 }
 
@@ -72,7 +72,7 @@ async fn a_client_sends_its_login_and_its_commands_and_nothing_else() {
 }
 
 /// What the server counts is what we know to have sent.
-async fn control_is_counted(target: &Target) {
+async fn control_is_counted(target: &Endpoint) {
     let before = (stats(target).await, target.own_commands().await);
     let set = Command::new("SET").arg(keys().key("lock")).arg("v");
     for _ in 0..3 {
@@ -88,7 +88,7 @@ async fn control_is_counted(target: &Target) {
 async fn a_private_server_counts_what_we_sent_and_ends_with_its_target() {
     let binary = find_server(None, None).unwrap();
     let (version, path) = (binary.version.clone(), binary.path.display().to_string());
-    let target = Target::open(Choice::Started(binary), keys(), &settings()).await.unwrap();
+    let target = Endpoint::open(Choice::Started(binary), keys(), &settings()).await.unwrap();
     control_is_counted(&target).await;
     assert!(target.is_private());
     assert_eq!((&target.server().version, target.server().software.as_str()), (&version, "redis"));
@@ -102,7 +102,7 @@ async fn a_private_server_counts_what_we_sent_and_ends_with_its_target() {
 #[tokio::test]
 async fn a_dropped_target_leaves_nothing_either() {
     let binary = find_server(None, None).unwrap();
-    let target = Target::open(Choice::Started(binary), keys(), &settings()).await.unwrap();
+    let target = Endpoint::open(Choice::Started(binary), keys(), &settings()).await.unwrap();
     let dir = target.process().await.unwrap().dir().to_owned();
     drop(target);
     eventually("the server's directory is gone", || !dir.exists()).await;
@@ -110,7 +110,7 @@ async fn a_dropped_target_leaves_nothing_either() {
 
 #[tokio::test]
 async fn the_embedded_model_counts_likewise() {
-    let target = Target::open(Choice::Embedded, keys(), &settings()).await.unwrap();
+    let target = Endpoint::open(Choice::Embedded, keys(), &settings()).await.unwrap();
     control_is_counted(&target).await;
     assert!(target.is_private() && target.process().await.is_none());
     assert_eq!(target.server().software, "picklock model");
@@ -136,7 +136,7 @@ async fn a_broken_control_connection_is_made_anew_with_the_same_login() {
 
 #[tokio::test]
 async fn idle_means_that_a_dropped_guard_has_released_its_lock() {
-    let target = Target::open(Choice::Embedded, keys(), &settings()).await.unwrap();
+    let target = Endpoint::open(Choice::Embedded, keys(), &settings()).await.unwrap();
     let proxy = Proxy::start(Detail::Faults).unwrap();
     let link = link(&proxy, &target);
     let env = LiveEnv::new(ClientId(1), 7, vec![target.client(link.addr())]);

@@ -3,10 +3,10 @@
 mod proxy_support;
 mod target_support;
 
+use live_world::endpoint::{Choice, Endpoint, Removal};
 use picklock::command::Command;
 use picklock::env::CallError;
 use picklock::reply::Reply;
-use sim::live::target::{Choice, Removal, Target};
 use target_support::{Theirs, keys, open, settings};
 
 /// Names like the run's, none of them in it.
@@ -18,17 +18,17 @@ const FOREIGN: [&str; 5] = [
     "PICKLOCK:{TEST}:lock",
 ];
 
-async fn set(target: &Target, key: &[u8]) {
+async fn set(target: &Endpoint, key: &[u8]) {
     let reply = target.command(&Command::new("SET").arg(key).arg("v")).await;
     assert_eq!(reply, Ok(Reply::Ok));
 }
 
-async fn exists(target: &Target, key: &[u8]) -> bool {
+async fn exists(target: &Endpoint, key: &[u8]) -> bool {
     target.command(&Command::new("EXISTS").arg(key)).await == Ok(Reply::Int(1))
 }
 
 /// Fills the server, clears up, and looks at what is left.
-async fn clear_up(target: &Target) {
+async fn clear_up(target: &Endpoint) {
     let ours = ["lock", "counter", "queue*?[x]", ""].map(|name| keys().key(name));
     // More than one SCAN and one deletion take.
     let many: Vec<Vec<u8>> = (0..3_000).map(|n| keys().key(&format!("hold:{n}"))).collect();
@@ -61,7 +61,7 @@ async fn a_real_server_is_cleared_of_the_run_and_of_nothing_else() {
 #[tokio::test]
 async fn the_embedded_model_is_cleared_likewise_from_a_task() {
     let task = tokio::spawn(async {
-        let target = Target::open(Choice::Embedded, keys(), &settings()).await.unwrap();
+        let target = Endpoint::open(Choice::Embedded, keys(), &settings()).await.unwrap();
         clear_up(&target).await;
         target.close().await;
     });

@@ -3,8 +3,8 @@
 mod proxy_support;
 mod target_support;
 
+use live_world::endpoint::Refusal;
 use proxy_support::DEADLINE;
-use sim::live::target::Refusal;
 use target_support::{PASSWORD, Theirs, open, refusal};
 
 #[tokio::test]
@@ -132,11 +132,11 @@ async fn the_probe_leaves_no_key_behind() {
 
 #[tokio::test]
 async fn the_embedded_model_refuses_in_the_same_words() {
-    let options = sim::redis::options::Options {
+    let options = redis_model::options::Options {
         password: Some("secret".into()),
-        ..sim::redis::options::Options::default()
+        ..redis_model::options::Options::default()
     };
-    let server = sim::live::embedded::start(options).unwrap();
+    let server = live_world::embedded::start(options).unwrap();
     let url = |login: &str, rest: &str| format!("redis://{login}{}{rest}", server.addr());
     assert_eq!(refusal(&url("", "")).await, Refusal::NeedsPassword);
     let wrong = refusal(&url(&format!(":{PASSWORD}@"), "")).await;

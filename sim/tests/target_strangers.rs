@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use fault_proxy::Trust;
+use live_world::endpoint::{Refusal, Settings, TargetError};
 use proxy_support::{file, terminator};
-use sim::live::proxy::Trust;
-use sim::live::target::{Refusal, Settings, TargetError};
 use target_support::{PASSWORD, Theirs, open, open_with, refusal, refusal_with, settings};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};

@@ -18,10 +18,10 @@ use benches::figures::{median, micros, percentile};
 use benches::load::throughput;
 use benches::locks::{for_long, in_line, notified, polling};
 use benches::served::beside_server;
+use live_world::server::Server;
 use picklock::command::Command;
 use picklock::env::{Conn, Env};
 use picklock::{Node, TokioEnv};
-use sim::live::server::Server;
 use tokio::runtime::Builder;
 
 const HOLD: Duration = Duration::from_millis(2);

@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 
 use benches::figures::{micros, percentile};
 use benches::served::beside_server;
+use live_world::server::{Server, ServerSpec, find_server};
+use live_world::supervisor::{Signal, Supervisor};
 use picklock::{Locks, Node, Options, Redlock, Released, TokioEnv, TokioOptions};
-use sim::live::server::{Server, ServerSpec, find_server};
-use sim::live::supervisor::{Signal, Supervisor};
 use tokio::runtime::Builder;
 
 const SERVERS: usize = 5;

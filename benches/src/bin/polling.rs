@@ -15,10 +15,10 @@ use benches::counted::sent;
 use benches::figures::{millis, percentile};
 use benches::locks::{Polling, for_long, in_line, notified};
 use benches::served::beside_server;
+use live_world::server::Server;
 use picklock::TokioEnv;
 use reports::chart::{Growth, Series};
 use reports::file;
-use sim::live::server::Server;
 use tokio::runtime::Builder;
 
 /// The article's second.

@@ -14,9 +14,9 @@ use benches::figures::{median, micros, percentile, spread};
 use benches::haproxy::Haproxy;
 use benches::load::{latencies, throughput};
 use benches::served::beside_server;
+use fault_proxy::{ClientId, Detail, Latency, Plan, Proxy, Upstream};
+use live_world::server::Server;
 use picklock::env::Node;
-use sim::live::proxy::{ClientId, Detail, Latency, Plan, Proxy, Upstream};
-use sim::live::server::Server;
 use tokio::runtime::Builder;
 
 /// Each way is measured so often, in turn.

@@ -15,13 +15,13 @@ use benches::figures::{micros, millis, percentile, spread};
 use benches::locks::{InLine, Ours, in_line, notified, polling};
 use benches::renewed::{REST, interval, renewed};
 use benches::served::beside_server;
+use live_world::server::Server;
 use picklock::options::OptionsBuilder;
 use picklock::{Options, TokioEnv};
 use reports::chart::{Growth, Series};
 use reports::file;
-use sim::live::server::Server;
-use sim::tune::closed::orphaned_renewed_ns;
 use tokio::runtime::Builder;
+use ttl_model::closed::orphaned_renewed_ns;
 
 const TTLS: [Duration; 5] = [
     Duration::from_millis(300),

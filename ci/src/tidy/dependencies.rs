@@ -10,16 +10,50 @@ use super::finding::Finding;
 use super::tree::Tree;
 
 /// Every package of the workspace, and the packages of the workspace it may depend on.
-const ALLOWED: [(&str, &[&str]); 6] = [
+const ALLOWED: [(&str, &[&str]); 12] = [
     ("picklock", &[]),
     ("scenarios", &["picklock"]),
     ("reports", &["scenarios"]),
-    ("sim", &["picklock", "scenarios", "reports"]),
-    ("benches", &["picklock", "scenarios", "reports", "sim"]),
+    ("harness", &["picklock", "scenarios"]),
+    ("redis-model", &["picklock", "scenarios"]),
+    ("ttl-model", &["picklock", "scenarios", "reports"]),
+    ("virtual-world", &["picklock", "scenarios", "harness", "redis-model", "ttl-model"]),
+    ("fault-proxy", &["picklock", "scenarios", "redis-model"]),
+    (
+        "live-world",
+        &["picklock", "scenarios", "reports", "harness", "redis-model", "ttl-model", "fault-proxy"],
+    ),
+    (
+        "sim",
+        &[
+            "picklock",
+            "scenarios",
+            "reports",
+            "harness",
+            "redis-model",
+            "ttl-model",
+            "virtual-world",
+            "fault-proxy",
+            "live-world",
+        ],
+    ),
+    (
+        "benches",
+        &[
+            "picklock",
+            "scenarios",
+            "reports",
+            "redis-model",
+            "ttl-model",
+            "virtual-world",
+            "fault-proxy",
+            "live-world",
+        ],
+    ),
     ("ci", &[]),
 ];
 /// Packages that may use the runtime freely.
-const LIVE: [&str; 2] = ["sim", "benches"];
+const LIVE: [&str; 4] = ["fault-proxy", "live-world", "sim", "benches"];
 /// The library, which may use it behind the feature of this name and in tests.
 const LIBRARY: &str = "picklock";
 const FEATURE: &str = "tokio";

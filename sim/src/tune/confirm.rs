@@ -1,332 +1,128 @@
-//! The lease model against a real server: the shipped lock takes leases there, in real time, and as many of them
-//! must go wrong as the model says.
+//! `picklock tune --confirm`: the model against a server, and the server of `--measure`.
 //!
-//! What is worth asking about happens once in years, and nobody waits for that. So the model is tried where
-//! something is to be seen: at the setting of the grid that goes wrong often enough, or else at a shorter TTL; with
-//! all times but the round trips stretched alike, so that the lease lasts for half a second.
-//!
-//! Invariant: the model counts with what was measured in the same run: work and pauses as long as they were, round
-//! trips as they were. So a timer that rings late is nobody's error, and what is compared is what becomes of a
-//! lease. Deliberately absent: other clients that want the same lock.
+//! Invariant: what was started for it ends with it, interrupted or not, and what came in between takes nothing from
+//! what was simulated. Deliberately absent: what is tried and compared, which is [`live_world::leases::confirm`].
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use picklock::env::{CallError, Env, Node};
-use picklock::time::span_ns;
-use picklock::{Options, OptionsError, Renewal, Single};
-use scenarios::distribution::{Bucket, Distribution, Histogram};
-use scenarios::span::Span;
-use scenarios::tuning::{Compared, Confirmed, Found, Seen};
-use tokio::task::JoinSet;
-use tokio::time::Instant;
+use scenarios::tuning::{Confirmation, Confirmed, Tuning};
+use tokio::sync::watch;
 
-use super::counted::shares;
-use super::law::{Dice, Law, float, whole};
-use super::lease::{Conditions, Setting};
-use super::played::{Played, StandStill, Unplayed};
-use super::stat::wilson_surely;
-use crate::live::env::LiveEnv;
-use crate::live::proxy::{ClientId, Detail, Plan, Proxy, ProxyError, Upstream};
-use crate::live::target::Target;
+use super::args::TuneArgs;
+use crate::args::World;
+use crate::failure::Failure;
+use crate::run::draw;
+use crate::terminal::Terminal;
+use crate::{print, world};
+use live_world::endpoint::{Endpoint, KeySpace, Settings};
+use live_world::leases::confirm::{CLIENTS, ConfirmError, trials};
+use live_world::limits::{BESIDES, Links, ensure_open_files};
+use ttl_model::{Conditions, Study};
 
-/// How many clients take leases at once, each of a lock of its own.
-pub const CLIENTS: u32 = 200;
-/// How long a lease lasts as it is played.
-const PLAYED: Duration = Duration::from_millis(500);
-/// So many holds at least are to be seen.
-const FEWEST: f64 = 1_000.0;
-/// Of so many holds it is asked whether enough of them go wrong.
-const TRIED: u64 = 4_000;
-/// A share that can be seen: neither nearly none nor nearly all; and one that can be seen well.
-const SEEN: std::ops::RangeInclusive<f64> = 0.02..=0.9;
-const BEST: f64 = 0.25;
-/// How often a TTL is halved in search of one that goes wrong.
-const HALVED: u32 = 20;
-/// With so many holds the model is asked what it says; fewer where each takes many steps.
-const MODELLED: u64 = 300_000;
-/// A hold that takes more steps than this on the average is not tried.
-const MOST_STEPS: f64 = 200.0;
-/// So many holds without an answer are an accident, and of more one in so many may be.
-const ACCIDENTS: u64 = 20;
-const ACCIDENT_PART: u64 = 50;
-/// After one of them its client waits so long.
-const AFTER_ACCIDENT: Duration = PLAYED;
-
-/// Why nothing was confirmed.
-#[derive(Debug, thiserror::Error)]
-pub enum ConfirmError {
-    /// The way to the server.
-    #[error(transparent)]
-    Proxy(#[from] ProxyError),
-    /// The server.
-    #[error("the server does not answer: {0}")]
-    Call(#[from] CallError),
-    /// The lock.
-    #[error(transparent)]
-    Unplayed(#[from] Unplayed),
-    /// Too many answers were missing.
-    #[error(
-        "{left_out} holds had no answer beside {holds} that had (the last: {last}); try again when the server has nothing else to do"
-    )]
-    Accidents {
-        /// Those without.
-        left_out: u64,
-        /// Those with.
-        holds: u64,
-        /// The last of them.
-        last: Unplayed,
-    },
-    /// The setting.
-    #[error(transparent)]
-    Options(#[from] OptionsError),
+/// Starts or finds the server, and says which.
+pub(super) async fn open(
+    args: &TuneArgs,
+    world: World,
+    terminal: &Terminal,
+) -> Result<Endpoint, Failure> {
+    world::refuse_several(&args.server)?;
+    let chosen = world::choose(world, &args.server)?;
+    if !terminal.is_quiet() {
+        print::note(&chosen.why);
+    }
+    let keys = KeySpace::of_run(&format!("tune-{:016x}", draw()?));
+    let target = Endpoint::open(chosen.choice, keys, &Settings::default()).await;
+    target.map_err(|error| Failure::unavailable(&error))
 }
 
-/// A setting that is to be tried.
-#[derive(Clone, Debug)]
-pub struct Trial {
-    /// The setting, in the times of who asks.
-    ttl: Duration,
-    renew: Option<Duration>,
-    /// Whether it is one of the grid.
-    in_grid: bool,
-    stretch: f64,
-    /// As it is played.
-    setting: Setting,
+/// A server on which the model is to be tried.
+pub(super) struct Confirm {
+    target: Endpoint,
     conditions: Conditions,
+    grid: Vec<(Duration, Option<Duration>)>,
 }
 
-/// What there is to try in so long: a setting that is not renewed and one that is, as far as they are in the grid; for
-/// each either the trial or the setting for which there is none.
-pub fn trials(
-    conditions: &Conditions,
-    grid: &[(Duration, Option<Duration>)],
-    length: Duration,
-    seed: u64,
-) -> Vec<Result<Trial, Box<Confirmed>>> {
-    let kinds = [false, true].map(|renews| -> Vec<(Duration, Option<Duration>)> {
-        grid.iter().copied().filter(|(_, renew)| renew.is_some() == renews).collect()
-    });
-    let kinds: Vec<_> = kinds.into_iter().filter(|kind| !kind.is_empty()).collect();
-    let kinds = &kinds;
-    let of = |length| kinds.iter().map(move |kind| trial(conditions, kind, length, seed));
-    let mut each = length / u32::try_from(kinds.len().max(1)).unwrap_or(1);
-    let mut found: Vec<Option<Trial>> = of(each).collect();
-    if kinds.len() > 1 && found.iter().all(Option::is_none) {
-        // Where none can be seen in its share of the time, the first that can be seen in all of it has all of it.
-        each = length;
-        let mut taken = false;
-        found = of(length).map(|it| it.filter(|_| !std::mem::replace(&mut taken, true))).collect();
+/// What came in between.
+pub(super) enum Cut {
+    /// A signal.
+    Interrupted,
+    /// The server.
+    Failed(Failure),
+}
+
+impl Confirm {
+    /// Opens the server: a real one, for the embedded model shows nothing of what real ones do.
+    pub(super) async fn open(
+        args: &TuneArgs,
+        study: &Study,
+        terminal: &Terminal,
+    ) -> Result<Self, Failure> {
+        let links = Links { apart: u64::from(CLIENTS), each: 1, ..Links::default() };
+        ensure_open_files(links.needed() + BESIDES)
+            .map_err(|error| Failure::unavailable(&error))?;
+        let target = open(args, World::Redis, terminal).await?;
+        Ok(Self { target, conditions: study.conditions.clone(), grid: study.grid.clone() })
     }
-    let told = found.into_iter().zip(kinds).map(|(found, kind)| {
-        let (ttl, renew) = kind[0];
-        found.ok_or_else(|| Box::new(unseen(ttl, renew, each)))
-    });
-    told.collect()
-}
 
-/// The setting of this kind at which most is to be seen.
-fn trial(
-    conditions: &Conditions,
-    kind: &[(Duration, Option<Duration>)],
-    length: Duration,
-    seed: u64,
-) -> Option<Trial> {
-    let shortest = kind.iter().copied().min()?;
-    let shorter = (1..=HALVED).map(|times| {
-        let part = |span: Duration| span / 2_u32.pow(times);
-        (part(shortest.0), shortest.1.map(part))
-    });
-    let best = |settings: &mut dyn Iterator<Item = (Duration, Option<Duration>)>, in_grid: bool| {
-        let seen = settings.filter_map(|setting| {
-            let trial = Trial::new(conditions, setting, in_grid)?;
-            let holds = f64::from(CLIENTS) * length.as_nanos() as f64
-                / trial.conditions.mean_hold_ns().max(1.0);
-            // Before anything is simulated: what lasts too long here takes too long there.
-            if holds < FEWEST || trial.steps() > MOST_STEPS {
-                return None;
+    /// Ends what was started.
+    pub(super) async fn close(self) {
+        self.target.close().await;
+    }
+
+    /// Tries what is to be seen, and writes it into the tuning.
+    pub(super) async fn run(
+        self,
+        args: &TuneArgs,
+        mut signals: watch::Receiver<bool>,
+        terminal: &Terminal,
+        tuning: &mut Tuning,
+    ) -> Option<Cut> {
+        let info = self.target.server();
+        let server = format!("{} {} ({})", info.software, info.version, info.how);
+        let mut tried = Vec::new();
+        let cut = tokio::select! {
+            biased;
+            Ok(_) = signals.wait_for(|interrupted| *interrupted) => Some(Cut::Interrupted),
+            ended = self.try_all(args, terminal, &mut tried) => {
+                ended.err().map(|error| Cut::Failed(Failure::unavailable(&error)))
             }
-            let (lost, _) = shares(&trial.conditions, trial.setting, TRIED, seed).ok()?;
-            SEEN.contains(&lost).then_some((lost, trial))
+        };
+        // The leases end by themselves, but who waits for that?
+        let removed = self.target.remove_keys(&[]).await;
+        self.target.close().await;
+        let removed = removed.err().map(|error| Cut::Failed(Failure::unavailable(&error)));
+        let cut = cut.or(removed);
+        let cut_short = cut.as_ref().map(|cut| match cut {
+            Cut::Interrupted => "interrupted".to_owned(),
+            Cut::Failed(failure) => failure.first_line(),
         });
-        let far = |lost: f64| (lost.ln() - BEST.ln()).abs();
-        seen.min_by(|one, other| far(one.0).total_cmp(&far(other.0)))
-    };
-    let found =
-        best(&mut kind.iter().copied(), true).or_else(|| best(&mut shorter.into_iter(), false));
-    found.map(|(_, trial)| trial)
-}
-
-fn unseen(ttl: Duration, renew: Option<Duration>, length: Duration) -> Confirmed {
-    let length = Span(Duration::from_secs(length.as_secs().max(1)));
-    let says = format!(
-        "it goes wrong too seldom, or holds last too long, for anything to be seen in {length} with {CLIENTS} clients, \
-         at shorter TTLs too; a longer --confirm-for may show it"
-    );
-    Confirmed {
-        ttl: Span(ttl),
-        renew: renew.map(Span),
-        in_grid: true,
-        stretch: 1.0,
-        found: Found::Unseen(says),
-    }
-}
-
-impl Trial {
-    /// This setting as it is played; none that the lock takes.
-    fn new(
-        conditions: &Conditions,
-        (ttl, renew): (Duration, Option<Duration>),
-        in_grid: bool,
-    ) -> Option<Self> {
-        let stretch = PLAYED.as_secs_f64() / ttl.as_secs_f64();
-        let played = |span: Duration| Span(span).stretched(stretch).0;
-        let setting = Setting { ttl: played(ttl), renew: renew.map(played), tracked: true };
-        let conditions = conditions.stretched(stretch);
-        let trial = Self { ttl, renew, in_grid, stretch, setting, conditions };
-        trial.options().is_ok().then_some(trial)
+        tuning.confirmation = Some(Confirmation { server, tried, cut_short });
+        cut
     }
 
-    /// How many renewals and pauses there are in a hold on the average.
-    fn steps(&self) -> f64 {
-        let hold_ns = self.conditions.mean_hold_ns();
-        let renewals = self.setting.renew.map_or(0.0, |every| hold_ns / float(span_ns(every)));
-        renewals + self.conditions.pause.as_ref().map_or(0.0, |(per_ns, _)| hold_ns * per_ns)
-    }
-
-    fn options(&self) -> Result<Options, OptionsError> {
-        let builder = Options::builder(self.setting.ttl);
-        let renewal = self.setting.renew.map(|every| Renewal { every, max_hold: None });
-        renewal.into_iter().fold(builder, |it, renewal| it.renewal(renewal)).build()
-    }
-
-    /// Has many clients take leases on this server, for so long, and compares what becomes of them with what the
-    /// model says. Who has begun a hold by then ends it.
-    ///
-    /// # Errors
-    /// [`ConfirmError`].
-    pub async fn run(
+    async fn try_all(
         &self,
-        target: &Target,
-        length: Duration,
-        seed: u64,
-    ) -> Result<Confirmed, ConfirmError> {
-        let (played, left_out) = self.play(target, length, seed).await?;
-        let trial = self.clone();
-        // The model counts for a while, which a runtime must not wait for.
-        let compare = move || trial.compare(&played, left_out, seed);
-        let compared = tokio::task::spawn_blocking(compare).await;
-        let seen =
-            compared.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))?;
-        let Self { ttl, renew, in_grid, stretch, .. } = *self;
-        let found = Found::Seen(seen);
-        Ok(Confirmed { ttl: Span(ttl), renew: renew.map(Span), in_grid, stretch, found })
-    }
-
-    async fn play(
-        &self,
-        target: &Target,
-        length: Duration,
-        seed: u64,
-    ) -> Result<(Played, u64), ConfirmError> {
-        let proxy = Proxy::start(Detail::Faults)?;
-        let (mut clients, mut links) = (Vec::new(), Vec::new());
-        for client in 1..=CLIENTS {
-            let plan = Plan { seed, ..Plan::default() };
-            let upstream: Upstream = target.upstream();
-            let link = proxy.listen(ClientId(client), Node(0), upstream, plan)?;
-            let ways = vec![target.client(link.addr())];
-            links.push(link);
-            let env = LiveEnv::new(ClientId(client), seed, ways);
-            let key = target.keys().key(&format!("tune-{client}"));
-            let lock = Single::new(env.clone(), Node(0), key, self.options()?)?;
-            // Connections and scripts are there before anything is measured.
-            env.connect(Node(0)).await?;
-            drop(lock.try_acquire().await.map_err(Unplayed::from)?.release().await);
-            clients.push((client, env, lock));
+        args: &TuneArgs,
+        terminal: &Terminal,
+        tried: &mut Vec<Confirmed>,
+    ) -> Result<(), ConfirmError> {
+        let (conditions, grid) = (self.conditions.clone(), self.grid.clone());
+        let (length, seed) = (args.confirm_for.0, args.seed);
+        // It is searched for by simulating, which a runtime must not wait for.
+        let searched =
+            tokio::task::spawn_blocking(move || trials(&conditions, &grid, length, seed)).await;
+        let trials = searched.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
+        let playable = trials.iter().filter(|it| it.is_ok()).count();
+        if !terminal.is_quiet() && playable > 0 {
+            print::note(&format!("{CLIENTS} clients take leases there, for {}", args.confirm_for));
         }
-        let end = Instant::now() + length;
-        let conditions = Arc::new(self.conditions.clone());
-        let mut playing = JoinSet::new();
-        for (client, env, lock) in clients {
-            let (conditions, mut played) = (Arc::clone(&conditions), Played::default());
-            let mut dice = Dice::new(seed, u64::from(client));
-            playing.spawn(async move {
-                let mut accidents = Vec::new();
-                while Instant::now() < end {
-                    let held = played.hold(&env, &lock, &conditions, &mut dice).await;
-                    if let Err(error) = held {
-                        accidents.push(error);
-                        // What it may have left behind is gone by then.
-                        env.sleep(AFTER_ACCIDENT).await;
-                    }
-                }
-                (played, accidents)
+        let length = length / u32::try_from(playable.max(1)).unwrap_or(1);
+        for trial in trials {
+            tried.push(match trial {
+                Ok(trial) => trial.run(&self.target, length, seed).await?,
+                Err(none) => *none,
             });
         }
-        let (mut all, mut accidents) = (Played::default(), Vec::new());
-        while let Some(ended) = playing.join_next().await {
-            // A panic in there is ours, and goes on here.
-            let (played, mut theirs) =
-                ended.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
-            all.merge(played);
-            accidents.append(&mut theirs);
-        }
-        drop(links);
-        // One slow answer among thousands is no reason to give up; many are.
-        let left_out = accidents.len() as u64;
-        match accidents.pop() {
-            Some(last) if left_out > ACCIDENTS.max(all.holds() / ACCIDENT_PART) => {
-                Err(ConfirmError::Accidents { left_out, holds: all.holds(), last })
-            }
-            _ => Ok((all, left_out)),
-        }
-    }
-
-    /// What was seen beside what the model makes of what was measured.
-    fn compare(&self, played: &Played, left_out: u64, seed: u64) -> Result<Seen, OptionsError> {
-        let worked_ns: f64 = played.works.iter().map(|it| float(*it)).sum();
-        let pauses = played.pauses.len() as u64;
-        let measured = Conditions {
-            hold: measured(&played.works),
-            round_trip: measured(&played.round_trips),
-            pause: (pauses > 0)
-                .then(|| (float(pauses) / worked_ns.max(1.0), measured(&played.pauses))),
-            drift_ppm: 0,
-            write_ns: 0,
-        };
-        let modelled = whole(float(MODELLED) / (1.0 + self.steps() / 4.0));
-        let (lost, outlived) = shares(&measured, self.setting, modelled, seed)?;
-        let holds = played.holds();
-        let compared = |hits: u64, model: f64| {
-            let seen = wilson_surely(hits, holds);
-            Compared { hits, share: seen.middle, low: seen.low, high: seen.high, model }
-        };
-        Ok(Seen {
-            ttl: Span(self.setting.ttl),
-            holds,
-            pauses,
-            left_out,
-            lost: compared(played.lost, lost),
-            outlived: compared(played.outlived, outlived),
-        })
+        Ok(())
     }
 }
-
-fn measured(values: &[u64]) -> Law {
-    let bucket = |ns: &u64| Bucket { value: Span(Duration::from_nanos(*ns)), count: 1 };
-    Law::new(&match Histogram::new(values.iter().map(bucket)) {
-        Ok(histogram) => Distribution::Histogram(histogram),
-        // Nothing was played at all.
-        Err(_) => Distribution::Constant(Span(Duration::ZERO)),
-    })
-}
-
-impl StandStill for LiveEnv {
-    async fn stand_still(&self, span: Duration) {
-        self.stop_for(span).await;
-    }
-}
-
-#[cfg(test)]
-mod tests;

@@ -16,10 +16,10 @@ use picklock::command::Command;
 use picklock::env::{CallError, Conn, Env, Node, Subscription};
 use picklock::reply::{Reply, ServerError};
 use picklock::time::{Instant, WallTime, span_ns};
+use redis_model::model::{ClientId, Model};
+use redis_model::options::Options;
+use redis_model::reply::Reply as Answer;
 use scenarios::record::Observed;
-use sim::redis::model::{ClientId, Model};
-use sim::redis::options::Options;
-use sim::redis::reply::Reply as Answer;
 
 /// One way, for every message.
 const LATENCY: Duration = Duration::from_micros(700);

@@ -1,13 +1,13 @@
 //! Pairs of scenario and lock in a live world, and whether they show what is claimed of them.
 
+use live_world::endpoint::{Choice, KeySpace, Settings};
+use live_world::fleet::Fleet;
+use live_world::run::{Gauge, Order, Run, run};
 use scenarios::checker;
 use scenarios::fault::Fault;
 use scenarios::history::{History, What};
 use scenarios::matrix::Pair;
 use scenarios::verdict::{Level, Outcome, worst};
-use sim::live::fleet::Fleet;
-use sim::live::run::{Gauge, Order, Run, run};
-use sim::live::target::{Choice, KeySpace, Settings};
 use tokio::sync::watch;
 
 /// Runs a lock in a scenario, to the end.

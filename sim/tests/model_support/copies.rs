@@ -1,11 +1,11 @@
 //! A primary, its replica, and the primary after its end: all must hold the same.
 
 use picklock::time::WallTime;
-use sim::redis::effect::Change;
-use sim::redis::model::Model;
-use sim::redis::options::Options;
-use sim::redis::persistence::{Ending, Fsync};
-use sim::redis::reply::Reply;
+use redis_model::effect::Change;
+use redis_model::model::Model;
+use redis_model::options::Options;
+use redis_model::persistence::{Ending, Fsync};
+use redis_model::reply::Reply;
 
 use super::commands::{CLIENTS, Draw};
 use super::wire::show;

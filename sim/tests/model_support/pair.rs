@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use picklock::time::WallTime;
-use sim::redis::model::{ClientId, Model, Outcome};
-use sim::redis::options::{Options, Profile};
-use sim::redis::persistence::Fsync;
-use sim::redis::reply::Reply;
-use sim::resp::encode::encode;
+use redis_model::model::{ClientId, Model, Outcome};
+use redis_model::options::{Options, Profile};
+use redis_model::persistence::Fsync;
+use redis_model::reply::Reply;
+use redis_model::resp::encode::encode;
 
 use super::commands::{CLIENTS, Draw};
 use super::server::{Connection, RealServer, on_path};

@@ -8,10 +8,10 @@ mod tls;
 use std::path::Path;
 use std::time::Duration;
 
+use fault_proxy::{ClientId, Detail, Link, Plan, Proxy, Upstream};
+use live_world::server::{Server, ServerSpec, find_server};
+use live_world::supervisor::Supervisor;
 use picklock::env::Node;
-use sim::live::proxy::{ClientId, Detail, Link, Plan, Proxy, Upstream};
-use sim::live::server::{Server, ServerSpec, find_server};
-use sim::live::supervisor::Supervisor;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 

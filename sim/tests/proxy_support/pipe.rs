@@ -2,8 +2,8 @@
 
 use std::net::SocketAddr;
 
+use fault_proxy::{ClientId, Detail, Latency, Link, Plan, Protocol, Proxy, Upstream};
 use picklock::env::Node;
-use sim::live::proxy::{ClientId, Detail, Latency, Link, Plan, Protocol, Proxy, Upstream};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::{DEADLINE, Raw};

@@ -5,10 +5,10 @@
 use std::net::SocketAddr;
 use std::path::Path;
 
-use sim::live::proxy::Trust;
-use sim::live::server::{Server, ServerSpec, find_server};
-use sim::live::supervisor::Supervisor;
-use sim::live::target::{Choice, KeySpace, RedisUrl, Refusal, Settings, Target, TargetError};
+use fault_proxy::Trust;
+use live_world::endpoint::{Choice, Endpoint, KeySpace, RedisUrl, Refusal, Settings, TargetError};
+use live_world::server::{Server, ServerSpec, find_server};
+use live_world::supervisor::Supervisor;
 use tokio::net::TcpStream;
 
 use crate::proxy_support::{Raw, command};
@@ -61,7 +61,7 @@ pub(crate) fn settings() -> Settings {
     Settings { supervisor, ..Settings::default() }
 }
 
-pub(crate) async fn open(url: &str) -> Result<Target, TargetError> {
+pub(crate) async fn open(url: &str) -> Result<Endpoint, TargetError> {
     open_with(url, Trust::System, &settings()).await
 }
 
@@ -69,9 +69,9 @@ pub(crate) async fn open_with(
     url: &str,
     trust: Trust,
     settings: &Settings,
-) -> Result<Target, TargetError> {
+) -> Result<Endpoint, TargetError> {
     let url = RedisUrl::parse(url, trust).unwrap();
-    Target::open(Choice::Url(url), keys(), settings).await
+    Endpoint::open(Choice::Url(url), keys(), settings).await
 }
 
 /// Why the server at this URL is refused; checks what holds for every message.

@@ -1,0 +1,434 @@
+//! One connection: two sockets, two lanes, one task.
+//!
+//! Invariant: what the client sees is what a real network could show it: a prefix of the true
+//! stream in each direction, later or cut short, never reordered or spliced, and never changed but
+//! for the addresses that the link's plan has rewritten. Deliberately absent: retries. Both legs of a connection live and die together.
+
+#![expect(clippy::disallowed_methods, reason = "the live worlds run in real time")]
+
+use std::future::poll_fn;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use bytes::BytesMut;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+
+use super::effect::{Befallen, Doom};
+use super::lane::{Lane, Written};
+use super::latency::{Draws, Latency};
+use super::link::{AfterLostReply, LinkState, Protocol};
+use super::log::{Detail, Event};
+use super::rewrite::{Asked, rewrite};
+use super::rule::{Action, Rules, Side};
+use super::session::{Passage, Session};
+use super::timer::Timer;
+use redis_model::resp::frame::{Kind, Request, Scanner};
+
+/// How a connection ended.
+#[derive(Debug, PartialEq, Eq)]
+enum End {
+    Closed,
+    Reset,
+}
+
+/// What a connection needs to know of its surroundings.
+#[derive(Clone, Debug)]
+pub(super) struct Around {
+    pub(super) link: Arc<LinkState>,
+    pub(super) rules: Arc<Rules>,
+    pub(super) timer: Arc<Timer>,
+    /// Unique in the proxy.
+    pub(super) task: u64,
+    /// Which connection of the link, from 1.
+    pub(super) number: u64,
+    /// The link's epoch when the connection was accepted.
+    pub(super) epoch: u64,
+    /// The server's address, where it is known.
+    pub(super) server: Option<IpAddr>,
+}
+
+/// The frame that takes this one's place, if it names servers to which the client has links.
+fn rewritten(around: &Around, kind: Kind, frame: &[u8], asked: &Asked) -> Option<BytesMut> {
+    let addresses = around.link.plan.addresses.as_ref()?;
+    if !asked.concerns(kind, frame) {
+        return None;
+    }
+    let rewritten = rewrite(frame, asked, addresses, around.server);
+    for place in rewritten.left {
+        around.link.log.note(around.link.place(around.number), Event::LeftAddress(place));
+    }
+    rewritten.bytes
+}
+
+struct Connection<U> {
+    around: Around,
+    client: TcpStream,
+    upstream: U,
+    requests: Lane,
+    replies: Lane,
+    session: Session,
+    /// The version of the switches that has been taken over.
+    version: Option<u64>,
+    /// True once the first bytes of the client have been looked at.
+    begun: bool,
+    opaque: bool,
+    /// The server's leg broke rather than closed.
+    broken: bool,
+    /// When the silence after a lost frame is to end.
+    grace_ends: Option<Instant>,
+    befallen: Befallen,
+}
+
+/// Carries a connection to its end.
+pub(super) async fn run<U>(around: Around, client: TcpStream, upstream: U)
+where
+    U: AsyncRead + AsyncWrite + Unpin,
+{
+    let plan = &around.link.plan;
+    let names = |direction| {
+        let client = u64::from(around.link.client.0);
+        [client, u64::from(around.link.node.0), around.number, direction]
+    };
+    let lane = |scanner, direction| {
+        Lane::new(scanner, Latency::None, Draws::new(plan.seed, names(direction)))
+    };
+    let requests = lane(Scanner::requests(plan.limits), 0);
+    let replies = lane(Scanner::replies(plan.limits), 1);
+    let protocol = plan.protocol;
+    let mut connection = Connection {
+        around,
+        client,
+        upstream,
+        requests,
+        replies,
+        session: Session::default(),
+        version: None,
+        begun: false,
+        opaque: false,
+        broken: false,
+        grace_ends: None,
+        befallen: Befallen::default(),
+    };
+    if protocol == Protocol::Opaque {
+        connection.become_opaque("the link carries bytes that are not looked at");
+    }
+    let end = poll_fn(|cx| connection.poll(cx)).await;
+    connection.around.link.wakers.remove(connection.around.task);
+    if end == End::Reset {
+        // Closing then sends RST. The server's leg closes in the usual way, so that it still gets
+        // what was sent before.
+        let _ = connection.client.set_zero_linger();
+    }
+}
+
+impl<U: AsyncRead + AsyncWrite + Unpin> Connection<U> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<End> {
+        if let Some(end) = self.must_end(cx) {
+            return Poll::Ready(end);
+        }
+        loop {
+            let full = [self.requests.is_full(), self.replies.is_full()];
+            let mut moved = false;
+            if let Poll::Ready(read) = self.requests.poll_read(cx, &mut self.client) {
+                moved = true;
+                match read {
+                    Ok(true) => self.take_requests(cx),
+                    // A client that reset its side is gone, but what it sent before still arrives.
+                    Ok(false) | Err(_) => self.finish_requests(),
+                }
+                self.tell_limit(Side::Request);
+            }
+            let Around { timer, task, .. } = &self.around;
+            match self.requests.poll_write(cx, &mut self.upstream, timer, *task, Instant::now) {
+                Ok(Written::Waiting | Written::Closed) => {}
+                Ok(Written::Reset) => return Poll::Ready(End::Reset),
+                Err(_) => self.requests.lose_all(),
+            }
+            if let Poll::Ready(read) = self.replies.poll_read(cx, &mut self.upstream) {
+                moved = true;
+                match read {
+                    Ok(true) => self.take_replies(cx),
+                    Ok(false) => self.finish_replies(false),
+                    Err(_) => self.finish_replies(true),
+                }
+                self.tell_limit(Side::Reply);
+            }
+            let Around { timer, task, .. } = &self.around;
+            match self.replies.poll_write(cx, &mut self.client, timer, *task, Instant::now) {
+                Ok(Written::Waiting) => {}
+                Ok(Written::Closed) if !self.broken => return Poll::Ready(End::Closed),
+                Ok(Written::Closed | Written::Reset) => return Poll::Ready(End::Reset),
+                Err(_) => self.replies.lose_all(),
+            }
+            if self.requests.ended && self.replies.ended && self.is_silent() {
+                return Poll::Ready(End::Closed);
+            }
+            // A full lane is not read, so nothing wakes it when writing has made room.
+            let room = [self.requests.is_full(), self.replies.is_full()] != full;
+            if !moved && !room {
+                return Poll::Pending;
+            }
+        }
+    }
+
+    /// Takes over the link's switches; says where the connection is to be ended at once.
+    fn must_end(&mut self, cx: &mut Context<'_>) -> Option<End> {
+        let Around { link, timer, task, number, epoch, .. } = &self.around;
+        if self.version.is_none() {
+            // Before the first look, so that no change is missed; a task keeps its waker.
+            link.wakers.register(*task, cx.waker());
+        }
+        let version = link.version();
+        if self.version != Some(version) {
+            self.version = Some(version);
+            let switches = link.switches();
+            let tell = |id, is_befallen| {
+                let event = if is_befallen { Event::Befallen(id) } else { Event::Spared(id) };
+                if is_befallen {
+                    link.note_befallen(id);
+                }
+                link.log.note(link.place(*number), event);
+            };
+            let [requests, replies] = self.befallen.take_over(
+                &switches.effects,
+                Instant::now(),
+                |installed| link.befalls(installed, *number),
+                |installed, is_befallen| tell(installed.id, is_befallen),
+            );
+            self.requests.take_over(switches.cut.requests(), switches.requests, requests);
+            self.replies.take_over(switches.cut.replies(), switches.replies, replies);
+            if switches.epoch != *epoch {
+                return Some(End::Reset);
+            }
+            if let Some((at, ..)) = self.befallen.doom {
+                timer.wake_at(at, cx.waker());
+            }
+        }
+        if self.grace_ends.is_some_and(|end| Instant::now() >= end) {
+            self.note(Event::GraceOver);
+            return Some(End::Reset);
+        }
+        if let Some((at, id, how)) = self.befallen.doom
+            && Instant::now() >= at
+        {
+            self.note(Event::EndedBy(id));
+            return Some(match how {
+                Doom::Closed => End::Closed,
+                Doom::Reset => End::Reset,
+            });
+        }
+        None
+    }
+
+    /// Tells of an effect by which a direction was closed.
+    fn tell_limit(&mut self, side: Side) {
+        let lane = if side == Side::Request { &mut self.requests } else { &mut self.replies };
+        if let Some(id) = lane.closed_by.take() {
+            self.note(Event::EndedBy(id));
+        }
+    }
+
+    fn take_requests(&mut self, cx: &mut Context<'_>) {
+        let now = Instant::now();
+        if let (false, Some(first)) = (self.begun, self.requests.input.first()) {
+            self.begun = true;
+            if !self.opaque && !first.is_ascii_graphic() && !first.is_ascii_whitespace() {
+                self.become_opaque("the client does not speak RESP (TLS to a plain listener?)");
+            }
+        }
+        let mut run = 0;
+        while !self.opaque && !self.requests.deaf {
+            let frame = match self.requests.scanner.scan(&self.requests.input[run..]) {
+                Ok(Some(frame)) => frame,
+                Ok(None) => break,
+                Err(error) => {
+                    self.requests.forward(run, now);
+                    self.requests.reset(now);
+                    self.note(Event::Malformed(Side::Request, error));
+                    return;
+                }
+            };
+            if frame.kind == Kind::Empty {
+                run += frame.len;
+                continue;
+            }
+            run = self.take_request(cx, run, frame.len, now);
+        }
+        let rest = if self.opaque { self.requests.input.len() } else { run };
+        self.requests.forward(rest, now);
+    }
+
+    /// Decides on the request behind `run` bytes that may go; gives how many may go now.
+    fn take_request(
+        &mut self,
+        cx: &mut Context<'_>,
+        run: usize,
+        len: usize,
+        now: Instant,
+    ) -> usize {
+        let Around { link, rules, number, .. } = &self.around;
+        let lane = &mut self.requests;
+        let request = Request::new(&lane.input[run..run + len]);
+        let frame = self.session.next_frame();
+        let name = request.name();
+        link.count(|counters| {
+            counters.requests += 1;
+            *counters.commands.entry(name).or_default() += 1;
+        });
+        let decision = rules.decide(link.place(*number), link.plan.seed, name, request);
+        let write = |event| {
+            link.log.write(link.place(*number), frame, Some(name), request.first_key(), event)
+        };
+        for (id, action) in decision.applied() {
+            write(Event::Fault(*id, action.clone()));
+        }
+        if decision.applied().next().is_none() && link.log.detail() == Detail::Requests {
+            write(Event::Request);
+        }
+        let (action, fate) = (decision.request.map(|it| it.1), decision.reply.map(|it| it.1));
+        let held = match action {
+            Some(Action::Drop(_)) => {
+                self.session.lost(frame);
+                lane.forward(run, now);
+                lane.lose_rest();
+                self.begin_grace(cx, now);
+                return 0;
+            }
+            Some(Action::Reset(_)) => {
+                lane.forward(run, now);
+                lane.reset(now);
+                return 0;
+            }
+            Some(Action::Delay(_, span)) => Some((span, None)),
+            Some(Action::Hold(_, gate)) => Some((Duration::ZERO, Some(gate))),
+            None => None,
+        };
+        let lost = matches!(fate, Some(Action::Drop(_)));
+        let stop = lost && link.plan.after_lost_reply == AfterLostReply::Nothing;
+        let sent = self.session.sent(frame, name, request, fate);
+        let mut run = run;
+        if let Some((span, gate)) = held {
+            lane.forward(run, now);
+            lane.forward_late(len, None, now, span, gate);
+            run = 0;
+        } else {
+            run += len;
+            if lane.frame_by_frame() || stop {
+                lane.forward(run, now);
+                run = 0;
+            }
+        }
+        if stop {
+            lane.lose_rest();
+        }
+        if let Err(why) = sent {
+            if lost {
+                self.session.lost(frame);
+            }
+            self.become_opaque(why);
+        }
+        run
+    }
+
+    fn take_replies(&mut self, cx: &mut Context<'_>) {
+        let now = Instant::now();
+        let mut run = 0;
+        while !self.opaque && !self.replies.deaf {
+            let lane = &mut self.replies;
+            let frame = match lane.scanner.scan(&lane.input[run..]) {
+                Ok(Some(frame)) => frame,
+                Ok(None) => break,
+                Err(error) => {
+                    lane.forward(run, now);
+                    lane.reset(now);
+                    self.note(Event::Malformed(Side::Reply, error));
+                    return;
+                }
+            };
+            self.around.link.count(|counters| counters.replies += 1);
+            let bytes = &lane.input[run..run + frame.len];
+            let (passage, asked) = self.session.received(frame.kind, bytes);
+            let instead = rewritten(&self.around, frame.kind, bytes, &asked);
+            if matches!(passage, Passage::Deliver) && instead.is_none() {
+                run += frame.len;
+                if lane.frame_by_frame() {
+                    lane.forward(run, now);
+                    run = 0;
+                }
+                continue;
+            }
+            lane.forward(run, now);
+            run = 0;
+            match passage {
+                Passage::Deliver => {
+                    lane.forward_late(frame.len, instead, now, Duration::ZERO, None)
+                }
+                Passage::Apply(Action::Delay(_, span)) => {
+                    lane.forward_late(frame.len, instead, now, span, None);
+                }
+                Passage::Apply(Action::Hold(_, gate)) => {
+                    lane.forward_late(frame.len, instead, now, Duration::ZERO, Some(gate));
+                }
+                Passage::Apply(Action::Reset(_)) => lane.reset(now),
+                Passage::Apply(Action::Drop(_)) | Passage::Silence => lane.lose_rest(),
+                Passage::Lose(request) => {
+                    lane.lose_rest();
+                    let Around { link, number, .. } = &self.around;
+                    link.log.write(link.place(*number), request, None, None, Event::ReplyLost);
+                    self.begin_grace(cx, now);
+                }
+            }
+        }
+        let rest = if self.opaque { self.replies.input.len() } else { run };
+        self.replies.forward(rest, now);
+    }
+
+    /// The client has closed its leg, or it broke.
+    fn finish_requests(&mut self) {
+        if !self.requests.wire.half_open {
+            self.requests.finish(Instant::now());
+        }
+    }
+
+    /// The server has closed its leg, or it broke.
+    fn finish_replies(&mut self, broken: bool) {
+        self.broken = broken;
+        if self.replies.wire.half_open {
+            self.replies.lose_rest();
+        }
+        if !self.is_silent() {
+            self.replies.finish(Instant::now());
+        }
+    }
+
+    /// True where nothing more reaches the client, not even the end.
+    fn is_silent(&self) -> bool {
+        self.replies.deaf || self.session.silent()
+    }
+
+    fn become_opaque(&mut self, why: &'static str) {
+        self.opaque = true;
+        if self.session.owes_silence() {
+            self.replies.lose_rest();
+        }
+        self.note(Event::Opaque(why));
+    }
+
+    fn begin_grace(&mut self, cx: &mut Context<'_>, now: Instant) {
+        if self.grace_ends.is_some() {
+            return;
+        }
+        if let Some(end) = self.around.link.plan.grace.and_then(|span| now.checked_add(span)) {
+            self.grace_ends = Some(end);
+            self.around.timer.wake_at(end, cx.waker());
+        }
+    }
+
+    fn note(&self, event: Event) {
+        let Around { link, number, .. } = &self.around;
+        link.log.note(link.place(*number), event);
+    }
+}

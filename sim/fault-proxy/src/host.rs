@@ -1,0 +1,363 @@
+//! The thread that all links live on, and the handle that ends them.
+//!
+//! Invariant: when [`Proxy`] has been dropped, no listener, connection or thread of it is left.
+//! A thread and runtime of its own, so that the clients under test cannot starve the proxy, nor a
+//! test's runtime be blocked by it; one thread, so that rules count without races. Deliberately
+//! absent: listening beyond loopback unless that address is named.
+
+#![expect(clippy::disallowed_methods, reason = "the live worlds run in real time")]
+
+use std::future::poll_fn;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener as StdListener};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Poll;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use picklock::env::Node;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+
+use super::connection::{self, Around};
+use super::effect::Effect;
+use super::link::{Cut, Ended, Link, LinkState, Plan};
+use super::log::{Detail, Event, Log};
+use super::rule::{ClientId, Rule, RuleHandle, RuleId, Rules};
+use super::timer::Timer;
+use super::upstream::{Stream, Upstream};
+use crate::descriptors::is_out_of_files;
+use crate::listen::listen;
+
+/// How many records a log keeps until somebody takes them.
+const LOG_RECORDS: usize = 1 << 20;
+/// How long to wait when the system has no file descriptor for a new connection.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(20);
+
+/// Why the proxy cannot do what it should.
+#[derive(Debug, thiserror::Error)]
+pub enum ProxyError {
+    /// A thread or the event loop cannot be started.
+    #[error("cannot start the fault proxy: {0}")]
+    Start(io::Error),
+    /// There is no port to listen on.
+    #[error("cannot listen on {addr} for client {client} and node {node}: {source}",
+            client = client.0, node = node.0)]
+    Listen {
+        /// Where.
+        addr: SocketAddr,
+        /// For whom.
+        client: ClientId,
+        /// For which server.
+        node: Node,
+        /// What is wrong.
+        source: io::Error,
+    },
+    /// The proxy's thread has ended.
+    #[error("the fault proxy has stopped")]
+    Stopped,
+}
+
+/// The fault proxy. Dropping it closes every listener and connection.
+#[derive(Debug)]
+pub struct Proxy {
+    log: Arc<Log>,
+    rules: Arc<Rules>,
+    /// How often there was no file descriptor for a connection.
+    starved: Arc<AtomicU64>,
+    listeners: Option<mpsc::UnboundedSender<Listener>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// A new link on its way to the thread.
+#[derive(Debug)]
+struct Listener {
+    socket: StdListener,
+    link: Arc<LinkState>,
+    stop: oneshot::Receiver<Ended>,
+}
+
+impl Proxy {
+    /// Starts a proxy without links, whose log tells of `detail`.
+    ///
+    /// # Errors
+    /// [`ProxyError::Start`] where the system gives no thread.
+    pub fn start(detail: Detail) -> Result<Self, ProxyError> {
+        Self::start_with(Log::new(detail, LOG_RECORDS))
+    }
+
+    /// The same, with a log of one's own.
+    ///
+    /// # Errors
+    /// [`ProxyError::Start`] where the system gives no thread.
+    pub fn start_with(log: Log) -> Result<Self, ProxyError> {
+        Self::start_for(log, Semaphore::MAX_PERMITS)
+    }
+
+    /// The same for so many connections at once, of all links. Who comes then waits in the system's queue
+    /// until another's has ended, and is not refused.
+    ///
+    /// # Errors
+    /// [`ProxyError::Start`] where the system gives no thread.
+    pub fn bounded(detail: Detail, connections: usize) -> Result<Self, ProxyError> {
+        let connections = connections.min(Semaphore::MAX_PERMITS);
+        Self::start_for(Log::new(detail, LOG_RECORDS), connections)
+    }
+
+    fn start_for(log: Log, connections: usize) -> Result<Self, ProxyError> {
+        let log = Arc::new(log);
+        let starved = Arc::new(AtomicU64::new(0));
+        let room =
+            Room { free: Arc::new(Semaphore::new(connections)), starved: Arc::clone(&starved) };
+        let rules = Arc::new(Rules::default());
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(ProxyError::Start)?;
+        let timer = Arc::new(Timer::start().map_err(ProxyError::Start)?);
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let theirs = Arc::clone(&rules);
+        let thread = std::thread::Builder::new()
+            .name("picklock-proxy".into())
+            .spawn(move || {
+                runtime.block_on(serve(receiver, theirs, Arc::clone(&timer), room));
+                // Connections go before the timer: its thread must not be the one to end it.
+                drop(runtime);
+                drop(timer);
+            })
+            .map_err(ProxyError::Start)?;
+        Ok(Self { log, rules, starved, listeners: Some(sender), thread: Some(thread) })
+    }
+
+    /// Opens a link: a listener on an ephemeral port of 127.0.0.1.
+    ///
+    /// # Errors
+    /// [`ProxyError::Listen`] where there is no port or file descriptor left.
+    pub fn listen(
+        &self,
+        client: ClientId,
+        node: Node,
+        upstream: Upstream,
+        plan: Plan,
+    ) -> Result<Link, ProxyError> {
+        let loopback = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        self.listen_on(loopback, client, node, upstream, plan)
+    }
+
+    /// The same on an address of one's own. Whoever can reach it can reach the server.
+    ///
+    /// # Errors
+    /// [`ProxyError::Listen`] where it is taken or not this machine's.
+    pub fn listen_on(
+        &self,
+        addr: SocketAddr,
+        client: ClientId,
+        node: Node,
+        upstream: Upstream,
+        plan: Plan,
+    ) -> Result<Link, ProxyError> {
+        let state = LinkState::new(client, node, upstream, plan, Arc::clone(&self.log));
+        self.open(addr, Arc::new(state))
+    }
+
+    /// Opens a link that was closed, on this address; its effects and counters go on.
+    ///
+    /// # Errors
+    /// [`ProxyError::Listen`] where the address is taken or not this machine's.
+    pub fn reopen(&self, link: &Link, addr: SocketAddr) -> Result<Link, ProxyError> {
+        self.open(addr, Arc::clone(&link.state))
+    }
+
+    fn open(&self, addr: SocketAddr, link: Arc<LinkState>) -> Result<Link, ProxyError> {
+        let (client, node) = (link.client, link.node);
+        let failed = |source| ProxyError::Listen { addr, client, node, source };
+        let socket = listen(addr).map_err(failed)?;
+        let addr = socket.local_addr().map_err(failed)?;
+        let stop = link.listened_to();
+        let listener = Listener { socket, link: Arc::clone(&link), stop };
+        let sender = self.listeners.as_ref().ok_or(ProxyError::Stopped)?;
+        sender.send(listener).map_err(|_| ProxyError::Stopped)?;
+        Ok(Link { addr, state: link })
+    }
+
+    /// Puts a rule in force for every link, behind those that are.
+    pub fn add_rule(&self, rule: Rule) -> RuleHandle {
+        self.rules.add(rule)
+    }
+
+    /// Its rules, for who has to add some while it runs.
+    pub fn rules(&self) -> Arc<Rules> {
+        Arc::clone(&self.rules)
+    }
+
+    /// Takes a rule back; false where there is none of this name. What it has decided stands.
+    pub fn remove_rule(&self, id: RuleId) -> bool {
+        self.rules.remove(id)
+    }
+
+    /// How often there was no file descriptor for a connection that a client had made.
+    pub fn starved(&self) -> u64 {
+        self.starved.load(Ordering::Relaxed)
+    }
+
+    /// What has happened.
+    pub fn log(&self) -> Arc<Log> {
+        Arc::clone(&self.log)
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.listeners = None;
+        if let Some(thread) = self.thread.take() {
+            // A panic in there has been printed, and there is nothing to be saved.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Room for connections of all links.
+#[derive(Clone, Debug)]
+struct Room {
+    free: Arc<Semaphore>,
+    /// How often there was no file descriptor.
+    starved: Arc<AtomicU64>,
+}
+
+impl Room {
+    /// Accepts a connection for which there is room. Nobody takes up room while nobody comes.
+    async fn accept(
+        &self,
+        listener: &TcpListener,
+    ) -> (OwnedSemaphorePermit, io::Result<(TcpStream, SocketAddr)>) {
+        loop {
+            // It is given back at once: who comes first takes it.
+            drop(self.free.acquire().await);
+            let accepted = poll_fn(|cx| {
+                let Ok(place) = Arc::clone(&self.free).try_acquire_owned() else {
+                    return Poll::Ready(None);
+                };
+                listener.poll_accept(cx).map(|accepted| Some((place, accepted)))
+            });
+            if let Some(accepted) = accepted.await {
+                return accepted;
+            }
+        }
+    }
+
+    fn failed(&self, error: &io::Error) {
+        if is_out_of_files(error) {
+            self.starved.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Runs links until the proxy's handle is gone.
+async fn serve(
+    mut listeners: mpsc::UnboundedReceiver<Listener>,
+    rules: Arc<Rules>,
+    timer: Arc<Timer>,
+    room: Room,
+) {
+    let tasks = Arc::new(AtomicU64::new(0));
+    while let Some(Listener { socket, link, stop }) = listeners.recv().await {
+        match TcpListener::from_std(socket) {
+            Ok(socket) => {
+                let around = Around {
+                    link,
+                    rules: Arc::clone(&rules),
+                    timer: Arc::clone(&timer),
+                    task: 0,
+                    number: 0,
+                    epoch: 0,
+                    server: None,
+                };
+                tokio::spawn(accept(socket, stop, around, Arc::clone(&tasks), room.clone()));
+            }
+            Err(error) => link.log.note(link.place(0), Event::Unreachable(error.to_string())),
+        }
+    }
+}
+
+/// Accepts connections until it is asked to stop. What it is given then it drops behind the listener.
+async fn accept(
+    listener: TcpListener,
+    mut stop: oneshot::Receiver<Ended>,
+    mut around: Around,
+    tasks: Arc<AtomicU64>,
+    room: Room,
+) {
+    // Of a series of failures the first is told.
+    let mut fails = false;
+    let _ended = loop {
+        let (place, accepted) = tokio::select! {
+            biased;
+            ended = &mut stop => break ended,
+            accepted = room.accept(&listener) => accepted,
+        };
+        match accepted {
+            Ok((client, _)) => {
+                fails = false;
+                around.task = tasks.fetch_add(1, Ordering::Relaxed);
+                around.number = around.link.accepted.fetch_add(1, Ordering::Relaxed) + 1;
+                around.epoch = around.link.switches().epoch;
+                around.link.count(|counters| counters.connections += 1);
+                let (around, room) = (around.clone(), room.clone());
+                tokio::spawn(async move {
+                    connect(around, client, &room).await;
+                    drop(place);
+                });
+            }
+            Err(error) => {
+                room.failed(&error);
+                drop(place);
+                if !std::mem::replace(&mut fails, true) {
+                    let event = Event::Unreachable(format!("cannot accept a connection: {error}"));
+                    around.link.log.note(around.link.place(0), event);
+                }
+                tokio::time::sleep(ACCEPT_AGAIN).await;
+            }
+        }
+    };
+    drop(listener);
+}
+
+/// Connects a new client to the server, once the link is whole.
+async fn connect(mut around: Around, client: TcpStream, room: &Room) {
+    let link = Arc::clone(&around.link);
+    let switches = poll_fn(|cx| {
+        link.wakers.register(around.task, cx.waker());
+        let switches = link.switches();
+        let cut = switches.effects.iter().find(|installed| {
+            installed.effect == Effect::Cut && link.befalls(installed, around.number)
+        });
+        if let Some(installed) = cut {
+            link.note_befallen(installed.id);
+        }
+        let is_cut = switches.cut != Cut::None || cut.is_some();
+        let goes = !is_cut || switches.epoch != around.epoch;
+        if goes { Poll::Ready(switches) } else { Poll::Pending }
+    })
+    .await;
+    link.wakers.remove(around.task);
+    if switches.epoch != around.epoch {
+        let _ = client.set_zero_linger();
+        return;
+    }
+    around.server = switches.upstream.ip();
+    let ready = client.set_nodelay(true);
+    let stream = match ready {
+        Ok(()) => Stream::connect(&switches.upstream).await,
+        Err(error) => Err(error),
+    };
+    match stream {
+        Ok(Stream::Tcp(upstream)) => connection::run(around, client, upstream).await,
+        Ok(Stream::Tls(upstream)) => connection::run(around, client, upstream).await,
+        Err(error) => {
+            room.failed(&error);
+            link.log.note(link.place(around.number), Event::Unreachable(error.to_string()));
+            let _ = client.set_zero_linger();
+        }
+    }
+}

@@ -1,0 +1,395 @@
+//! One direction of a connection: bytes in, frames found, a queue of what is due when, bytes out.
+//!
+//! Invariant: first in, first out. Nothing overtakes, whatever the draws, the delays and the gates
+//! say. Deliberately absent: what frames mean; [`Session`](super::session::Session) knows.
+
+use std::collections::VecDeque;
+use std::io::{self, IoSlice};
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use bytes::{Buf, BytesMut};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
+
+use super::effect::{EffectId, Wire};
+use super::gate::Gate;
+use super::latency::{Draws, Latency};
+use super::timer::Timer;
+use redis_model::resp::frame::Scanner;
+
+/// Room made for a read; a known big frame gets more, up to [`READ_MOST`] at a time.
+const READ_LEAST: usize = 16 << 10;
+const READ_MOST: usize = 1 << 20;
+/// With this much on its way nothing more is read: the sender waits, as on a full TCP window.
+const QUEUE_MOST: usize = 4 << 20;
+/// How many pieces one write may gather.
+const SLICES: usize = 32;
+/// On a slow wire bytes go in pieces of so much time, but no smaller ones than this.
+const PIECE_TIME_MS: u64 = 20;
+const PIECE_LEAST: u64 = 256;
+
+/// What is on its way.
+#[derive(Debug)]
+enum What {
+    Bytes(BytesMut),
+    /// The sender has closed.
+    Fin,
+    /// The connection is reset here.
+    Reset,
+}
+
+#[derive(Debug)]
+struct Item {
+    at: Option<Instant>,
+    gate: Option<Gate>,
+    what: What,
+}
+
+/// How far writing got.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Written {
+    /// There is nothing due, or the receiver takes no more; a wake-up is arranged.
+    Waiting,
+    /// The end has been delivered.
+    Closed,
+    /// A reset has come to its turn.
+    Reset,
+}
+
+/// One direction of a connection.
+#[derive(Debug)]
+pub(super) struct Lane {
+    pub(super) input: BytesMut,
+    pub(super) scanner: Scanner,
+    pub(super) latency: Latency,
+    pub(super) cut: bool,
+    /// What befalls the wire besides.
+    pub(super) wire: Wire,
+    /// What comes in is thrown away: a frame was lost, or the receiver is gone.
+    pub(super) deaf: bool,
+    /// The sender has closed.
+    pub(super) ended: bool,
+    draws: Draws,
+    queue: VecDeque<Item>,
+    queued: usize,
+    last_due: Option<Instant>,
+    /// When a slow wire has sent off what is queued on it.
+    wire_free: Option<Instant>,
+    /// Bytes sent on their way so far.
+    passed: u64,
+    /// The byte behind which the connection is closed, and by which effect.
+    close_behind: Option<(EffectId, u64)>,
+    /// The effect by which that has happened, until somebody has told it.
+    pub(super) closed_by: Option<EffectId>,
+    /// For when the timer has been set.
+    armed: Option<Instant>,
+    /// Something was written that a TLS stream may still hold back.
+    unflushed: bool,
+}
+
+impl Lane {
+    pub(super) fn new(scanner: Scanner, latency: Latency, draws: Draws) -> Self {
+        Self {
+            input: BytesMut::new(),
+            scanner,
+            latency,
+            cut: false,
+            wire: Wire::default(),
+            deaf: false,
+            ended: false,
+            draws,
+            queue: VecDeque::new(),
+            queued: 0,
+            last_due: None,
+            wire_free: None,
+            passed: 0,
+            close_behind: None,
+            closed_by: None,
+            armed: None,
+            unflushed: false,
+        }
+    }
+
+    /// Reads once. Ready with true where bytes came, with false at the end of the stream.
+    pub(super) fn poll_read<R: AsyncRead + Unpin>(
+        &mut self,
+        cx: &mut Context<'_>,
+        from: &mut R,
+    ) -> Poll<io::Result<bool>> {
+        if self.ended || self.is_full() {
+            return Poll::Pending;
+        }
+        let missing = self.scanner.missing(&self.input).min(READ_MOST);
+        if self.input.capacity() - self.input.len() < missing.max(READ_LEAST / 4) {
+            self.input.reserve(missing.max(READ_LEAST));
+        }
+        let Poll::Ready(read) = pin!(from.read_buf(&mut self.input)).poll(cx) else {
+            // Of thousands of connections most wait, and none of these needs a buffer.
+            if self.input.is_empty() {
+                self.input = BytesMut::new();
+            }
+            return Poll::Pending;
+        };
+        if !matches!(read, Ok(1..)) {
+            self.ended = true;
+        }
+        if self.deaf {
+            self.input.clear();
+        }
+        Poll::Ready(read.map(|count| count > 0))
+    }
+
+    /// True while so much is on its way that nothing more is read.
+    pub(super) fn is_full(&self) -> bool {
+        self.queued > QUEUE_MOST
+    }
+
+    /// True where every frame needs a due time of its own.
+    pub(super) fn frame_by_frame(&self) -> bool {
+        let is_drawn = |latency: &Latency| matches!(latency, Latency::Drawn(_));
+        is_drawn(&self.latency) || self.wire.latencies.iter().any(is_drawn)
+    }
+
+    /// Takes over what befalls the wire from now on.
+    pub(super) fn take_over(&mut self, cut: bool, latency: Latency, wire: Wire) {
+        let limit = |(id, bytes)| match self.close_behind {
+            Some((old, end)) if old == id => (id, end),
+            _ => (id, self.passed.saturating_add(bytes)),
+        };
+        self.close_behind = wire.limit.map(limit);
+        self.cut = cut || wire.cut;
+        self.latency = latency;
+        self.wire = wire;
+    }
+
+    /// Sends the first `len` bytes of the input on their way.
+    pub(super) fn forward(&mut self, len: usize, now: Instant) {
+        self.forward_late(len, None, now, Duration::ZERO, None);
+    }
+
+    /// Sends them, or others instead, `extra` later than usual, and not before the gate opens.
+    pub(super) fn forward_late(
+        &mut self,
+        len: usize,
+        instead: Option<BytesMut>,
+        now: Instant,
+        extra: Duration,
+        gate: Option<Gate>,
+    ) {
+        // Behind its last byte there is nothing left, whatever has been scanned.
+        let len = len.min(self.input.len());
+        if len == 0 {
+            return;
+        }
+        let own = self.input.split_to(len);
+        let mut bytes = instead.unwrap_or(own);
+        let travel = self.draw().saturating_add(extra);
+        let end = self.close_behind.map(|(_, end)| end.saturating_sub(self.passed));
+        let is_last = end.is_some_and(|left| left <= bytes.len() as u64);
+        if let (true, Some(left)) = (is_last, end) {
+            bytes.truncate(usize::try_from(left).unwrap_or(usize::MAX));
+        }
+        self.passed += bytes.len() as u64;
+        while !bytes.is_empty() {
+            let (piece, sent) = self.on_the_wire(&mut bytes, now);
+            self.queued += piece.len();
+            self.push(What::Bytes(piece), sent, travel, gate.clone());
+        }
+        if is_last {
+            self.closed_by = self.close_behind.take().map(|(id, _)| id);
+            self.push(What::Fin, now, Duration::ZERO, None);
+            self.lose_rest();
+        }
+    }
+
+    /// The next piece that a wire of this speed sends off at once, and when it has.
+    fn on_the_wire(&mut self, bytes: &mut BytesMut, now: Instant) -> (BytesMut, Instant) {
+        let Some(rate) = self.wire.bandwidth else {
+            return (std::mem::take(bytes), now);
+        };
+        let most = (rate.get() / (1000 / PIECE_TIME_MS)).max(PIECE_LEAST);
+        let most = usize::try_from(most).unwrap_or(usize::MAX);
+        let piece = bytes.split_to(bytes.len().min(most));
+        let nanos = (piece.len() as u128 * 1_000_000_000).div_ceil(u128::from(rate.get()));
+        let takes = Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));
+        let begins = self.wire_free.map_or(now, |free| free.max(now));
+        let sent = begins.checked_add(takes).unwrap_or(begins);
+        self.wire_free = Some(sent);
+        (piece, sent)
+    }
+
+    fn draw(&mut self) -> Duration {
+        let own = self.latency.draw(&mut self.draws);
+        let others = self.wire.latencies.iter().map(|latency| latency.draw(&mut self.draws));
+        others.fold(own, Duration::saturating_add)
+    }
+
+    /// The sender has closed, which travels like a frame.
+    pub(super) fn finish(&mut self, now: Instant) {
+        let travel = self.draw().saturating_add(self.wire.slow_close);
+        self.push(What::Fin, now, travel, None);
+    }
+
+    /// The connection is to be reset behind what is on its way; nothing more is read.
+    pub(super) fn reset(&mut self, now: Instant) {
+        let travel = self.draw();
+        self.push(What::Reset, now, travel, None);
+        self.lose_rest();
+    }
+
+    /// Throws away what has been read and not sent on its way, and what will be read.
+    pub(super) fn lose_rest(&mut self) {
+        self.deaf = true;
+        self.input.clear();
+    }
+
+    /// The receiver is gone: throws everything away.
+    pub(super) fn lose_all(&mut self) {
+        self.lose_rest();
+        self.queue.clear();
+        self.queued = 0;
+    }
+
+    /// What has been sent off at `sent` and travels so long.
+    fn push(&mut self, what: What, sent: Instant, travel: Duration, gate: Option<Gate>) {
+        let is_slow = !travel.is_zero() || self.wire.bandwidth.is_some();
+        let due = sent.checked_add(travel).unwrap_or(sent);
+        let at = if is_slow { Some(due) } else { self.last_due };
+        let at = at.max(self.last_due);
+        self.last_due = at;
+        self.queue.push_back(Item { at, gate, what });
+    }
+
+    /// Writes what is due, as far as the receiver takes it.
+    pub(super) fn poll_write<W: AsyncWrite + Unpin>(
+        &mut self,
+        cx: &mut Context<'_>,
+        to: &mut W,
+        timer: &Timer,
+        task: u64,
+        clock: impl Fn() -> Instant,
+    ) -> io::Result<Written> {
+        while !self.cut {
+            let Some(front) = self.queue.front() else {
+                self.last_due = None;
+                break;
+            };
+            if front.gate.as_ref().is_some_and(|gate| !gate.passes(task, cx.waker())) {
+                break;
+            }
+            let now = front.at.map(|_| clock());
+            if let (Some(at), Some(now)) = (front.at, now)
+                && at > now
+            {
+                if self.armed != Some(at) {
+                    self.armed = Some(at);
+                    timer.wake_at(at, cx.waker());
+                }
+                break;
+            }
+            let done = match front.what {
+                What::Reset => return Ok(Written::Reset),
+                What::Fin => Pin::new(&mut *to).poll_shutdown(cx).map_ok(|()| None),
+                What::Bytes(_) => self.write_due(cx, to, now).map_ok(Some),
+            };
+            match done {
+                Poll::Pending => return Ok(Written::Waiting),
+                Poll::Ready(Err(error)) => return Err(error),
+                Poll::Ready(Ok(None)) => {
+                    self.queue.pop_front();
+                    return Ok(Written::Closed);
+                }
+                Poll::Ready(Ok(Some(0))) => return Err(io::ErrorKind::WriteZero.into()),
+                Poll::Ready(Ok(Some(count))) => self.written(count),
+            }
+        }
+        if self.unflushed {
+            match Pin::new(to).poll_flush(cx) {
+                Poll::Ready(Ok(())) => self.unflushed = false,
+                Poll::Ready(Err(error)) => return Err(error),
+                Poll::Pending => {}
+            }
+        }
+        Ok(Written::Waiting)
+    }
+
+    /// Writes the bytes at the front of the queue, and what else is due with them.
+    fn write_due<W: AsyncWrite + Unpin>(
+        &self,
+        cx: &mut Context<'_>,
+        to: &mut W,
+        now: Option<Instant>,
+    ) -> Poll<io::Result<usize>> {
+        let mut slices = [IoSlice::new(&[]); SLICES];
+        let mut count = 0;
+        for item in self.queue.iter().take(SLICES) {
+            let What::Bytes(bytes) = &item.what else { break };
+            let due = item.at.is_none_or(|at| now.is_some_and(|now| at <= now));
+            if !due || item.gate.as_ref().is_some_and(|gate| !gate.is_open()) {
+                break;
+            }
+            slices[count] = IoSlice::new(bytes);
+            count += 1;
+        }
+        match &slices[..count] {
+            [one] => Pin::new(to).poll_write(cx, one),
+            some => Pin::new(to).poll_write_vectored(cx, some),
+        }
+    }
+
+    fn written(&mut self, mut count: usize) {
+        self.unflushed = true;
+        self.queued -= count;
+        while count > 0 {
+            let Some(Item { what: What::Bytes(bytes), .. }) = self.queue.front_mut() else {
+                return;
+            };
+            let part = bytes.len().min(count);
+            count -= part;
+            if part < bytes.len() {
+                bytes.advance(part);
+            } else {
+                self.queue.pop_front();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "lanes run in real time")]
+mod tests {
+    use std::task::Waker;
+
+    use tokio::io::duplex;
+
+    use super::*;
+    use redis_model::resp::frame::Limits;
+
+    #[test]
+    fn a_lane_that_waits_for_more_keeps_no_empty_buffer() {
+        let draws = Draws::new(1, [0; 4]);
+        let mut lane = Lane::new(Scanner::requests(Limits::default()), Latency::None, draws);
+        let mut cx = Context::from_waker(Waker::noop());
+        let (mut client, mut proxy) = duplex(64);
+        let mut say = |bytes: &[u8]| {
+            let said =
+                Pin::new(&mut client).poll_write(&mut Context::from_waker(Waker::noop()), bytes);
+            assert!(matches!(said, Poll::Ready(Ok(count)) if count == bytes.len()));
+        };
+        assert!(lane.poll_read(&mut cx, &mut proxy).is_pending());
+        assert_eq!(lane.input.capacity(), 0, "nothing has come yet");
+
+        say(b"PING\r\nPI");
+        assert!(lane.poll_read(&mut cx, &mut proxy).is_ready());
+        lane.forward(6, Instant::now());
+        assert!(lane.poll_read(&mut cx, &mut proxy).is_pending());
+        assert_eq!(&lane.input[..], b"PI", "half a request waits for its end");
+
+        say(b"NG\r\n");
+        assert!(lane.poll_read(&mut cx, &mut proxy).is_ready());
+        lane.forward(6, Instant::now());
+        assert!(lane.poll_read(&mut cx, &mut proxy).is_pending());
+        assert_eq!(lane.input.capacity(), 0, "all is on its way");
+    }
+}

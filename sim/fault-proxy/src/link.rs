@@ -1,0 +1,312 @@
+//! One client's way to one server: a listener, its latency, and the switches of its wire.
+//!
+//! Invariant: whatever is switched applies to every connection of the link, open or yet to come,
+//! from the next frame on. Deliberately absent: packet loss as such; on TCP it is seen as latency,
+//! as a cut, or as a lost frame ([`Action::Drop`](super::Action::Drop)).
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::time::Duration;
+
+use picklock::env::Node;
+use tokio::sync::oneshot;
+
+use super::addresses::Addresses;
+use super::effect::{Effect, EffectId, Installed, Toxicity};
+use super::gate::Wakers;
+use super::latency::Latency;
+use super::log::{Counters, Event, FaultId, Log, Place};
+use super::rule::{ClientId, Side};
+use super::upstream::Upstream;
+use redis_model::resp::frame::Limits;
+
+/// Which directions of a link are cut.
+///
+/// What is sent meanwhile is withheld, not lost, as TCP sends again until it gets through: after
+/// the heal it all arrives, in order, even what a client sent before it gave up and closed. The
+/// ends of connections are withheld as well. A new connection is accepted by this machine's kernel,
+/// so the client's connect succeeds, and then nothing happens until the heal. To lose what is in
+/// flight, follow with [`Link::reset_connections`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Cut {
+    /// Both directions work.
+    #[default]
+    None,
+    /// Requests do not reach the server; replies still reach the client.
+    Requests,
+    /// Replies do not reach the client; requests still reach the server.
+    Replies,
+    /// Nothing gets through.
+    Both,
+}
+
+impl Cut {
+    pub(super) fn requests(self) -> bool {
+        matches!(self, Self::Requests | Self::Both)
+    }
+
+    pub(super) fn replies(self) -> bool {
+        matches!(self, Self::Replies | Self::Both)
+    }
+}
+
+/// What becomes of the requests behind one whose reply is lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AfterLostReply {
+    /// They do not reach the server: the connection is dead from there on.
+    #[default]
+    Nothing,
+    /// They reach the server, and their replies are lost too: only one direction is dead.
+    RequestsPass,
+}
+
+/// What is made of the bytes of a link.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Protocol {
+    /// Frames of RESP: rules apply, requests and replies are counted.
+    #[default]
+    Resp,
+    /// Bytes that are not looked at, such as the stream between a primary and its replica. What is
+    /// read at once is a piece, and travels as a frame would; where pieces end is not for a seed to
+    /// say. No rule applies and nothing is counted but connections.
+    Opaque,
+}
+
+/// How a link behaves from its start.
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    /// What is made of its bytes.
+    pub protocol: Protocol,
+    /// Names the draws of [`Latency::Drawn`].
+    pub seed: u64,
+    /// Latency towards the server.
+    pub requests: Latency,
+    /// Latency towards the client.
+    pub replies: Latency,
+    /// How long a connection stays open and silent after a lost frame before it is reset; `None`
+    /// leaves that to the client.
+    pub grace: Option<Duration>,
+    /// Whether later requests still get through after a lost reply.
+    pub after_lost_reply: AfterLostReply,
+    /// What counts as hostile.
+    pub limits: Limits,
+    /// Where the client is sent when a reply names a server: in answers of sentinels and of cluster
+    /// nodes, of ROLE, in redirections, and in what sentinels publish. `None` leaves replies as they
+    /// are.
+    pub addresses: Option<Arc<Addresses>>,
+}
+
+/// What can be switched while connections are open.
+#[derive(Clone, Debug)]
+pub(super) struct Switches {
+    pub(super) cut: Cut,
+    pub(super) requests: Latency,
+    pub(super) replies: Latency,
+    pub(super) upstream: Upstream,
+    pub(super) effects: Vec<Installed>,
+    /// Connections begun in an earlier epoch are to be reset.
+    pub(super) epoch: u64,
+}
+
+/// What a link's handle, its listener and its connections share.
+#[derive(Debug)]
+pub(super) struct LinkState {
+    pub(super) client: ClientId,
+    pub(super) node: Node,
+    pub(super) plan: Plan,
+    pub(super) log: Arc<Log>,
+    switches: Mutex<Switches>,
+    version: AtomicU64,
+    pub(super) wakers: Wakers,
+    counters: Mutex<Counters>,
+    /// Connections accepted, listener after listener.
+    pub(super) accepted: AtomicU64,
+    effects_made: AtomicU64,
+    /// Asks the listener to end; it drops what it is given once it has.
+    stop: Mutex<Option<oneshot::Sender<Ended>>>,
+}
+
+/// Dropped by a listener that has ended.
+pub(super) type Ended = mpsc::Sender<()>;
+
+impl LinkState {
+    pub(super) fn new(
+        client: ClientId,
+        node: Node,
+        upstream: Upstream,
+        plan: Plan,
+        log: Arc<Log>,
+    ) -> Self {
+        let (requests, replies) = (plan.requests.clone(), plan.replies.clone());
+        let switches =
+            Switches { cut: Cut::None, requests, replies, upstream, effects: Vec::new(), epoch: 0 };
+        Self {
+            client,
+            node,
+            plan,
+            log,
+            switches: Mutex::new(switches),
+            version: AtomicU64::new(0),
+            wakers: Wakers::default(),
+            counters: Mutex::default(),
+            accepted: AtomicU64::new(0),
+            effects_made: AtomicU64::new(0),
+            stop: Mutex::default(),
+        }
+    }
+
+    /// Whether an effect befalls this connection.
+    pub(super) fn befalls(&self, installed: &Installed, connection: u64) -> bool {
+        let Place { client, node, .. } = self.place(connection);
+        let names = [u64::from(client.0), u64::from(node.0), connection, installed.id.0];
+        installed.toxicity.befalls(self.plan.seed, names)
+    }
+
+    /// What a new listener waits for. A former one ends.
+    pub(super) fn listened_to(&self) -> oneshot::Receiver<Ended> {
+        let (stop, stopped) = oneshot::channel();
+        *self.stop.lock().unwrap_or_else(PoisonError::into_inner) = Some(stop);
+        stopped
+    }
+
+    pub(super) fn place(&self, connection: u64) -> Place {
+        Place { client: self.client, node: self.node, connection }
+    }
+
+    /// Changes with every switch, and after it.
+    pub(super) fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    pub(super) fn switches(&self) -> Switches {
+        self.switches.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn count(&self, add: impl FnOnce(&mut Counters)) {
+        add(&mut self.counters.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    pub(super) fn note_befallen(&self, id: EffectId) {
+        self.count(|counters| {
+            counters.befallen.insert(id);
+        });
+    }
+
+    fn switch(&self, change: impl FnOnce(&mut Switches)) {
+        change(&mut self.switches.lock().unwrap_or_else(PoisonError::into_inner));
+        self.version.fetch_add(1, Ordering::AcqRel);
+        self.wakers.wake_all();
+    }
+}
+
+/// A link. Cloning gives another handle; the link lives as long as its proxy.
+#[derive(Clone, Debug)]
+pub struct Link {
+    pub(super) addr: SocketAddr,
+    pub(super) state: Arc<LinkState>,
+}
+
+impl Link {
+    /// Where the client connects to. Plain TCP on loopback, also where the way to the server is TLS.
+    pub fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// Whose link this is.
+    pub fn client(&self) -> ClientId {
+        self.state.client
+    }
+
+    /// To which server it leads.
+    pub fn node(&self) -> Node {
+        self.state.node
+    }
+
+    /// Cuts the link, or heals it with [`Cut::None`].
+    pub fn cut(&self, cut: Cut) {
+        self.state.log.note(self.state.place(0), Event::Cut(cut));
+        self.state.switch(|switches| switches.cut = cut);
+    }
+
+    /// Sets the latencies of frames yet to come; no frame overtakes one that is on its way.
+    pub fn set_latency(&self, requests: Latency, replies: Latency) {
+        self.state.switch(|switches| {
+            (switches.requests, switches.replies) = (requests, replies);
+        });
+    }
+
+    /// Sends connections yet to come to another server, as after a restart on another port.
+    pub fn set_upstream(&self, upstream: Upstream) {
+        self.state.switch(|switches| switches.upstream = upstream);
+    }
+
+    /// Resets every open connection; what was on its way is lost. New ones are welcome.
+    pub fn reset_connections(&self) {
+        self.state.log.note(self.state.place(0), Event::ResetAll);
+        self.state.switch(|switches| switches.epoch += 1);
+    }
+
+    /// Puts an effect on one direction, for this part of the connections, open or yet to come.
+    pub fn add_effect(&self, side: Side, effect: Effect, toxicity: Toxicity) -> EffectId {
+        self.add_effects(&[side], &effect, toxicity)
+    }
+
+    /// Puts one on these directions: a connection is befallen in all of them or in none.
+    pub fn add_effects(&self, sides: &[Side], effect: &Effect, toxicity: Toxicity) -> EffectId {
+        let id = EffectId(self.state.effects_made.fetch_add(1, Ordering::Relaxed) + 1);
+        for side in sides.iter().copied() {
+            let event = Event::EffectPut(id, side, effect.clone(), toxicity);
+            self.state.log.note(self.state.place(0), event);
+        }
+        self.state.switch(|switches| {
+            let installed =
+                |side: &Side| Installed { id, side: *side, effect: effect.clone(), toxicity };
+            switches.effects.extend(sides.iter().map(installed));
+        });
+        id
+    }
+
+    /// Takes an effect away; false where there is none of this name. What it has done stands.
+    pub fn remove_effect(&self, id: EffectId) -> bool {
+        let mut is_gone = false;
+        self.state.switch(|switches| {
+            let before = switches.effects.len();
+            switches.effects.retain(|it| it.id != id);
+            is_gone = switches.effects.len() < before;
+        });
+        if is_gone {
+            self.state.log.note(self.state.place(0), Event::EffectTaken(id));
+        }
+        is_gone
+    }
+
+    /// Has the log say what a fault on this link is called.
+    pub fn note_put(&self, name: &str, id: FaultId) {
+        self.state.log.note(self.state.place(0), Event::ToxicPut(name.to_owned(), id));
+    }
+
+    /// Has the log say that it is taken away.
+    pub fn note_taken(&self, name: &str, id: FaultId) {
+        self.state.log.note(self.state.place(0), Event::ToxicTaken(name.to_owned(), id));
+    }
+
+    /// Closes the listener, and resets every connection. See [`Proxy::reopen`](super::Proxy::reopen).
+    /// Returns when the port is free; not to be called on the proxy's own thread.
+    pub fn close(&self) {
+        let stop = self.state.stop.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(stop) = stop {
+            let (ended, wait) = mpsc::channel();
+            if stop.send(ended).is_ok() {
+                // An error is what it waits for: the other end has been dropped.
+                let _ = wait.recv();
+            }
+        }
+        self.reset_connections();
+    }
+
+    /// What has gone through so far.
+    pub fn counters(&self) -> Counters {
+        self.state.counters.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}

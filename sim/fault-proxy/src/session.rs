@@ -1,0 +1,287 @@
+//! Which reply belongs to which request: the memory of one connection, without sockets or time.
+//!
+//! Invariant: requests are answered in order, so a reply belongs to the oldest request that still
+//! expects one; pushes, published messages and what CLIENT REPLY suppresses answer none.
+//! Deliberately absent: the protocol version. Pushes are known by their type byte, and RESP2's
+//! published messages by their first word while the connection has subscriptions.
+
+use std::collections::VecDeque;
+
+use super::rewrite::Asked;
+use super::rule::Action;
+use redis_model::resp::frame::{Kind, Name, Request, head};
+
+/// A request that expects something from the server.
+#[derive(Debug)]
+struct Expected {
+    frame: u64,
+    what: What,
+    /// What the reply may name.
+    asked: Asked,
+    /// What is to be done to the reply.
+    fate: Option<Action>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum What {
+    Reply,
+    /// The reply to RESET, after which nothing is subscribed.
+    Reset,
+    /// This many confirmations of this verb.
+    Confirmations(Name, usize),
+    /// The request was lost: nothing from here on reaches the client.
+    Never,
+}
+
+/// Whether the server answers at present.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Answers {
+    #[default]
+    On,
+    Off,
+    /// Not the next request.
+    Skip,
+}
+
+/// What is to be done to a frame from the server.
+#[derive(Debug)]
+pub(super) enum Passage {
+    /// On to the client.
+    Deliver,
+    /// Lost, and so is everything behind it; the request that it answered.
+    Lose(u64),
+    /// Lost since the request was: nothing is to be told.
+    Silence,
+    /// A delay, a gate or a reset.
+    Apply(Action),
+}
+
+/// The memory of one connection.
+#[derive(Debug, Default)]
+pub(super) struct Session {
+    frames: u64,
+    outstanding: VecDeque<Expected>,
+    answers: Answers,
+    in_multi: bool,
+    /// What has been asked since MULTI.
+    queued: Vec<Asked>,
+    /// RESP2 subscriptions: of channels and patterns, and of shard channels.
+    subscribed: [i64; 2],
+}
+
+/// Of a longer transaction the reply is too big to be looked at.
+const QUEUED_MOST: usize = 1 << 18;
+
+/// Requests after which the connection is no longer requests and replies.
+const STREAMS: [&[u8]; 3] = [b"MONITOR", b"SYNC", b"PSYNC"];
+
+impl Session {
+    /// The number of the next request, from 1.
+    pub(super) fn next_frame(&mut self) -> u64 {
+        self.frames += 1;
+        self.frames
+    }
+
+    /// Remembers a request that goes to the server. An error says why replies can no longer be
+    /// matched with requests.
+    pub(super) fn sent(
+        &mut self,
+        frame: u64,
+        name: Name,
+        request: Request<'_>,
+        fate: Option<Action>,
+    ) -> Result<(), &'static str> {
+        let bytes = name.as_bytes();
+        if STREAMS.contains(&bytes) {
+            return Err("the connection is now a stream (MONITOR, SYNC or PSYNC)");
+        }
+        if is_subscription(bytes) {
+            // Confirmations come even under CLIENT REPLY OFF. Without arguments (UNSUBSCRIBE from
+            // everything) their number is the server's to know: the first one counts, and the
+            // others are known by their verb.
+            let count = request.args().skip(1).count().max(1);
+            let (what, asked) = (What::Confirmations(name, count), self.asked(name, request));
+            self.outstanding.push_back(Expected { frame, what, asked, fate });
+            return Ok(());
+        }
+        let asked = self.asked(name, request);
+        match bytes {
+            b"MULTI" => self.in_multi = true,
+            b"EXEC" | b"DISCARD" => self.in_multi = false,
+            b"CLIENT" if request.arg(1).is_some_and(|arg| arg.eq_ignore_ascii_case(b"REPLY")) => {
+                if self.in_multi {
+                    return Err("CLIENT REPLY inside MULTI: replies cannot be matched");
+                }
+                if self.client_reply(request) {
+                    return Ok(());
+                }
+            }
+            _ => {}
+        }
+        let answered = match self.answers {
+            Answers::On => true,
+            Answers::Off => bytes == b"RESET",
+            Answers::Skip => {
+                self.answers = Answers::On;
+                false
+            }
+        };
+        let what = if bytes == b"RESET" {
+            (self.answers, self.in_multi) = (Answers::On, false);
+            What::Reset
+        } else {
+            What::Reply
+        };
+        if answered {
+            self.outstanding.push_back(Expected { frame, what, asked, fate });
+        } else if matches!(fate, Some(Action::Drop(_))) {
+            self.lost(frame);
+        }
+        Ok(())
+    }
+
+    /// What a request asks; EXEC asks what has been queued. Of a transaction that the server refuses
+    /// nothing is queued, so what is asked in one is remembered for its own reply as well.
+    fn asked(&mut self, name: Name, request: Request<'_>) -> Asked {
+        match name.as_bytes() {
+            b"EXEC" => return Asked::Exec(std::mem::take(&mut self.queued)),
+            b"DISCARD" | b"RESET" => self.queued.clear(),
+            b"MULTI" if self.in_multi => {}
+            b"MULTI" => self.queued.clear(),
+            // These are carried out, or refused, at once.
+            b"WATCH" | b"QUIT" => {}
+            _ => {
+                let asked = Asked::of(name, request);
+                if self.in_multi && self.queued.len() < QUEUED_MOST {
+                    self.queued.push(asked.clone());
+                }
+                return asked;
+            }
+        }
+        Asked::Other
+    }
+
+    /// Remembers that a request was lost: replies up to here are the last the client gets.
+    pub(super) fn lost(&mut self, frame: u64) {
+        let (what, asked) = (What::Never, Asked::Other);
+        self.outstanding.push_back(Expected { frame, what, asked, fate: None });
+    }
+
+    /// CLIENT REPLY: true where it has no answer itself.
+    fn client_reply(&mut self, request: Request<'_>) -> bool {
+        if request.arg(3).is_some() {
+            return false;
+        }
+        match request.arg(2).map(<[u8]>::to_ascii_uppercase).as_deref() {
+            Some(b"ON") => self.answers = Answers::On,
+            Some(b"OFF") => {
+                self.answers = Answers::Off;
+                return true;
+            }
+            Some(b"SKIP") => {
+                if self.answers != Answers::Off {
+                    self.answers = Answers::Skip;
+                }
+                return true;
+            }
+            _ => {}
+        }
+        false
+    }
+
+    /// True where the client gets nothing more, even if the server says something.
+    pub(super) fn silent(&self) -> bool {
+        self.outstanding.front().is_some_and(|expected| expected.what == What::Never)
+    }
+
+    /// True where a reply still to come must not reach the client.
+    pub(super) fn owes_silence(&self) -> bool {
+        let lost = |expected: &Expected| {
+            expected.what == What::Never || matches!(expected.fate, Some(Action::Drop(_)))
+        };
+        self.outstanding.iter().any(lost)
+    }
+
+    /// What is to be done to this frame from the server, and what it is the answer to.
+    pub(super) fn received(&mut self, kind: Kind, bytes: &[u8]) -> (Passage, Asked) {
+        let told = |passage| (passage, Asked::Other);
+        if self.silent() {
+            return told(Passage::Silence);
+        }
+        let resp2_subscriber = self.subscribed.iter().any(|count| *count > 0);
+        let confirming = matches!(
+            self.outstanding.front(),
+            Some(Expected { what: What::Confirmations(..), .. })
+        );
+        if kind == Kind::Push || resp2_subscriber || (confirming && kind == Kind::Value) {
+            match head(bytes) {
+                Some((word, count)) if is_subscription(&upper(word)) => {
+                    return told(self.confirmed(kind, Name::new(word), count.unwrap_or(0)));
+                }
+                Some((b"message" | b"pmessage" | b"smessage", _)) => {
+                    return (Passage::Deliver, Asked::Message);
+                }
+                _ if kind == Kind::Push => return told(Passage::Deliver),
+                _ => {}
+            }
+        }
+        // A frame nobody asked for: the server says goodbye (-ERR max number of clients reached).
+        let Some(mut expected) = self.outstanding.pop_front() else {
+            return told(Passage::Deliver);
+        };
+        if expected.what == What::Reset && kind != Kind::Error {
+            self.subscribed = [0; 2];
+        }
+        let asked = std::mem::take(&mut expected.asked);
+        (apply(expected), asked)
+    }
+
+    fn confirmed(&mut self, kind: Kind, verb: Name, count: i64) -> Passage {
+        if kind != Kind::Push {
+            let shard = matches!(verb.as_bytes(), b"SSUBSCRIBE" | b"SUNSUBSCRIBE");
+            self.subscribed[usize::from(shard)] = count;
+        }
+        match self.outstanding.front_mut() {
+            Some(Expected { what: What::Confirmations(wanted, left), .. }) if *wanted == verb => {
+                *left -= 1;
+                if *left > 0 {
+                    return Passage::Deliver;
+                }
+            }
+            _ => return Passage::Deliver,
+        }
+        self.outstanding.pop_front().map_or(Passage::Deliver, apply)
+    }
+}
+
+fn apply(expected: Expected) -> Passage {
+    match expected.fate {
+        None => Passage::Deliver,
+        Some(Action::Drop(_)) => Passage::Lose(expected.frame),
+        Some(action) => Passage::Apply(action),
+    }
+}
+
+fn upper(word: &[u8]) -> [u8; 12] {
+    let mut bytes = [0; 12];
+    let len = word.len().min(12);
+    bytes[..len].copy_from_slice(&word[..len]);
+    bytes.make_ascii_uppercase();
+    bytes
+}
+
+fn is_subscription(name: &[u8]) -> bool {
+    let end = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
+    matches!(
+        &name[..end],
+        b"SUBSCRIBE"
+            | b"PSUBSCRIBE"
+            | b"SSUBSCRIBE"
+            | b"UNSUBSCRIBE"
+            | b"PUNSUBSCRIBE"
+            | b"SUNSUBSCRIBE"
+    )
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,353 @@
+//! What is answered to which request.
+//!
+//! Invariant: a path that is known answers another method with 405, and any other path with 404.
+//! Deliberately absent: sockets.
+
+use hyper::{Method, StatusCode};
+use serde_json::{Map, Value, json};
+
+use super::{Answer, status};
+use crate::switchboard::toxic::text;
+use crate::switchboard::{
+    Status, SwitchError, Switchboard, Toxic, ToxicError, Wanted, listen_address, upstream_way,
+};
+
+/// So many records of a log are shown where nothing else is said.
+const RECORDS_USUALLY: usize = 1000;
+
+type Answered = Result<Answer, SwitchError>;
+
+/// Answers a request.
+pub(super) fn answer(
+    method: &Method,
+    path: &str,
+    query: &str,
+    body: &[u8],
+    board: &Switchboard,
+) -> Answer {
+    let Some(words) = words(path) else {
+        return Answer::error(StatusCode::BAD_REQUEST, "the path is no text");
+    };
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let answered = match (method, &words[..]) {
+        (&Method::GET, ["version"]) => {
+            ok(json!({ "version": format!("picklock-{}", env!("CARGO_PKG_VERSION")) }))
+        }
+        (&Method::POST, ["reset"]) => board.reset().map(|()| nothing()),
+        (&Method::POST, ["populate"]) => populate(body, board),
+        (&Method::GET, ["proxies"]) => {
+            let all = board.all().into_iter().map(|it| (it.name.clone(), shown(&it)));
+            ok(Value::Object(all.collect()))
+        }
+        (&Method::POST, ["proxies"]) => json(body).and_then(|value| create(&value, board)),
+        (&Method::GET, ["proxies", name]) => board.one(name).and_then(|it| ok(shown(&it))),
+        (&Method::POST | &Method::PATCH, ["proxies", name]) => {
+            json(body).and_then(|value| change(name, &value, board))
+        }
+        (&Method::DELETE, ["proxies", name]) => board.remove(name).map(|()| nothing()),
+        (&Method::GET, ["proxies", name, "log"]) => log(name, query, board),
+        (&Method::GET, ["proxies", name, "toxics"]) => {
+            board.one(name).and_then(|it| ok(json!(it.toxics)))
+        }
+        (&Method::POST, ["proxies", name, "toxics"]) => json(body).and_then(|value| {
+            board.one(name)?;
+            board.put(name, Toxic::from_json(&value)?).and_then(|toxic| ok(json!(toxic)))
+        }),
+        (&Method::GET, ["proxies", name, "toxics", toxic]) => {
+            toxic_of(name, toxic, board).and_then(|toxic| ok(json!(toxic)))
+        }
+        (&Method::POST | &Method::PATCH, ["proxies", name, "toxics", toxic]) => json(body)
+            .and_then(|value| {
+                let anew = toxic_of(name, toxic, board)?.updated(&value)?;
+                board.replace(name, anew).and_then(|toxic| ok(json!(toxic)))
+            }),
+        (&Method::DELETE, ["proxies", name, "toxics", toxic]) => {
+            board.take(name, toxic).map(|()| nothing())
+        }
+        (
+            _,
+            ["version" | "reset" | "populate" | "proxies"]
+            | ["proxies", _]
+            | ["proxies", _, "log" | "toxics"]
+            | ["proxies", _, "toxics", _],
+        ) => {
+            let says = format!("{method} is not supported here");
+            return Answer::error(StatusCode::METHOD_NOT_ALLOWED, says);
+        }
+        _ => return Answer::error(StatusCode::NOT_FOUND, format!("there is nothing at {path}")),
+    };
+    answered.unwrap_or_else(|error| Answer::error(status(&error), error))
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "a link in chains of what can fail")]
+fn ok(body: Value) -> Answered {
+    Ok(Answer(StatusCode::OK, Some(body)))
+}
+
+fn nothing() -> Answer {
+    Answer(StatusCode::NO_CONTENT, None)
+}
+
+fn json(body: &[u8]) -> Result<Value, SwitchError> {
+    serde_json::from_slice(body).map_err(|error| ToxicError::Shape(error.to_string()).into())
+}
+
+fn shown(status: &Status) -> Value {
+    json!({
+        "name": status.name,
+        "listen": status.listen.to_string(),
+        "upstream": status.upstream,
+        "enabled": status.enabled,
+        "toxics": status.toxics,
+    })
+}
+
+fn toxic_of(name: &str, toxic: &str, board: &Switchboard) -> Result<Toxic, SwitchError> {
+    let found = board.one(name)?.toxics.into_iter().find(|it| it.name == toxic);
+    found.ok_or_else(|| SwitchError::NoToxic(toxic.to_owned()))
+}
+
+fn create(value: &Value, board: &Switchboard) -> Answered {
+    let status = board.add(wanted(value)?)?;
+    Ok(Answer(StatusCode::CREATED, Some(shown(&status))))
+}
+
+/// Several proxies: those that are there already become as they are wanted.
+fn populate(body: &[u8], board: &Switchboard) -> Answered {
+    let value = json(body)?;
+    let list = value.as_array().ok_or_else(|| shape("it must be a list of proxies"))?;
+    let wanted = list.iter().map(wanted).collect::<Result<Vec<Wanted>, _>>()?;
+    let mut proxies = Vec::new();
+    for wanted in wanted {
+        let status = match board.one(&wanted.name) {
+            Err(_) => board.add(wanted)?,
+            Ok(there) => {
+                // A port that was not named stays the one that it got.
+                let listen =
+                    Some(wanted.listen).filter(|it| it.port() != 0 || it.ip() != there.listen.ip());
+                let upstream = Some((wanted.upstream, wanted.way));
+                board.change(&wanted.name, listen, upstream, Some(wanted.enabled))?
+            }
+        };
+        proxies.push(shown(&status));
+    }
+    Ok(Answer(StatusCode::CREATED, Some(json!({ "proxies": proxies }))))
+}
+
+fn wanted(value: &Value) -> Result<Wanted, SwitchError> {
+    let fields = value.as_object().ok_or_else(|| shape("it must be an object"))?;
+    let needed = |name| -> Result<&str, SwitchError> {
+        text(fields, name)?.filter(|it| !it.is_empty()).ok_or_else(|| missing(name))
+    };
+    let (name, upstream) = (needed("name")?.to_owned(), needed("upstream")?.to_owned());
+    let listen = text(fields, "listen")?.filter(|it| !it.is_empty()).unwrap_or("0");
+    let listen = own_address(listen)?;
+    let way = upstream_way(&upstream)?;
+    let enabled = boolean(fields, "enabled")?.unwrap_or(true);
+    Ok(Wanted { name, listen, upstream, way, enabled })
+}
+
+fn change(name: &str, value: &Value, board: &Switchboard) -> Answered {
+    board.one(name)?;
+    let fields = value.as_object().ok_or_else(|| shape("it must be an object"))?;
+    let [listen, upstream] = ["listen", "upstream"].map(|name| text(fields, name));
+    let listen = listen?.filter(|it| !it.is_empty()).map(own_address).transpose()?;
+    let upstream = upstream?.filter(|it| !it.is_empty());
+    let upstream =
+        upstream.map(|it| upstream_way(it).map(|way| (it.to_owned(), way))).transpose()?;
+    let enabled = boolean(fields, "enabled")?;
+    board.change(name, listen, upstream, enabled).and_then(|status| ok(shown(&status)))
+}
+
+/// Beyond loopback a proxy listens only where the command line has named it.
+fn own_address(text: &str) -> Result<std::net::SocketAddr, SwitchError> {
+    let addr = listen_address(text)?;
+    if addr.ip().is_loopback() { Ok(addr) } else { Err(SwitchError::Beyond(text.to_owned())) }
+}
+
+/// The newest records: `?limit=` of them, and only those behind `?since=`.
+fn log(name: &str, query: &str, board: &Switchboard) -> Answered {
+    let (mut limit, mut since) = (RECORDS_USUALLY, 0);
+    for part in query.split('&').filter(|part| !part.is_empty()) {
+        let wrong =
+            || shape(format!("`{part}` says nothing here: there are limit=N and since=SEQ"));
+        let (word, number) = part.split_once('=').ok_or_else(wrong)?;
+        let number: u64 = number.parse().map_err(|_| wrong())?;
+        match word {
+            "limit" => limit = usize::try_from(number).unwrap_or(usize::MAX),
+            "since" => since = number,
+            _ => return Err(wrong()),
+        }
+    }
+    let records = board.records(name, limit, since)?;
+    ok(records.iter().map(|record| record.to_json(name)).collect())
+}
+
+fn shape(says: impl Into<String>) -> SwitchError {
+    ToxicError::Shape(says.into()).into()
+}
+
+fn missing(name: &str) -> SwitchError {
+    ToxicError::Missing(name.to_owned()).into()
+}
+
+fn boolean(fields: &Map<String, Value>, name: &str) -> Result<Option<bool>, SwitchError> {
+    match fields.get(name) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::Bool(value)) => Ok(Some(*value)),
+        Some(_) => Err(shape(format!("{name} must be true or false"))),
+    }
+}
+
+/// The words of a path, with what is escaped in them undone.
+fn words(path: &str) -> Option<Vec<String>> {
+    path.split('/').filter(|word| !word.is_empty()).map(unescaped).collect()
+}
+
+fn unescaped(word: &str) -> Option<String> {
+    let mut bytes = Vec::new();
+    let mut rest = word.bytes();
+    while let Some(byte) = rest.next() {
+        if byte != b'%' {
+            bytes.push(byte);
+            continue;
+        }
+        let digits = [rest.next()?, rest.next()?].map(|it| char::from(it).to_digit(16));
+        let [Some(high), Some(low)] = digits else { return None };
+        bytes.push(u8::try_from(high * 16 + low).ok()?);
+    }
+    String::from_utf8(bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::switchboard::Names;
+    use crate::{Detail, Log};
+
+    fn board() -> Switchboard {
+        let log = Log::of_newest(Detail::Faults, 100, None);
+        Switchboard::start(log, Names::default(), 1).unwrap()
+    }
+
+    /// Status and body of what is answered to `POST /path body`.
+    fn ask(board: &Switchboard, line: &str) -> (u16, Value) {
+        let (method, rest) = line.split_once(' ').unwrap();
+        let (path, body) = rest.split_once(' ').unwrap_or((rest, ""));
+        let (path, query) = path.split_once('?').unwrap_or((path, ""));
+        let method = method.parse().unwrap();
+        let Answer(status, body) = answer(&method, path, query, body.as_bytes(), board);
+        (status.as_u16(), body.unwrap_or(Value::Null))
+    }
+
+    const CREATE: &str = r#"POST /proxies {"name":"r","upstream":"127.0.0.1:1"}"#;
+
+    #[test]
+    fn proxies_come_change_and_go() {
+        let board = board();
+        assert_eq!(ask(&board, "GET /proxies"), (200, json!({})));
+        let (code, made) = ask(&board, CREATE);
+        let told = (code, made["name"].as_str(), &made["enabled"], &made["toxics"]);
+        assert_eq!(told, (201, Some("r"), &json!(true), &json!([])));
+        assert_eq!(ask(&board, CREATE).0, 409);
+        assert_eq!(ask(&board, "GET /proxies/r"), (200, made.clone()));
+        assert_eq!(ask(&board, "GET /proxies"), (200, json!({ "r": made })));
+        let (code, off) = ask(&board, r#"POST /proxies/r {"enabled":false}"#);
+        assert_eq!((code, &off["enabled"], &off["listen"]), (200, &json!(false), &made["listen"]));
+        let (code, to) =
+            ask(&board, r#"PATCH /proxies/r {"upstream":"127.0.0.1:2","enabled":true}"#);
+        assert_eq!(
+            (code, &to["enabled"], &to["upstream"]),
+            (200, &json!(true), &json!("127.0.0.1:2"))
+        );
+        assert_eq!(ask(&board, "POST /reset"), (204, Value::Null));
+        assert_eq!(ask(&board, "DELETE /proxies/r"), (204, Value::Null));
+        assert_eq!(ask(&board, "DELETE /proxies/r").0, 404);
+    }
+
+    #[test]
+    fn toxics_come_change_and_go() {
+        let board = board();
+        ask(&board, CREATE);
+        let post = r#"POST /proxies/r/toxics {"type":"latency","attributes":{"latency":5}}"#;
+        let (code, made) = ask(&board, post);
+        let toxic = json!({
+            "name": "latency_downstream", "type": "latency", "stream": "downstream",
+            "toxicity": 1.0, "attributes": {"latency": 5},
+        });
+        assert_eq!((code, made), (200, toxic.clone()));
+        assert_eq!(ask(&board, post).0, 409);
+        assert_eq!(ask(&board, "GET /proxies/r/toxics"), (200, json!([toxic])));
+        let change = r#"PATCH /proxies/r/toxics/latency_downstream {"attributes":{"jitter":2}}"#;
+        let (code, anew) = ask(&board, change);
+        assert_eq!((code, &anew["attributes"]), (200, &json!({"latency": 5, "jitter": 2})));
+        assert_eq!(ask(&board, "GET /proxies/r/toxics/latency_downstream"), (200, anew));
+        let refused = ask(&board, r#"POST /proxies/r/toxics/latency_downstream {"toxicity":2}"#);
+        assert_eq!(refused.0, 400);
+        assert_eq!(ask(&board, "DELETE /proxies/r/toxics/latency_downstream").0, 204);
+        assert_eq!(ask(&board, "DELETE /proxies/r/toxics/latency_downstream").0, 404);
+        let (code, log) = ask(&board, "GET /proxies/r/log?limit=1");
+        assert_eq!((code, &log[0]["event"]), (200, &json!("effect-taken")));
+        assert_eq!(log.as_array().unwrap().len(), 1);
+        let last = log[0]["seq"].as_u64().unwrap();
+        assert_eq!(ask(&board, &format!("GET /proxies/r/log?since={last}")), (200, json!([])));
+    }
+
+    #[test]
+    fn a_population_makes_what_is_missing_and_changes_what_is_there() {
+        let board = board();
+        let (_, made) = ask(&board, CREATE);
+        let two = r#"POST /populate [{"name":"r","upstream":"127.0.0.1:3"},{"name":"s","upstream":"127.0.0.1:1","enabled":false}]"#;
+        let (code, told) = ask(&board, two);
+        assert_eq!((code, told["proxies"].as_array().map(Vec::len)), (201, Some(2)));
+        assert_eq!(told["proxies"][0]["listen"], made["listen"]);
+        assert_eq!(told["proxies"][0]["upstream"], json!("127.0.0.1:3"));
+        assert_eq!(told["proxies"][1]["enabled"], json!(false));
+        assert_eq!(ask(&board, r#"POST /populate {"name":"r"}"#).0, 400);
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_request_is_told() {
+        let board = board();
+        ask(&board, CREATE);
+        for (line, code, says) in [
+            ("POST /proxies {", 400, "bad request body"),
+            ("POST /proxies", 400, "bad request body"),
+            ("POST /proxies []", 400, "an object"),
+            (r#"POST /proxies {"upstream":"127.0.0.1:1"}"#, 400, "missing required field: name"),
+            (r#"POST /proxies {"name":"x"}"#, 400, "missing required field: upstream"),
+            (r#"POST /proxies {"name":7,"upstream":"127.0.0.1:1"}"#, 400, "name must be a string"),
+            (r#"POST /proxies {"name":"a/b","upstream":"127.0.0.1:1"}"#, 400, "is no name"),
+            (r#"POST /proxies {"name":"x","upstream":"here"}"#, 400, "no address of a server"),
+            (
+                r#"POST /proxies {"name":"x","upstream":"127.0.0.1:1","listen":"0.0.0.0:0"}"#,
+                400,
+                "command line",
+            ),
+            (
+                r#"POST /proxies {"name":"x","upstream":"127.0.0.1:1","enabled":1}"#,
+                400,
+                "true or false",
+            ),
+            (r#"POST /proxies/r {"listen":"x"}"#, 400, "no address to listen on"),
+            (r#"POST /proxies/x {}"#, 404, "no proxy x"),
+            (r#"POST /proxies/r/toxics {"type":"slicer"}"#, 400, "`slicer` is not supported"),
+            (r#"POST /proxies/x/toxics {"type":"latency"}"#, 404, "no proxy x"),
+            ("GET /proxies/r/toxics/x", 404, "no toxic x"),
+            ("GET /proxies/r/log?all=1", 400, "limit=N and since=SEQ"),
+            ("GET /proxies/x/log", 404, "no proxy x"),
+            ("PUT /proxies/r", 405, "PUT is not supported here"),
+            ("DELETE /version", 405, "not supported"),
+            ("GET /metrics", 404, "nothing at /metrics"),
+            ("GET /", 404, "nothing at /"),
+            ("GET /proxies/%zz", 400, "no text"),
+            ("GET /proxies/%ff", 400, "no text"),
+            ("GET /proxies/%72x", 404, "no proxy rx"),
+        ] {
+            let (status, body) = ask(&board, line);
+            assert_eq!((status, &body["status"]), (code, &json!(code)), "{line}: {body}");
+            assert!(body["error"].as_str().unwrap().contains(says), "{line}: {body}");
+        }
+        assert_eq!(ask(&board, "GET /version").0, 200);
+    }
+}

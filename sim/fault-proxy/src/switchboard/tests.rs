@@ -1,0 +1,231 @@
+//! Toxics as they are written, and what becomes of them.
+
+use std::io::Write;
+use std::net::{TcpListener, TcpStream};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::{Detail, Rule, Toxicity};
+
+fn fault(value: Value) -> Result<String, String> {
+    let toxic = Toxic::from_json(&value).map_err(|error| error.to_string())?;
+    let fault = toxic.fault().map_err(|error| error.to_string())?;
+    Ok(match &fault {
+        Fault::Wire { sides, effect, .. } => format!("{sides:?} {effect:?}"),
+        Fault::Command(Rule { command, key, when, action, .. }) => {
+            let key = key.as_deref().map(String::from_utf8_lossy);
+            format!("{action:?} {command:?} {key:?} {when:?}")
+        }
+    })
+}
+
+#[test]
+fn types_of_toxiproxy_do_what_they_say() {
+    for (kind, attributes, does) in [
+        ("latency", json!({"latency": 100}), "[Reply] Latency(Fixed(100ms))"),
+        ("latency", json!({"latency": 100.0}), "[Reply] Latency(Fixed(100ms))"),
+        ("latency", json!({}), "[Reply] Latency(None)"),
+        ("bandwidth", json!({"rate": 10}), "[Reply] Bandwidth(10000)"),
+        ("bandwidth", json!({"rate": 0}), "[Reply] Latency(None)"),
+        ("slow_close", json!({"delay": 5}), "[Reply] SlowClose(5ms)"),
+        ("timeout", json!({"timeout": 5}), "[Reply] Timeout(5ms)"),
+        ("timeout", json!({"timeout": 0}), "[Reply] Cut"),
+        ("reset_peer", json!({"timeout": 0}), "[Reply] ResetAfter(0ns)"),
+        ("limit_data", json!({"bytes": 7}), "[Reply] Limit(7)"),
+        ("half_open", json!({}), "[Reply] HalfOpen"),
+        ("fault", json!({"text": "cut=requests"}), "[Request] Cut"),
+        (
+            "fault",
+            json!({"text": "reset key=file:7"}),
+            "Reset(Request) None Some(\"file:7\") Every",
+        ),
+        (
+            "redis",
+            json!({"action": "drop-reply", "command": "set", "key": "k", "nth": 2}),
+            "Drop(Reply) Some(SET) Some(\"k\") Nth(2)",
+        ),
+        (
+            "redis",
+            json!({"action": "delay", "delay": 5, "side": "reply", "from": 3}),
+            "Delay(Reply, 5ms) None None From(3)",
+        ),
+        ("redis", json!({"action": "reset"}), "Reset(Request) None None Every"),
+    ] {
+        let toxic = json!({"type": kind, "attributes": attributes});
+        assert_eq!(fault(toxic.clone()).as_deref(), Ok(does), "{toxic}");
+    }
+    let up = json!({"type": "latency", "stream": "upstream", "attributes": {"latency": 10, "jitter": 4}});
+    assert!(fault(up).unwrap().starts_with("[Request] Latency(Drawn("));
+}
+
+#[test]
+fn what_cannot_be_is_refused_with_the_reason() {
+    for (toxic, says) in [
+        (json!([]), "an object"),
+        (json!({}), "missing required field: type"),
+        (json!({"type": 7}), "type must be a string"),
+        (json!({"type": "slicer"}), "`slicer` is not supported"),
+        (json!({"type": "latency", "stream": "both"}), "upstream or downstream"),
+        (json!({"type": "latency", "toxicity": 1.5}), "from 0 to 1"),
+        (json!({"type": "latency", "toxicity": "1"}), "toxicity must be a number"),
+        (json!({"type": "latency", "attributes": 7}), "attributes must be an object"),
+        (json!({"type": "latency", "attributes": {"latncy": 7}}), "no attribute `latncy`"),
+        (json!({"type": "latency", "attributes": {"latency": -7}}), "not negative"),
+        (json!({"type": "latency", "attributes": {"latency": "7"}}), "whole number"),
+        (json!({"type": "latency", "attributes": {"latency": 0.5}}), "whole number"),
+        (json!({"type": "latency", "attributes": {"latency": 1e300}}), "whole number"),
+        (json!({"type": "half_open", "attributes": {"x": 7}}), "it can have none"),
+        (json!({"type": "redis", "attributes": {}}), "drop-request, drop-reply"),
+        (json!({"type": "redis", "attributes": {"action": "reset", "nth": 0}}), "from 1"),
+        (
+            json!({"type": "redis", "attributes": {"action": "reset", "nth": 1, "from": 1}}),
+            "contradict",
+        ),
+        (json!({"type": "redis", "attributes": {"action": "reset", "side": 1}}), "it is a text"),
+        (json!({"type": "fault", "attributes": {"text": "latncy=5ms"}}), "no such fault"),
+        (json!({"type": "fault", "attributes": {"text": "cut proxy=a"}}), "in the path"),
+        (
+            json!({"type": "fault", "attributes": {"text": "latency=file:Cargo.toml"}}),
+            "for the command line",
+        ),
+    ] {
+        let why = fault(toxic.clone()).expect_err(&toxic.to_string());
+        assert!(why.contains(says), "{toxic}: {why}");
+    }
+}
+
+#[test]
+fn a_toxic_has_a_name_and_its_text_a_toxicity() {
+    let toxic = |value| Toxic::from_json(&value).unwrap();
+    assert_eq!(toxic(json!({"type": "latency"})).name, "latency_downstream");
+    assert_eq!(toxic(json!({"type": "timeout", "stream": "upstream"})).name, "timeout_upstream");
+    let text = json!({"type": "fault", "attributes": {"text": "cut toxicity=0.25"}});
+    assert_eq!(toxic(text.clone()).toxicity, 0.25);
+    let updated =
+        toxic(text).updated(&json!({"toxicity": 1, "attributes": {"text": "reset"}})).unwrap();
+    assert_eq!((updated.toxicity, &updated.attributes["text"]), (1.0, &json!("reset")));
+    assert_eq!(updated.fault().unwrap().toxicity(), Toxicity::ALL);
+    for text in ["latency=file:Cargo.toml", "cut proxy=a", "nonsense"] {
+        assert!(updated.updated(&json!({"attributes": {"text": text}})).is_err(), "{text}");
+    }
+}
+
+fn board() -> Switchboard {
+    let log = Log::of_newest(crate::Detail::Faults, 100, None);
+    Switchboard::start(log, Names::default(), 1).unwrap()
+}
+
+fn wanted(name: &str) -> Wanted {
+    let upstream = "127.0.0.1:1";
+    Wanted {
+        name: name.to_owned(),
+        listen: listen_address("0").unwrap(),
+        upstream: upstream.to_owned(),
+        way: upstream_way(upstream).unwrap(),
+        enabled: true,
+    }
+}
+
+#[test]
+fn names_are_unique_and_what_is_not_there_is_told() {
+    let board = board();
+    let toxic = || Toxic::from_json(&json!({"type": "latency"})).unwrap();
+    assert!(matches!(board.put("a", toxic()), Err(SwitchError::NoProxy(_))));
+    board.add(wanted("a")).unwrap();
+    assert!(matches!(board.add(wanted("a")), Err(SwitchError::ProxyExists(_))));
+    assert!(matches!(board.add(wanted("a/b")), Err(SwitchError::BadName(_))));
+    board.put("a", toxic()).unwrap();
+    assert!(matches!(board.put("a", toxic()), Err(SwitchError::ToxicExists(_))));
+    assert_eq!(board.one("a").unwrap().toxics, [toxic()]);
+    board.take("a", "latency_downstream").unwrap();
+    assert!(matches!(board.take("a", "latency_downstream"), Err(SwitchError::NoToxic(_))));
+    board.remove("a").unwrap();
+    assert!(matches!(board.remove("a"), Err(SwitchError::NoProxy(_))));
+    assert!(board.all().is_empty());
+}
+
+#[test]
+fn a_reset_takes_every_fault_away_and_has_everything_listen() {
+    let board = board();
+    let status = board.add(wanted("a")).unwrap();
+    let hold = json!({"type": "redis", "name": "h", "attributes": {"action": "hold"}});
+    board.put("a", Toxic::from_json(&hold).unwrap()).unwrap();
+    let off = board.change("a", None, None, Some(false)).unwrap();
+    assert!(!off.enabled && std::net::TcpStream::connect(off.listen).is_err());
+    board.reset().unwrap();
+    let on = board.one("a").unwrap();
+    assert_eq!(on, Status { toxics: Vec::new(), ..status });
+    std::net::TcpStream::connect(on.listen).unwrap();
+}
+
+#[test]
+fn an_address_that_is_taken_leaves_the_proxy_off() {
+    let board = board();
+    let [a, b] = ["a", "b"].map(|name| board.add(wanted(name)).unwrap());
+    let taken = board.change("b", Some(a.listen), None, None).unwrap_err();
+    assert!(taken.to_string().contains(&a.listen.to_string()), "{taken}");
+    assert!(!board.one("b").unwrap().enabled);
+    let back = board.change("b", Some(b.listen), None, Some(true)).unwrap();
+    assert_eq!(back, b);
+}
+
+#[test]
+fn addresses_without_a_host_are_this_machines_own() {
+    let listen = |text: &str| listen_address(text).map(|addr| addr.to_string()).ok();
+    for text in ["6400", ":6400", "localhost:6400", "127.0.0.1:6400"] {
+        assert_eq!(listen(text).as_deref(), Some("127.0.0.1:6400"), "{text}");
+    }
+    assert_eq!(listen("0.0.0.0:6400").as_deref(), Some("0.0.0.0:6400"));
+    assert_eq!(listen("[::1]:6400").as_deref(), Some("[::1]:6400"));
+    for text in ["", "x", "6400:", "127.0.0.1", "no.such.host:6400", "65536"] {
+        assert_eq!(listen(text), None, "{text}");
+    }
+    for text in ["", "6379", "127.0.0.1:0", ":6379", "127.0.0.1:port"] {
+        assert!(upstream_way(text).is_err(), "{text}");
+    }
+    assert!(matches!(upstream_way("127.0.0.1:6379"), Ok(Upstream::Tcp(_))));
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "the live worlds run in real time")]
+fn a_fault_is_idle_until_it_strikes_a_connection_or_has_one_wait() {
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let upstream = server.local_addr().unwrap().to_string();
+    let log = Log::of_newest(Detail::Faults, 100, None);
+    let board = Switchboard::start(log, Names::default(), 1).unwrap();
+    let mut listens = Vec::new();
+    for name in ["a", "b"] {
+        let (listen, way) = (listen_address("0").unwrap(), upstream_way(&upstream).unwrap());
+        let wanted = Wanted {
+            name: name.to_owned(),
+            listen,
+            upstream: upstream.clone(),
+            way,
+            enabled: true,
+        };
+        listens.push(board.add(wanted).unwrap().listen);
+        for (fault, text) in [("cut", "cut"), ("drop", "drop-request GET"), ("slow", "latency=0s")]
+        {
+            let written = text.parse().unwrap();
+            board.put(name, Toxic::of_text(fault.to_owned(), text, &written)).unwrap();
+        }
+    }
+    let idle = || board.idle().into_iter().collect::<Vec<_>>();
+    let until = |left: &[&str]| {
+        let began = Instant::now();
+        while idle() != left {
+            assert!(began.elapsed() < Duration::from_secs(60), "{:?} and not {left:?}", idle());
+            std::thread::yield_now();
+        }
+    };
+    assert_eq!(idle(), ["cut", "drop", "slow"]);
+    // It is not let through to the server, and so no other fault meets it.
+    let mut client = TcpStream::connect(listens[0]).unwrap();
+    until(&["drop", "slow"]);
+    board.take("a", "cut").unwrap();
+    until(&["cut", "drop"]);
+    client.write_all(b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n").unwrap();
+    until(&["cut"]);
+}

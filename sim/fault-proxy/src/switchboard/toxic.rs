@@ -1,0 +1,347 @@
+//! Faults as Toxiproxy's clients write them: a type, a stream, a toxicity and attributes.
+//!
+//! Invariant: a toxic that is taken does what its type says; one that cannot be is refused with the
+//! reason, never left away in silence. Deliberately absent: the type `slicer`, for where a stream is
+//! cut into pieces is nothing that TCP promises to anybody.
+
+use std::num::NonZeroU64;
+use std::time::Duration;
+
+use scenarios::distribution::Sampler;
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::{
+    Action, Effect, Fault, FaultError, Gate, Latency, Occurrence, Rule, Side, Toxicity, Written,
+};
+
+/// A fault with a name.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Toxic {
+    /// Its name, unique on its proxy.
+    pub name: String,
+    /// What it does.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// `upstream`, towards the server, or `downstream`. Types that say so themselves have no use for
+    /// it.
+    pub stream: String,
+    /// On which part of the connections, from 0 to 1.
+    pub toxicity: f64,
+    /// What its type needs.
+    pub attributes: Map<String, Value>,
+}
+
+/// Why a toxic cannot be.
+#[derive(Debug, thiserror::Error)]
+pub enum ToxicError {
+    /// It is no object, or a field of it is not of its kind.
+    #[error("bad request body: {0}")]
+    Shape(String),
+    /// A field is missing.
+    #[error("missing required field: {0}")]
+    Missing(String),
+    /// There is no such type.
+    #[error(
+        "invalid toxic type: `{0}` is not supported; there are latency, bandwidth, slow_close, timeout, \
+         reset_peer, limit_data, half_open, redis and fault"
+    )]
+    Type(String),
+    /// There is no such stream.
+    #[error("stream was invalid, can be either upstream or downstream")]
+    Stream,
+    /// The toxicity is no part.
+    #[error("a toxicity is a number from 0 to 1")]
+    Toxicity,
+    /// The type has no such attribute.
+    #[error("a toxic of type {kind} has no attribute `{name}`: it can have {known}")]
+    Unknown {
+        /// The type.
+        kind: String,
+        /// What was given.
+        name: String,
+        /// What it has.
+        known: String,
+    },
+    /// An attribute says nothing that can be.
+    #[error("attribute `{name}`: {says}")]
+    Attribute {
+        /// Which.
+        name: &'static str,
+        /// What it should say.
+        says: &'static str,
+    },
+    /// The text of a fault is none.
+    #[error("attribute `text`: {0}")]
+    Text(#[from] FaultError),
+}
+
+impl Toxic {
+    /// A fault that was given as text.
+    pub fn of_text(name: String, text: &str, written: &Written) -> Self {
+        let attributes = Map::from_iter([("text".to_owned(), Value::from(text))]);
+        let toxicity = written.fault.toxicity().part();
+        Self { name, kind: "fault".into(), stream: "downstream".into(), toxicity, attributes }
+    }
+
+    /// Reads a new one. Without a stream it is `downstream`, and without a name that of its type and
+    /// stream.
+    ///
+    /// # Errors
+    /// [`ToxicError`] where a field is not of its kind.
+    pub fn from_json(value: &Value) -> Result<Self, ToxicError> {
+        let fields = object(value)?;
+        let kind =
+            text(fields, "type")?.ok_or_else(|| ToxicError::Missing("type".to_owned()))?.to_owned();
+        let stream = text(fields, "stream")?.filter(|it| !it.is_empty()).unwrap_or("downstream");
+        let name = text(fields, "name")?.filter(|it| !it.is_empty());
+        let name = name.map_or_else(|| format!("{kind}_{stream}"), str::to_owned);
+        let toxic = Self {
+            name,
+            stream: stream.to_owned(),
+            toxicity: 1.0,
+            attributes: attributes(fields)?.cloned().unwrap_or_default(),
+            kind,
+        };
+        let toxic = toxic.without_privileges()?;
+        match number(fields, "toxicity")? {
+            Some(toxicity) => Ok(Self { toxicity, ..toxic }),
+            // What the text says stands where nothing else is said.
+            None if toxic.kind == "fault" => {
+                let toxicity = toxic.written()?.fault.toxicity().part();
+                Ok(Self { toxicity, ..toxic })
+            }
+            None => Ok(toxic),
+        }
+    }
+
+    /// The same with what is said anew: attributes, each by itself, and the toxicity.
+    ///
+    /// # Errors
+    /// As [`from_json`](Self::from_json).
+    pub fn updated(&self, value: &Value) -> Result<Self, ToxicError> {
+        let fields = object(value)?;
+        let mut anew = self.clone();
+        for (name, value) in attributes(fields)?.into_iter().flatten() {
+            anew.attributes.insert(name.clone(), value.clone());
+        }
+        if let Some(toxicity) = number(fields, "toxicity")? {
+            anew.toxicity = toxicity;
+        }
+        anew.without_privileges()
+    }
+
+    /// What it does.
+    ///
+    /// # Errors
+    /// [`ToxicError`] where there is no such type, or an attribute says nothing that can be.
+    pub fn fault(&self) -> Result<Fault, ToxicError> {
+        let side = match self.stream.as_str() {
+            "upstream" => Side::Request,
+            "downstream" => Side::Reply,
+            _ => return Err(ToxicError::Stream),
+        };
+        let toxicity = Toxicity::of(self.toxicity).ok_or(ToxicError::Toxicity)?;
+        let effect = match self.kind.as_str() {
+            "latency" => {
+                self.knows(&["latency", "jitter"])?;
+                self.latency()?
+            }
+            "bandwidth" => {
+                self.knows(&["rate"])?;
+                // Kilobytes a second; none is no limit.
+                match NonZeroU64::new(self.count("rate")?.saturating_mul(1000)) {
+                    Some(rate) => Effect::Bandwidth(rate),
+                    None => Effect::Latency(Latency::None),
+                }
+            }
+            "slow_close" => {
+                self.knows(&["delay"])?;
+                Effect::SlowClose(self.millis("delay")?)
+            }
+            "timeout" => {
+                self.knows(&["timeout"])?;
+                match self.millis("timeout")? {
+                    Duration::ZERO => Effect::Cut,
+                    after => Effect::Timeout(after),
+                }
+            }
+            "reset_peer" => {
+                self.knows(&["timeout"])?;
+                Effect::ResetAfter(self.millis("timeout")?)
+            }
+            "limit_data" => {
+                self.knows(&["bytes"])?;
+                Effect::Limit(self.count("bytes")?)
+            }
+            "half_open" => {
+                self.knows(&[])?;
+                Effect::HalfOpen
+            }
+            "redis" => return Ok(Fault::Command(self.rule()?).on(toxicity)),
+            "fault" => {
+                self.knows(&["text"])?;
+                return Ok(self.written()?.fault.on(toxicity));
+            }
+            _ => return Err(ToxicError::Type(self.kind.clone())),
+        };
+        Ok(Fault::Wire { sides: vec![side], effect, toxicity })
+    }
+
+    fn latency(&self) -> Result<Effect, ToxicError> {
+        let [latency, jitter] = [self.millis("latency")?, self.millis("jitter")?];
+        let ns = |span: Duration| u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
+        Ok(Effect::Latency(match (latency, jitter) {
+            (Duration::ZERO, Duration::ZERO) => Latency::None,
+            (_, Duration::ZERO) => Latency::Fixed(latency),
+            _ => {
+                let least = latency.saturating_sub(jitter);
+                Latency::Drawn(Sampler::uniform(ns(least), ns(latency.saturating_add(jitter))))
+            }
+        }))
+    }
+
+    fn rule(&self) -> Result<Rule, ToxicError> {
+        self.knows(&["action", "command", "key", "nth", "from", "delay", "side"])?;
+        let wrong = |name, says| ToxicError::Attribute { name, says };
+        let side = match self.word("side")? {
+            None | Some("request") => Side::Request,
+            Some("reply") => Side::Reply,
+            Some(_) => return Err(wrong("side", "it is request or reply")),
+        };
+        let mut rule = Rule::new(match self.word("action")? {
+            Some("drop-request") => Action::Drop(Side::Request),
+            Some("drop-reply") => Action::Drop(Side::Reply),
+            Some("delay") => Action::Delay(side, self.millis("delay")?),
+            Some("hold") => Action::Hold(side, Gate::shut()),
+            Some("reset") => Action::Reset(side),
+            _ => {
+                return Err(wrong(
+                    "action",
+                    "it is drop-request, drop-reply, delay, hold or reset",
+                ));
+            }
+        });
+        if let Some(command) = self.word("command")? {
+            rule = rule.command(command);
+        }
+        if let Some(key) = self.word("key")? {
+            rule = rule.key(key);
+        }
+        let counted = |name| match self.attributes.get(name) {
+            None => Ok(None),
+            Some(_) => match self.count(name)? {
+                0 => Err(wrong(name, "it is the number of a request, from 1 on")),
+                count => Ok(Some(count)),
+            },
+        };
+        match (counted("nth")?, counted("from")?) {
+            (None, None) => Ok(rule),
+            (Some(nth), None) => Ok(rule.when(Occurrence::Nth(nth))),
+            (None, Some(first)) => Ok(rule.when(Occurrence::From(first))),
+            (Some(_), Some(_)) => Err(wrong("from", "nth and from contradict each other")),
+        }
+    }
+
+    fn written(&self) -> Result<Written, ToxicError> {
+        Ok(self.word("text")?.unwrap_or_default().parse()?)
+    }
+
+    /// Refuses a text that only the command line may have: one that names a proxy, where the toxic is
+    /// already put on one, or a file of this machine.
+    fn without_privileges(self) -> Result<Self, ToxicError> {
+        let refused = |says| Err(ToxicError::Attribute { name: "text", says });
+        if self.kind != "fault" {
+            return Ok(self);
+        }
+        // Before it is read, which would open the file.
+        let text = self.word("text")?.unwrap_or_default().trim_start();
+        if text.starts_with("latency") && text.contains("file:") {
+            return refused("a distribution from a file is for the command line");
+        }
+        match self.written()?.proxy {
+            Some(_) => refused("the proxy stands in the path"),
+            None => Ok(self),
+        }
+    }
+
+    fn knows(&self, known: &[&str]) -> Result<(), ToxicError> {
+        match self.attributes.keys().find(|name| !known.contains(&name.as_str())) {
+            None => Ok(()),
+            Some(name) => Err(ToxicError::Unknown {
+                kind: self.kind.clone(),
+                name: name.clone(),
+                known: if known.is_empty() { "none".to_owned() } else { known.join(", ") },
+            }),
+        }
+    }
+
+    fn count(&self, name: &'static str) -> Result<u64, ToxicError> {
+        let says = "it is a whole number that is not negative";
+        match self.attributes.get(name) {
+            None => Ok(0),
+            // Some clients have no whole numbers.
+            Some(value) => match (value.as_u64(), value.as_f64()) {
+                (Some(count), _) => Ok(count),
+                #[expect(
+                    clippy::cast_possible_truncation,
+                    clippy::cast_sign_loss,
+                    reason = "whole"
+                )]
+                (None, Some(count)) if (0.0..1e15).contains(&count) && count.fract() == 0.0 => {
+                    Ok(count as u64)
+                }
+                _ => Err(ToxicError::Attribute { name, says }),
+            },
+        }
+    }
+
+    fn millis(&self, name: &'static str) -> Result<Duration, ToxicError> {
+        Ok(Duration::from_millis(self.count(name)?))
+    }
+
+    fn word(&self, name: &'static str) -> Result<Option<&str>, ToxicError> {
+        match self.attributes.get(name) {
+            None => Ok(None),
+            Some(Value::String(word)) => Ok(Some(word)),
+            Some(_) => Err(ToxicError::Attribute { name, says: "it is a text" }),
+        }
+    }
+}
+
+fn shape(says: impl Into<String>) -> ToxicError {
+    ToxicError::Shape(says.into())
+}
+
+fn object(value: &Value) -> Result<&Map<String, Value>, ToxicError> {
+    value.as_object().ok_or_else(|| shape("it must be an object"))
+}
+
+fn attributes(fields: &Map<String, Value>) -> Result<Option<&Map<String, Value>>, ToxicError> {
+    match fields.get("attributes") {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::Object(attributes)) => Ok(Some(attributes)),
+        Some(_) => Err(shape("attributes must be an object")),
+    }
+}
+
+/// A field that is a string, if it is there.
+pub(super) fn text<'a>(
+    fields: &'a Map<String, Value>,
+    name: &str,
+) -> Result<Option<&'a str>, ToxicError> {
+    match fields.get(name) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text)),
+        Some(_) => Err(shape(format!("{name} must be a string"))),
+    }
+}
+
+fn number(fields: &Map<String, Value>, name: &str) -> Result<Option<f64>, ToxicError> {
+    match fields.get(name) {
+        None | Some(Value::Null) => Ok(None),
+        Some(value) => {
+            value.as_f64().map(Some).ok_or_else(|| shape(format!("{name} must be a number")))
+        }
+    }
+}

@@ -1,0 +1,4 @@
+//! What every world shares.
+
+pub mod clock;
+pub mod cues;

@@ -1,0 +1,302 @@
+//! The Redis model served over TCP on the loopback interface: a world for a machine without a
+//! redis-server, and for clients in any language.
+//!
+//! Invariant: one thread owns the model, and every request is carried out whole, in the order in which
+//! it arrived, at the wall clock of that moment. A connection that breaks the protocol is told so and
+//! closed; no other one notices. A client that waits is not read from, but its going away is noticed.
+//! Deliberately absent: faults, which are the proxy's.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::rc::Rc;
+use std::thread::JoinHandle;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use picklock::time::WallTime;
+use smallvec::SmallVec;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Notify, oneshot};
+use tokio::task::LocalSet;
+
+use redis_model::model::{ClientId, Model, Outcome};
+use redis_model::options::Options;
+use redis_model::reply::{Fail, Reply};
+use redis_model::resp::encode::encode;
+use redis_model::resp::request::{Parsed, RequestParser, is_http};
+
+/// How often keys are taken away that nobody asks for, as redis-server does with `hz 10`.
+const EXPIRY_INTERVAL: Duration = Duration::from_millis(100);
+/// At most so many at a time, so that nobody waits for it.
+const EXPIRY_LIMIT: usize = 10_000;
+/// Read at once from one connection.
+const CHUNK_BYTES: usize = 16 * 1024;
+/// A client that waits may send so much more; then it is no longer read from.
+const WAITING_BYTES: usize = 64 * 1024 * 1024;
+/// Replies are written once they have grown to this, even if more requests wait.
+const FLUSH_BYTES: usize = 1024 * 1024;
+
+/// Why no embedded server could be started.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// No port could be had on 127.0.0.1.
+    #[error("cannot listen on 127.0.0.1: {0}")]
+    Listen(#[source] io::Error),
+    /// No thread or no event loop could be had.
+    #[error("cannot start the server's thread: {0}")]
+    Thread(#[source] io::Error),
+}
+
+/// A running server. It ends when this is dropped: its connections are closed and its thread is gone.
+#[derive(Debug)]
+pub struct EmbeddedServer {
+    addr: SocketAddr,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Starts a server on a port of its own. What INFO and CONFIG say of the port is set to it.
+///
+/// # Errors
+/// See [`StartError`].
+pub fn start(mut options: Options) -> Result<EmbeddedServer, StartError> {
+    let loopback = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    let listener = fault_proxy::listen::listen(loopback).map_err(StartError::Listen)?;
+    let addr = listener.local_addr().map_err(StartError::Listen)?;
+    options.port = addr.port();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(StartError::Thread)?;
+    let (stop, stopped) = oneshot::channel();
+    let thread = std::thread::Builder::new()
+        .name("embedded-redis".to_owned())
+        .spawn(move || {
+            // The model is not Send, so it is made where it lives.
+            let model = Rc::new(RefCell::new(Model::new(options)));
+            let local = LocalSet::new();
+            local.block_on(&runtime, serve(listener, model, stopped));
+        })
+        .map_err(StartError::Thread)?;
+    Ok(EmbeddedServer { addr, stop: Some(stop), thread: Some(thread) })
+}
+
+impl EmbeddedServer {
+    /// Where it listens.
+    pub fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+}
+
+impl Drop for EmbeddedServer {
+    fn drop(&mut self) {
+        // That nobody listens any more means that the thread has ended by itself.
+        let _ = self.stop.take().map(|stop| stop.send(()));
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+async fn serve(
+    listener: std::net::TcpListener,
+    model: Rc<RefCell<Model>>,
+    mut stopped: oneshot::Receiver<()>,
+) {
+    let Ok(listener) = TcpListener::from_std(listener) else { return };
+    let hub = Rc::new(Hub { model, mail: RefCell::default(), deadlines: Notify::new() });
+    let mut expiry = tokio::time::interval(EXPIRY_INTERVAL);
+    loop {
+        tokio::select! {
+            biased;
+            _ = &mut stopped => return,
+            _ = expiry.tick() => {
+                hub.model.borrow_mut().expire_due(wall_clock(), EXPIRY_LIMIT);
+                hub.model.borrow_mut().fsync_due(wall_clock());
+            }
+            () = hub.next_deadline() => {
+                hub.model.borrow_mut().unblock_due(wall_clock());
+                hub.deliver();
+            }
+            accepted = listener.accept() => match accepted {
+                Ok((stream, peer)) => {
+                    let connection = Connection::new(Rc::clone(&hub), peer);
+                    // A broken connection ends itself; there is nobody to tell.
+                    tokio::task::spawn_local(async move {
+                        let _ = connection.run(stream).await;
+                    });
+                }
+                // Out of descriptors, most likely: the next tick comes before the next try.
+                Err(_) => {
+                    expiry.tick().await;
+                }
+            },
+        }
+    }
+}
+
+/// The model, and the way from one connection to another.
+struct Hub {
+    model: Rc<RefCell<Model>>,
+    /// What is still to be written to each client, already encoded.
+    mail: RefCell<BTreeMap<ClientId, Rc<Mailbox>>>,
+    /// Somebody has begun to wait.
+    deadlines: Notify,
+}
+
+#[derive(Default)]
+struct Mailbox {
+    bytes: RefCell<Vec<u8>>,
+    arrived: Notify,
+}
+
+impl Hub {
+    /// Takes what the model has for its clients to their connections.
+    fn deliver(&self) {
+        let mut letters: SmallVec<[(ClientId, Reply); 4]> = SmallVec::new();
+        let mut model = self.model.borrow_mut();
+        model.drain_outbox(|client, reply| letters.push((client, reply)));
+        let mail = self.mail.borrow();
+        for (client, reply) in letters {
+            if let Some(mailbox) = mail.get(&client) {
+                encode(&reply, model.protocol(client), &mut mailbox.bytes.borrow_mut());
+                mailbox.arrived.notify_one();
+            }
+        }
+    }
+
+    /// Returns when a time-out may have come to its end.
+    async fn next_deadline(&self) {
+        let deadline = self.model.borrow().next_deadline();
+        let Some(deadline) = deadline else { return self.deadlines.notified().await };
+        let left_ns = deadline.as_unix_ns().saturating_sub(wall_clock().as_unix_ns());
+        tokio::select! {
+            biased;
+            () = self.deadlines.notified() => {}
+            // The wall clock may be stepped meanwhile, so it is looked at again before long.
+            () = pass(Duration::from_nanos(left_ns).min(Duration::from_secs(1))) => {}
+        }
+    }
+}
+
+/// One connection, which ends its session in the model however it ends itself.
+struct Connection {
+    hub: Rc<Hub>,
+    client: ClientId,
+    mailbox: Rc<Mailbox>,
+}
+
+impl Connection {
+    fn new(hub: Rc<Hub>, peer: SocketAddr) -> Self {
+        let client = hub.model.borrow_mut().connect(wall_clock(), &peer.to_string());
+        let mailbox = Rc::new(Mailbox::default());
+        hub.mail.borrow_mut().insert(client, Rc::clone(&mailbox));
+        Self { hub, client, mailbox }
+    }
+
+    async fn run(self, mut stream: TcpStream) -> io::Result<()> {
+        stream.set_nodelay(true)?;
+        let mut parser = RequestParser::new();
+        let mut input = Vec::with_capacity(CHUNK_BYTES);
+        let mut output = Vec::with_capacity(CHUNK_BYTES);
+        loop {
+            // While the client waits, more of it is read (or its end), but nothing is carried out.
+            tokio::select! {
+                biased;
+                () = self.mailbox.arrived.notified() => {}
+                read = stream.read_buf(&mut input), if self.may_read(input.len()) => {
+                    if read? == 0 {
+                        return Ok(());
+                    }
+                }
+            }
+            let mut done = 0;
+            let mut open = true;
+            while open {
+                match self.step(&mut parser, &input[done..], &mut output) {
+                    Step::Used(used) => done += used,
+                    Step::Wait => break,
+                    Step::Close => open = false,
+                }
+                if output.len() >= FLUSH_BYTES {
+                    stream.write_all(&output).await?;
+                    output.clear();
+                }
+            }
+            input.drain(..done);
+            stream.write_all(&output).await?;
+            output.clear();
+            if !open {
+                return stream.shutdown().await;
+            }
+        }
+    }
+
+    fn may_read(&self, unread: usize) -> bool {
+        unread < WAITING_BYTES || !self.hub.model.borrow().is_blocked(self.client)
+    }
+
+    /// Carries out the first request of the buffer, unless the client waits.
+    fn step(&self, parser: &mut RequestParser, input: &[u8], output: &mut Vec<u8>) -> Step {
+        output.append(&mut self.mailbox.bytes.borrow_mut());
+        let mut model = self.hub.model.borrow_mut();
+        if model.is_closing(self.client) {
+            return Step::Close;
+        }
+        if model.is_blocked(self.client) {
+            return Step::Wait;
+        }
+        let (outcome, used) = match parser.parse(input, model.is_authenticated(self.client)) {
+            Ok(Parsed::Incomplete) => return Step::Wait,
+            Ok(Parsed::Nothing { used }) => return Step::Used(used),
+            Ok(Parsed::Request { used }) => {
+                let mut args = Vec::new();
+                parser.args(input, &mut args);
+                if is_http(&args) {
+                    return Step::Close;
+                }
+                let outcome = model.submit(wall_clock(), self.client, &args);
+                (outcome, Some(used).filter(|_| !model.is_closing(self.client)))
+            }
+            Err(error) => (Outcome::Reply(Reply::Error(Fail::of(format!("ERR {error}")))), None),
+        };
+        drop(model);
+        self.hub.deliver();
+        // A message to the caller itself comes before its reply.
+        output.append(&mut self.mailbox.bytes.borrow_mut());
+        match outcome {
+            Outcome::Reply(reply) => {
+                encode(&reply, self.hub.model.borrow().protocol(self.client), output);
+            }
+            Outcome::Blocked => self.hub.deadlines.notify_one(),
+        }
+        used.map_or(Step::Close, Step::Used)
+    }
+}
+
+enum Step {
+    /// So many bytes are done with.
+    Used(usize),
+    Wait,
+    Close,
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.hub.mail.borrow_mut().remove(&self.client);
+        self.hub.model.borrow_mut().disconnect(self.client);
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "this world's time is the machine's")]
+async fn pass(span: Duration) {
+    tokio::time::sleep(span).await;
+}
+
+#[expect(clippy::disallowed_methods, reason = "this world's time is the machine's")]
+fn wall_clock() -> WallTime {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    WallTime::from_unix_ns(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
+}

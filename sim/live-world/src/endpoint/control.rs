@@ -1,0 +1,210 @@
+//! The run's own connection to its server: for asking, checking and clearing up.
+//!
+//! Invariant: no fault is injected here, every wait has an end, and a password goes only to what has
+//! answered like a Redis. A connection on which anything went wrong is never used again; the next
+//! command makes a new one. Deliberately absent: repeating a command.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::io;
+use std::time::Duration;
+
+use picklock::command::Command;
+use picklock::env::CallError;
+use picklock::reply::{Reply, ServerError};
+use tokio::sync::Mutex;
+
+use super::url::Login;
+use super::wire::{Wire, WireError};
+use fault_proxy::Upstream;
+
+/// Why a command has no reply.
+#[derive(Debug)]
+pub(super) struct Failure {
+    /// Whether the command was sent; if not, connecting or introducing oneself went wrong.
+    pub(super) sent: bool,
+    pub(super) cause: Cause,
+}
+
+/// What went wrong.
+#[derive(Debug)]
+pub(super) enum Cause {
+    /// No connection could be made.
+    Connect(io::Error),
+    /// No connection with TLS on it could be made.
+    Tls(io::Error),
+    /// The connection broke, or what answers is no Redis.
+    Wire(WireError),
+    /// No answer came in time.
+    Silent(Duration),
+    /// The server answered this command with an error.
+    Refused { command: String, error: ServerError },
+}
+
+impl Failure {
+    /// The server's error code, if it answered at all.
+    pub(super) fn code(&self) -> Option<&str> {
+        match &self.cause {
+            Cause::Refused { error, .. } => Some(&error.code),
+            _ => None,
+        }
+    }
+
+    /// The same as the world outside sees it; `login` knows what must not be said.
+    pub(super) fn into_call_error(self, login: &Login) -> CallError {
+        let why = match self.cause {
+            Cause::Refused { error, .. } => {
+                let message = login.redact(&error.message).into();
+                return CallError::Refused(ServerError { code: error.code, message });
+            }
+            Cause::Connect(error) | Cause::Tls(error) | Cause::Wire(WireError::Io(error)) => {
+                error.to_string()
+            }
+            Cause::Wire(WireError::Closed) => String::from("the connection was closed"),
+            Cause::Wire(WireError::NotResp(bytes)) => {
+                format!("no Redis reply: {}", login.redact(&String::from_utf8_lossy(&bytes)))
+            }
+            Cause::Silent(within) => format!("no answer within {within:?}"),
+        };
+        if self.sent {
+            CallError::Indeterminate(why.into())
+        } else {
+            CallError::NotSent(why.into())
+        }
+    }
+}
+
+/// The control connection. It is made when first needed, and again after it has broken.
+pub(super) struct Control {
+    upstream: Upstream,
+    login: Login,
+    answer_within: Duration,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    wire: Option<Wire>,
+    /// How often each command was sent, by lower-case name.
+    sent: BTreeMap<String, u64>,
+}
+
+impl State {
+    fn count(&mut self, command: &Command) {
+        let name = String::from_utf8_lossy(command.name()).to_ascii_lowercase();
+        *self.sent.entry(name).or_default() += 1;
+    }
+}
+
+impl Control {
+    pub(super) fn new(upstream: Upstream, login: Login, answer_within: Duration) -> Self {
+        Self { upstream, login, answer_within, state: Mutex::default() }
+    }
+
+    pub(super) fn login(&self) -> &Login {
+        &self.login
+    }
+
+    pub(super) fn upstream(&self) -> &Upstream {
+        &self.upstream
+    }
+
+    pub(super) async fn sent(&self) -> BTreeMap<String, u64> {
+        self.state.lock().await.sent.clone()
+    }
+
+    /// Sends a command and waits for its reply.
+    pub(super) async fn call(&self, command: &Command) -> Result<Reply, Failure> {
+        let mut state = self.state.lock().await;
+        let wire = match state.wire.take() {
+            Some(wire) => wire,
+            None => {
+                let made = self.open(&mut state).await;
+                made.map_err(|cause| {
+                    // One that has not introduced itself must not be taken for one that has.
+                    state.wire = None;
+                    Failure { sent: false, cause }
+                })?
+            }
+        };
+        self.ask(&mut state, wire, command).await.map_err(|cause| Failure { sent: true, cause })
+    }
+
+    /// Sends commands in one go on a connection of their own, which is closed afterwards, whatever they have
+    /// made of it. What comes back for each, as it came but without the password; less where something goes
+    /// wrong.
+    pub(super) async fn try_out(&self, commands: &[Command]) -> Vec<Vec<u8>> {
+        let mut state = self.state.lock().await;
+        let kept = state.wire.take();
+        let opened = self.open(&mut state).await;
+        state.wire = kept;
+        let Ok(mut wire) = opened else { return Vec::new() };
+        commands.iter().for_each(|command| state.count(command));
+        let mut frames = Vec::new();
+        // What has come in time counts.
+        let _ = self.bounded(wire.try_out(commands, &mut frames)).await;
+        let told = |frame: Vec<u8>| match frame.first() {
+            Some(b'-') => self.login.redact(&String::from_utf8_lossy(&frame)).into_bytes(),
+            _ => frame,
+        };
+        frames.into_iter().map(told).collect()
+    }
+
+    /// Connects and introduces itself: PING, AUTH where there is a password, SELECT where the
+    /// database is not 0.
+    async fn open(&self, state: &mut State) -> Result<Wire, Cause> {
+        let connecting = Wire::connect(&self.upstream);
+        let wire = self.bounded(connecting).await?.map_err(match self.upstream {
+            Upstream::Tcp(_) => Cause::Connect,
+            Upstream::Tls { .. } => Cause::Tls,
+        })?;
+        let has_password = self.login.password.is_some();
+        match self.ask(state, wire, &Command::new("PING")).await {
+            Ok(_) => {}
+            // It is a Redis, and wants to know who asks.
+            Err(Cause::Refused { error, .. })
+                if has_password && matches!(&*error.code, "NOAUTH" | "NOPERM") => {}
+            Err(cause) => return Err(cause),
+        }
+        if let Some(password) = &self.login.password {
+            let auth = Command::new("AUTH");
+            let auth = match &self.login.user {
+                Some(user) => auth.arg(user).arg(password),
+                None => auth.arg(password),
+            };
+            self.again(state, &auth).await?;
+        }
+        if let Ok(database @ 1..) = u64::try_from(self.login.database) {
+            self.again(state, &Command::new("SELECT").int(database)).await?;
+        }
+        state.wire.take().ok_or(Cause::Wire(WireError::Closed))
+    }
+
+    /// Sends a further command on the connection that has just been used.
+    async fn again(&self, state: &mut State, command: &Command) -> Result<Reply, Cause> {
+        let wire = state.wire.take().ok_or(Cause::Wire(WireError::Closed))?;
+        self.ask(state, wire, command).await
+    }
+
+    /// Sends a command on `wire`, which is kept only if an answer comes: also a future dropped in
+    /// between leaves no connection behind whose next reply belongs to an earlier command.
+    async fn ask(
+        &self,
+        state: &mut State,
+        mut wire: Wire,
+        command: &Command,
+    ) -> Result<Reply, Cause> {
+        state.count(command);
+        let answer = self.bounded(wire.call(command)).await?.map_err(Cause::Wire)?;
+        state.wire = Some(wire);
+        answer.map_err(|error| {
+            let command = String::from_utf8_lossy(command.name()).into_owned();
+            Cause::Refused { command, error }
+        })
+    }
+
+    async fn bounded<T>(&self, work: impl Future<Output = T>) -> Result<T, Cause> {
+        let within = self.answer_within;
+        tokio::time::timeout(within, work).await.map_err(|_| Cause::Silent(within))
+    }
+}

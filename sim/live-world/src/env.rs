@@ -1,0 +1,334 @@
+//! What one client of a live run sees: real time and real connections, randomness of the seed.
+//!
+//! Invariant: the nth number a client draws depends on the seed and the client alone, and no task of
+//! a client is forgotten: until [`LiveEnv::idle`] says so, something may still be releasing, renewing
+//! or cleaning up. A client that a fault has stand still does so at its next word to the world, and one
+//! that is gone says nothing more, and has no connection either. Deliberately absent: faults, which are
+//! the nemesis' and the proxy's.
+
+use std::future::Future;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use picklock::command::Command;
+use picklock::env::{CallError, Env, Mark, Node, Subscription};
+use picklock::time::{Instant, WallTime};
+use picklock::tokio_env::{TokioConn, TokioEnv, TokioOptions, TokioSubscription};
+use rand_pcg::Pcg64;
+use rand_pcg::rand_core::{Rng, SeedableRng};
+use scenarios::record::Observed;
+use tokio::sync::watch;
+
+use super::nemesis::Nemesis;
+use super::process::Process;
+use fault_proxy::ClientId;
+
+/// Tasks of a client that are still at work when they should be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("client {client} still has {tasks} background tasks at work after {within:?}",
+        client = client.0)]
+pub struct StillBusy {
+    /// Whose tasks.
+    pub client: ClientId,
+    /// How many.
+    pub tasks: usize,
+    /// How long they were waited for.
+    pub within: Duration,
+}
+
+/// The environment of one client. Cloning gives another handle to the same client: its connections,
+/// its stream of random numbers, its tasks.
+#[derive(Clone)]
+pub struct LiveEnv {
+    client: ClientId,
+    /// Empty once the client is gone: its connections end with the last task that has one.
+    inner: Arc<Mutex<TokioEnv>>,
+    random: Arc<Mutex<Pcg64>>,
+    running: watch::Sender<usize>,
+    process: Arc<Process>,
+    /// Who hears where its locking has come to.
+    nemesis: Option<Nemesis>,
+    /// When the run began, by the clock that all clients of a process share.
+    origin: Instant,
+}
+
+impl LiveEnv {
+    /// The environment of `client`, whose way to `Node(n)` is the nth of `ways`: clients of the
+    /// addresses of its proxy links, as [`Endpoint::client`](super::endpoint::Endpoint::client) makes them.
+    /// Nothing is sent yet.
+    ///
+    /// A connection that has been idle for a second is looked at with a PING before it is used
+    /// again, which is sent or withdrawn; so PING cannot be counted.
+    pub fn new(client: ClientId, seed: u64, ways: Vec<redis::Client>) -> Self {
+        Self::over(client, seed, TokioEnv::from_clients(ways, TokioOptions::default()))
+    }
+
+    /// The environment of `client` over this one of a service.
+    pub(super) fn over(client: ClientId, seed: u64, inner: TokioEnv) -> Self {
+        // Both are hashed, for neighbouring seeds and clients must not have related streams.
+        let of_client = Pcg64::seed_from_u64(u64::from(client.0)).next_u64();
+        let generator = Pcg64::seed_from_u64(seed ^ of_client);
+        let running = watch::Sender::new(0);
+        let random = Arc::new(Mutex::new(generator));
+        let process = Arc::new(Process::new(inner.now(), inner.wall()));
+        let (inner, origin) = (Arc::new(Mutex::new(inner)), Instant::default());
+        Self { client, inner, random, running, process, nemesis: None, origin }
+    }
+
+    /// The same client in a run that began then.
+    #[must_use]
+    pub fn since(self, origin: Instant) -> Self {
+        Self { origin, ..self }
+    }
+
+    /// The same client, seen by this nemesis.
+    pub(super) fn seen_by(self, nemesis: Nemesis) -> Self {
+        Self { nemesis: Some(nemesis), ..self }
+    }
+
+    /// The same client, seen by no nemesis.
+    pub(super) fn unseen(&self) -> Self {
+        Self { nemesis: None, ..self.clone() }
+    }
+
+    /// The client as a process.
+    pub(super) fn process(&self) -> &Arc<Process> {
+        &self.process
+    }
+
+    /// The client has gone: its connections end.
+    pub(super) fn disconnect(&self) {
+        let nobody = TokioEnv::from_clients(Vec::new(), TokioOptions::default());
+        *self.inner.lock().unwrap_or_else(PoisonError::into_inner) = nobody;
+    }
+
+    fn inner(&self) -> TokioEnv {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The machine's monotonic clock, which drifts for no client.
+    pub(super) fn machine_now(&self) -> Instant {
+        self.inner().now()
+    }
+
+    /// The client stands still for so long, as by a pause of its process, and goes on.
+    pub(crate) async fn stop_for(&self, span: Duration) {
+        self.process.stop();
+        self.inner().sleep(span).await;
+        self.process.resume();
+    }
+
+    /// Whose environment this is.
+    pub fn client(&self) -> ClientId {
+        self.client
+    }
+
+    /// How many tasks of this client are at work.
+    pub fn tasks(&self) -> usize {
+        *self.running.borrow()
+    }
+
+    /// Waits until no task of this client is at work: no watchdog, no release, no clean-up.
+    ///
+    /// # Errors
+    /// [`StillBusy`] where some are after `within`; they go on.
+    pub async fn idle(&self, within: Duration) -> Result<(), StillBusy> {
+        let mut running = self.running.subscribe();
+        let done = running.wait_for(|tasks| *tasks == 0);
+        // The channel cannot have closed, for this handle is one of its senders.
+        match tokio::time::timeout(within, done).await {
+            Ok(_) => Ok(()),
+            Err(_) => Err(StillBusy { client: self.client, tasks: self.tasks(), within }),
+        }
+    }
+}
+
+/// One task at work, from before it is spawned until it has ended, panicked or been dropped.
+struct Running(watch::Sender<usize>);
+
+impl Running {
+    fn begin(counter: &watch::Sender<usize>) -> Self {
+        counter.send_modify(|tasks| *tasks += 1);
+        Self(counter.clone())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.send_modify(|tasks| *tasks -= 1);
+    }
+}
+
+impl Env for LiveEnv {
+    type Conn = TokioConn;
+    type Subscription = LiveSubscription;
+
+    fn now(&self) -> Instant {
+        Instant::from_ns(self.process.clock().local(self.machine_now().as_ns()))
+    }
+
+    fn wall(&self) -> WallTime {
+        WallTime::from_unix_ns(self.process.clock().wall(self.machine_now().as_ns()))
+    }
+
+    async fn sleep(&self, span: Duration) {
+        let inner = self.inner();
+        {
+            let _timer = self.process.timer();
+            inner.sleep(self.process.by_the_machine(inner.now(), span)).await;
+        }
+        self.process.running().await;
+    }
+
+    fn random(&self) -> u64 {
+        self.random.lock().unwrap_or_else(PoisonError::into_inner).next_u64()
+    }
+
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        if self.process.is_gone() {
+            return;
+        }
+        let running = Running::begin(&self.running);
+        let process = Arc::clone(&self.process);
+        self.inner().spawn(async move {
+            // Held here, and not beside the task, so that it goes with a task that is never polled.
+            let _running = running;
+            let work = async {
+                process.running().await;
+                task.await;
+            };
+            process.unless_gone(work).await;
+        });
+    }
+
+    async fn connect(&self, node: Node) -> Result<TokioConn, CallError> {
+        let inner = self.inner();
+        let conn = inner.connect(node).await;
+        self.process.running().await;
+        conn
+    }
+
+    async fn subscribe(&self, node: Node, channel: &[u8]) -> Result<LiveSubscription, CallError> {
+        let inner = self.inner();
+        let inner = inner.subscribe(node, channel).await?;
+        Ok(LiveSubscription { inner, heard: None, process: Arc::clone(&self.process) })
+    }
+
+    fn counts_listeners(&self, node: Node) -> bool {
+        self.inner().counts_listeners(node)
+    }
+
+    fn mark(&self, mark: Mark) {
+        if let Some(nemesis) = &self.nemesis {
+            nemesis.marked(self.client.0, mark);
+        }
+    }
+}
+
+impl Observed for LiveEnv {
+    fn run_ns(&self) -> u64 {
+        self.machine_now().as_ns().saturating_sub(self.origin.as_ns())
+    }
+
+    fn run_ns_at(&self, at: Instant) -> u64 {
+        self.process.clock().moment(at.as_ns()).saturating_sub(self.origin.as_ns())
+    }
+
+    async fn before_send(&self, node: Node, command: &Command) {
+        if let Some(nemesis) = &self.nemesis {
+            nemesis.about_to_send(self.client.0, node, command);
+        }
+        self.process.running().await;
+    }
+
+    async fn after_answer(&self) {
+        self.process.running().await;
+    }
+}
+
+/// A channel that a client listens to, as far as it does not stand still.
+pub struct LiveSubscription {
+    inner: TokioSubscription,
+    /// What has been heard and not been taken yet.
+    heard: Option<Result<Box<[u8]>, CallError>>,
+    process: Arc<Process>,
+}
+
+impl Subscription for LiveSubscription {
+    async fn next(&mut self) -> Result<Box<[u8]>, CallError> {
+        let heard = match self.heard.take() {
+            Some(heard) => heard,
+            None => self.inner.next().await,
+        };
+        // Kept in the meantime: who drops this future loses no message.
+        let kept = self.heard.insert(heard).clone();
+        self.process.running().await;
+        self.heard = None;
+        kept
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn env(client: u32, seed: u64) -> LiveEnv {
+        LiveEnv::new(ClientId(client), seed, Vec::new())
+    }
+
+    fn draws(env: &LiveEnv) -> Vec<u64> {
+        (0..8).map(|_| env.random()).collect()
+    }
+
+    #[test]
+    fn a_seed_and_a_client_name_a_stream() {
+        assert_eq!(draws(&env(3, 7)), draws(&env(3, 7)));
+        let streams = [draws(&env(3, 7)), draws(&env(4, 7)), draws(&env(3, 8))];
+        for (place, one) in streams.iter().enumerate() {
+            for other in &streams[place + 1..] {
+                assert!(one.iter().all(|number| !other.contains(number)), "{one:x?} {other:x?}");
+            }
+        }
+    }
+
+    #[test]
+    fn clones_go_on_with_one_stream() {
+        let whole = draws(&env(0, 1));
+        let env = env(0, 1);
+        let other = env.clone();
+        let mixed: Vec<u64> =
+            (0..8).map(|turn| if turn % 2 == 0 { env.random() } else { other.random() }).collect();
+        assert_eq!(mixed, whole);
+    }
+
+    #[tokio::test]
+    async fn idle_waits_for_the_last_task_also_of_clones() {
+        let env = env(0, 1);
+        env.idle(Duration::ZERO).await.unwrap();
+        let (go, gone) = tokio::sync::oneshot::channel::<()>();
+        let inner = env.clone();
+        env.clone().spawn(async move {
+            // A task that spawns the next: there is no moment without one in between.
+            inner.clone().spawn(async move { drop(gone.await) });
+        });
+        let busy = env.idle(Duration::ZERO).await.unwrap_err();
+        assert_eq!((busy.client, busy.tasks), (ClientId(0), 1));
+        go.send(()).unwrap();
+        env.idle(Duration::from_secs(30)).await.unwrap();
+        assert_eq!(env.tasks(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_task_that_panics_is_over() {
+        let env = env(0, 1);
+        env.spawn(async { panic!("as a test") });
+        env.idle(Duration::from_secs(30)).await.unwrap();
+    }
+
+    #[test]
+    fn a_task_that_never_ran_is_over() {
+        let env = env(0, 1);
+        env.spawn(async {}); // There is no runtime.
+        assert_eq!(env.tasks(), 0);
+    }
+}

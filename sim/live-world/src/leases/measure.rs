@@ -1,0 +1,138 @@
+//! What this machine and a server show: how long commands take, and how long the machine stands still.
+//!
+//! A thread sleeps for a millisecond at a time and notes by how much later it wakes, as jHiccup does: whatever
+//! stops that thread would have stopped a client.
+//!
+//! Invariant: a round trip is measured on a connection of its own that nothing else uses, with a pause between
+//! two. Deliberately absent: pauses of one process alone, such as its garbage collector's; they are measured in
+//! that process.
+
+#![expect(clippy::disallowed_methods, reason = "what is measured here is real time")]
+
+use std::time::{Duration, Instant};
+
+use picklock::command::Command;
+use picklock::env::CallError;
+use reports::latency::{Latencies, Operation};
+use scenarios::distribution::{Bucket, Distribution, Histogram, Measured};
+use scenarios::span::Span;
+
+use crate::endpoint::Endpoint;
+use ttl_model::law::float;
+
+/// How long the thread sleeps.
+const NAP: Duration = Duration::from_millis(1);
+/// What is shorter is the timer's own grain, and no pause.
+const PAUSE_NS: u64 = 1_000_000;
+/// The tags in the log.
+const PAUSES: &str = "pause";
+const ROUND_TRIPS: &str = "round-trip";
+
+/// What was measured.
+#[derive(Debug)]
+pub struct Found {
+    /// Round trips.
+    pub round_trip: Distribution,
+    /// Pauses of a millisecond or longer; where there was none, the longest that there was.
+    pub pause: Distribution,
+    /// How many of them there were in a nanosecond.
+    pub pauses_per_ns: f64,
+    /// How many round trips, and how many pauses.
+    pub counts: (u64, u64),
+    /// All of it, for a log.
+    pub latencies: Latencies,
+}
+
+/// Measures for so long.
+///
+/// # Errors
+/// [`CallError`] where the server does not answer.
+pub async fn measure(target: &Endpoint, length: Duration) -> Result<Found, CallError> {
+    let napping = tokio::task::spawn_blocking(move || nap(length));
+    let end = Instant::now() + length;
+    let mut trips = Vec::new();
+    loop {
+        let sent = Instant::now();
+        target.command(&Command::new("PING")).await?;
+        trips.push(ns(sent.elapsed()));
+        if Instant::now() >= end {
+            break;
+        }
+        tokio::time::sleep(NAP).await;
+    }
+    let late = napping.await.map_err(|error| CallError::Indeterminate(error.to_string().into()))?;
+    Ok(found(&trips, &late, length))
+}
+
+/// By how much later than it wanted a thread woke, each time.
+fn nap(length: Duration) -> Vec<u64> {
+    let begin = Instant::now();
+    let mut late = Vec::new();
+    let mut before = begin;
+    while before.duration_since(begin) < length {
+        std::thread::sleep(NAP);
+        let now = Instant::now();
+        late.push(ns(now.duration_since(before).saturating_sub(NAP)));
+        before = now;
+    }
+    late
+}
+
+fn found(trips: &[u64], late: &[u64], length: Duration) -> Found {
+    let mut latencies = Latencies::default();
+    for (tag, values) in [(ROUND_TRIPS, trips), (PAUSES, late)] {
+        for value in values {
+            latencies.record(Operation::Command(tag.to_owned()), *value);
+        }
+    }
+    let mut pauses: Vec<u64> = late.iter().copied().filter(|it| *it >= PAUSE_NS).collect();
+    if pauses.is_empty() {
+        // Of no pause at all something is known, too: how rare it is.
+        pauses.extend(late.iter().max());
+    }
+    let count = pauses.len() as u64;
+    Found {
+        round_trip: histogram(trips, ROUND_TRIPS),
+        pause: histogram(&pauses, PAUSES),
+        pauses_per_ns: float(count) / float(ns(length).max(1)),
+        counts: (trips.len() as u64, count),
+        latencies,
+    }
+}
+
+fn histogram(values: &[u64], tag: &str) -> Distribution {
+    let bucket = |ns: &u64| Bucket { value: Span(Duration::from_nanos(*ns)), count: 1 };
+    let named =
+        Measured { file: "measured.hlog".to_owned(), tag: Some(tag.to_owned()), unit: None };
+    match Histogram::new(values.iter().map(bucket)) {
+        Ok(histogram) => Distribution::Histogram(histogram.found_in(named)),
+        // Whoever measures does so once at least.
+        Err(_) => Distribution::Constant(Span(Duration::ZERO)),
+    }
+}
+
+fn ns(span: Duration) -> u64 {
+    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_lasts_is_a_pause_and_none_is_no_nothing() {
+        let second = Duration::from_secs(1);
+        let with = found(&[100_000, 200_000], &[999_999, 1_000_000, 30_000_000, 50_000], second);
+        assert_eq!(with.counts, (2, 2));
+        assert!((with.pauses_per_ns * 1e9 - 2.0).abs() < 1e-9);
+        assert_eq!(with.pause.tail().at_least(30_000_000), 0.5);
+        assert_eq!(with.latencies.count(&Operation::Command(PAUSES.to_owned())), 4);
+        let without = found(&[100_000], &[50_000, 70_000], second);
+        assert_eq!((without.counts.1, without.pause.sampler().at(0)), (1, 70_000));
+    }
+
+    #[test]
+    fn a_nap_is_noted_each_time() {
+        assert!(!nap(Duration::from_millis(3)).is_empty());
+    }
+}

@@ -1,0 +1,14 @@
+//! The live worlds: real sockets, real time.
+
+pub mod capability;
+pub mod embedded;
+pub mod endpoint;
+pub mod env;
+pub mod fleet;
+pub mod leases;
+pub mod limits;
+mod nemesis;
+mod process;
+pub mod run;
+pub mod server;
+pub mod supervisor;

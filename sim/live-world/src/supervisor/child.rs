@@ -1,0 +1,335 @@
+//! The supervisor's own process.
+//!
+//! Invariant: a server is in the book from the moment it exists, because starting and the end of
+//! standard input are handled one after the other by one task; so at the end every process is
+//! known, killed and waited for before the directory goes. Deliberately absent: knowing whether a
+//! server is ready; who asked for it asks it.
+
+#![expect(clippy::disallowed_methods, reason = "the live worlds run in real time")]
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufRead, Write};
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{ExitCode, ExitStatus, Stdio};
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::sys::signal::{self, killpg};
+use nix::unistd::Pid;
+use tokio::process::{Child, Command};
+use tokio::signal::unix::{SignalKind, signal as signal_stream};
+use tokio::sync::mpsc;
+
+use super::home::{self, Home, write_private};
+use super::protocol::{COMMAND, Event, LOG_FILE, PAGE_FILE, Port, Request, Signal, Start};
+use super::watcher::{self, Watcher};
+use crate::server::page::{LIBRARY, PAGE_BYTES};
+
+/// How long a server may take over SIGTERM.
+const TERM_GRACE: Duration = Duration::from_secs(2);
+/// How much of a server's log is quoted.
+const LOG_TAIL: usize = 4096;
+
+/// Becomes the supervisor or its watcher where the arguments of this program say so. The caller is
+/// the whole program.
+pub fn main(mut args: impl Iterator<Item = OsString>) -> Option<ExitCode> {
+    let name = args.next()?;
+    if name == watcher::COMMAND {
+        return Some(watcher::main(args.next().map(PathBuf::from)));
+    }
+    (name == COMMAND).then(supervisor)
+}
+
+/// Supervises until standard input ends.
+fn supervisor() -> ExitCode {
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return fail(&error),
+    };
+    match runtime.block_on(supervise()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => fail(&error),
+    }
+}
+
+fn fail(error: &io::Error) -> ExitCode {
+    // Nobody may be listening any more, which is no reason to panic.
+    let _ = writeln!(io::stderr(), "picklock supervisor: {error}");
+    ExitCode::FAILURE
+}
+
+/// What wakes the supervisor.
+enum News {
+    Line(String),
+    /// Standard input has ended: so has picklock.
+    Eof,
+    Ended(u32, io::Result<ExitStatus>),
+    /// A server was asked to end this long ago; the pid tells it from its successor.
+    TermIsOver(u32, Pid),
+}
+
+async fn supervise() -> io::Result<()> {
+    // Streams nobody reads: the signals are caught, and forgotten. Unlike an ignored signal, a
+    // caught one is back to its default in the servers.
+    let _swallowed = [
+        signal_stream(SignalKind::interrupt())?,
+        signal_stream(SignalKind::terminate())?,
+        signal_stream(SignalKind::hangup())?,
+    ];
+    let (sender, mut news) = mpsc::unbounded_channel();
+    let lines = sender.clone();
+    std::thread::Builder::new().name("stdin".into()).spawn(move || read_lines(&lines))?;
+    let mut book = Book { home: None, servers: BTreeMap::new(), news: sender };
+    while let Some(what) = news.recv().await {
+        let told = match what {
+            News::Eof => break,
+            News::Line(line) => book.line(&line),
+            News::Ended(id, status) => book.ended(id, &status),
+            News::TermIsOver(id, pid) => {
+                if book.running(id) == Some(pid) {
+                    send(pid, signal::Signal::SIGKILL);
+                }
+                Ok(())
+            }
+        };
+        if told.is_err() {
+            break; // Nobody reads what we say: picklock is gone.
+        }
+    }
+    book.kill_all();
+    while book.servers.values().any(|server| server.pid.is_some()) {
+        if let Some(News::Ended(id, _)) = news.recv().await {
+            book.forget(id);
+        }
+    }
+    if let Some((home, watcher)) = book.home {
+        home::clear(home.path());
+        watcher.end();
+    }
+    Ok(())
+}
+
+fn read_lines(news: &mpsc::UnboundedSender<News>) {
+    for line in io::stdin().lock().lines() {
+        let Ok(line) = line else { break };
+        if news.send(News::Line(line)).is_err() {
+            return;
+        }
+    }
+    let _ = news.send(News::Eof);
+}
+
+/// Every server there is or was.
+struct Book {
+    /// Made with the first server, and watched over from then on.
+    home: Option<(Home, Watcher)>,
+    servers: BTreeMap<u32, Entry>,
+    news: mpsc::UnboundedSender<News>,
+}
+
+struct Entry {
+    /// While it runs.
+    pid: Option<Pid>,
+    dir: PathBuf,
+}
+
+impl Book {
+    fn line(&mut self, line: &str) -> io::Result<()> {
+        let (id, result) = match serde_json::from_str(line) {
+            Err(error) => (None, Err(io::Error::other(format!("cannot read request: {error}")))),
+            Ok(Request::Start(start)) => (Some(start.id), self.start(&start)),
+            Ok(Request::Signal { id, signal }) => (Some(id), self.signal(id, signal)),
+            Ok(Request::Stop { id }) => (Some(id), self.stop(id)),
+        };
+        match result {
+            Ok(None) => Ok(()),
+            Ok(Some(event)) => tell(&event),
+            Err(error) => tell(&Event::Error { id, message: error.to_string() }),
+        }
+    }
+
+    fn start(&mut self, start: &Start) -> io::Result<Option<Event>> {
+        let Start { id, binary, port, args, config, paged } = start;
+        let id = *id;
+        if self.running(id).is_some() {
+            return Err(io::Error::other(format!("server {id} is already running")));
+        }
+        let dir = self.directory(id)?;
+        let port = match port {
+            Port::Fixed(port) => *port,
+            Port::Auto => free_port()?,
+        };
+        let config_file = dir.join("redis.conf");
+        write_private(&config_file, config.as_bytes())?;
+        let log = OpenOptions::new().create(true).append(true).open(dir.join(LOG_FILE))?;
+        let mut command = Command::new(binary);
+        if *paged {
+            share_page(&dir, &mut command)?;
+        }
+        let child = command
+            .arg(&config_file)
+            .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--protected-mode", "yes"])
+            .args(["--save", "", "--appendonly", "no", "--daemonize", "no"])
+            // Its standard output is its log, so that what it says before it has read its
+            // configuration is in there too.
+            .args(["--logfile", "", "--dir"])
+            .arg(&dir)
+            .args(args)
+            .current_dir(&dir)
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            .process_group(0)
+            .spawn()
+            .map_err(|error| {
+                io::Error::new(error.kind(), format!("cannot run {}: {error}", binary.display()))
+            })?;
+        let pid = child.id().and_then(|pid| i32::try_from(pid).ok()).map(Pid::from_raw);
+        let Some(pid) = pid else { return Err(io::Error::other("a new process has no number")) };
+        self.servers.insert(id, Entry { pid: Some(pid), dir: dir.clone() });
+        tokio::spawn(wait(id, child, self.news.clone()));
+        Ok(Some(Event::Started { id, pid: pid.as_raw(), port, dir }))
+    }
+
+    /// The directory of this server, made if it is new.
+    fn directory(&mut self, id: u32) -> io::Result<PathBuf> {
+        let home = match &self.home {
+            Some((home, _)) => home,
+            None => {
+                // Beside what is asked for: nobody waits for it.
+                std::thread::Builder::new().name("sweep".into()).spawn(home::sweep)?;
+                let home = Home::make().map_err(|error| no_room(&error))?;
+                let watcher = Watcher::start(home.path())?;
+                &self.home.insert((home, watcher)).0
+            }
+        };
+        home.server(id)
+    }
+
+    fn signal(&self, id: u32, signal: Signal) -> io::Result<Option<Event>> {
+        let pid = self.known(id)?;
+        match signal {
+            Signal::Stop => send(pid, signal::Signal::SIGSTOP),
+            Signal::Cont => send(pid, signal::Signal::SIGCONT),
+            Signal::Kill => send(pid, signal::Signal::SIGKILL),
+            Signal::Term => send(pid, signal::Signal::SIGTERM),
+        }
+        Ok(None)
+    }
+
+    fn stop(&self, id: u32) -> io::Result<Option<Event>> {
+        let pid = self.known(id)?;
+        send(pid, signal::Signal::SIGTERM);
+        // A stopped process gets it only when it goes on.
+        send(pid, signal::Signal::SIGCONT);
+        let news = self.news.clone();
+        tokio::spawn(async move {
+            tokio::time::sleep(TERM_GRACE).await;
+            let _ = news.send(News::TermIsOver(id, pid));
+        });
+        Ok(None)
+    }
+
+    fn ended(&mut self, id: u32, status: &io::Result<ExitStatus>) -> io::Result<()> {
+        let dir = self.forget(id);
+        let status = match status {
+            Ok(status) => status.to_string(),
+            Err(error) => format!("unknown: {error}"),
+        };
+        let log = dir.map(|dir| tail(&dir.join(LOG_FILE))).unwrap_or_default();
+        tell(&Event::Exited { id, status, log })
+    }
+
+    fn forget(&mut self, id: u32) -> Option<PathBuf> {
+        let entry = self.servers.get_mut(&id)?;
+        entry.pid = None;
+        Some(entry.dir.clone())
+    }
+
+    fn running(&self, id: u32) -> Option<Pid> {
+        self.servers.get(&id).and_then(|entry| entry.pid)
+    }
+
+    fn known(&self, id: u32) -> io::Result<Pid> {
+        self.running(id).ok_or_else(|| io::Error::other(format!("server {id} is not running")))
+    }
+
+    fn kill_all(&self) {
+        for pid in self.servers.values().filter_map(|entry| entry.pid) {
+            send(pid, signal::Signal::SIGKILL);
+        }
+    }
+}
+
+fn no_room(error: &io::Error) -> io::Error {
+    let why = format!(
+        "no directory can be made for it in {} ({}): make room there, or set TMPDIR to another place",
+        std::env::temp_dir().display(),
+        error.kind()
+    );
+    io::Error::new(error.kind(), why)
+}
+
+/// Has a server load the library that shares a page with picklock. One that is started again has its page
+/// from before: its clocks are its machine's.
+fn share_page(dir: &Path, command: &mut Command) -> io::Result<()> {
+    let (library, page) = (dir.join("preload.so"), dir.join(PAGE_FILE));
+    fs::write(&library, LIBRARY)?;
+    let file = OpenOptions::new().create(true).write(true).truncate(false).open(&page)?;
+    file.set_len(PAGE_BYTES)?;
+    command.env("LD_PRELOAD", library).env("PICKLOCK_PAGE", page);
+    Ok(())
+}
+
+/// Waits for the end of a server's leader, and then ends what it may have started itself (a
+/// background save), so that nothing writes into the directory any more.
+async fn wait(id: u32, mut child: Child, news: mpsc::UnboundedSender<News>) {
+    let group = child.id().and_then(|pid| i32::try_from(pid).ok()).map(Pid::from_raw);
+    let status = child.wait().await;
+    if let Some(group) = group {
+        send(group, signal::Signal::SIGKILL);
+    }
+    let _ = news.send(News::Ended(id, status));
+}
+
+/// Sends a signal to a server and what it has started.
+fn send(pid: Pid, signal: signal::Signal) {
+    match killpg(pid, signal) {
+        // It has ended meanwhile, which its waiter will tell.
+        Ok(()) | Err(Errno::ESRCH) => {}
+        Err(error) => {
+            let _ = writeln!(io::stderr(), "picklock supervisor: cannot signal {pid}: {error}");
+        }
+    }
+}
+
+fn tell(event: &Event) -> io::Result<()> {
+    let mut line = serde_json::to_string(event)?;
+    line.push('\n');
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(line.as_bytes())?;
+    stdout.flush()
+}
+
+/// A port that was free a moment ago. Somebody may take it first; the server then says so and
+/// ends, and whoever asked for it asks again.
+fn free_port() -> io::Result<u16> {
+    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
+}
+
+/// The last lines of a log.
+fn tail(path: &Path) -> String {
+    use std::io::{Read, Seek, SeekFrom};
+    let read = || -> io::Result<Vec<u8>> {
+        let mut file = File::open(path)?;
+        let start = file.metadata()?.len().saturating_sub(LOG_TAIL as u64);
+        file.seek(SeekFrom::Start(start))?;
+        let mut bytes = Vec::new();
+        file.take(LOG_TAIL as u64).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    };
+    String::from_utf8_lossy(&read().unwrap_or_default()).trim_end().to_owned()
+}

@@ -1,0 +1,202 @@
+//! Clients that wait: for an element of a list or sorted set, or for acknowledgements of replicas.
+//!
+//! Invariant: of those that wait for one key the one that has waited longest is served first, after
+//! the whole command, script or transaction that brought the element. Deliberately absent: streams,
+//! and time: `unblock_due` is told when it is.
+
+use super::reply::Reply;
+use super::server::{Request, Server};
+use super::text::{Blob, blob};
+use super::value::Value;
+
+/// What a client waits for.
+#[derive(Clone, Debug)]
+pub(crate) enum Awaited {
+    /// The first of these keys that gets an element.
+    Element { keys: Vec<Blob>, take: Take },
+    /// So many replicas that have got as far as this offset.
+    Acknowledgements { replicas: i64, offset: u64 },
+}
+
+/// What is done with the element.
+#[derive(Clone, Debug)]
+pub(crate) enum Take {
+    /// Popped from a list: one, or at most so many.
+    Pop(End, Option<usize>),
+    /// Moved to another list.
+    Move { from: End, to: End, destination: Blob, command: Moving },
+    /// The lowest (left) or highest members of a sorted set: one, or at most so many.
+    PopScored(End, Option<usize>),
+}
+
+impl Take {
+    /// Whether the key is to be a sorted set, and not a list.
+    pub(crate) fn is_scored(&self) -> bool {
+        matches!(self, Self::PopScored(..))
+    }
+}
+
+/// The two commands that move: they propagate under different names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Moving {
+    Lmove,
+    RpopLpush,
+}
+
+/// An end of a list; of a sorted set the lowest score is left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    Left,
+    Right,
+}
+
+/// How a session waits.
+#[derive(Clone, Debug)]
+pub(crate) struct Blocked {
+    pub(crate) awaited: Awaited,
+    /// In milliseconds of the server's wall clock; none: for ever.
+    pub(crate) deadline_ms: Option<i64>,
+    /// The command, to be counted if it fails.
+    pub(crate) command: u16,
+}
+
+/// Who waits, and which keys may end the waiting.
+#[derive(Debug, Default)]
+pub(crate) struct Blocking {
+    /// The places of the sessions, the longest waiting first.
+    pub(crate) sessions: Vec<u32>,
+    /// Keys created by the command under way.
+    ready: Vec<(u16, Blob)>,
+}
+
+impl Blocking {
+    pub(crate) fn clear(&mut self) {
+        self.sessions.clear();
+        self.ready.clear();
+    }
+
+    /// A list, set or sorted set has come into being.
+    pub(crate) fn created(&mut self, db: u16, key: &[u8]) {
+        if !self.sessions.is_empty() && !self.ready.iter().any(|(d, k)| *d == db && &k[..] == key) {
+            self.ready.push((db, blob(key)));
+        }
+    }
+
+    pub(crate) fn is_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+}
+
+impl Server {
+    /// Whether a command of this session may wait at all.
+    pub(crate) fn may_block(&self, session: u32) -> bool {
+        !self.in_exec && !self.applying && session != super::server::SCRIPT_SESSION
+    }
+
+    /// The session waits from now on. `timeout_ms` of 0 is for ever.
+    pub(crate) fn block(&mut self, request: &Request<'_>, awaited: Awaited, timeout_ms: i64) {
+        // A time-out beyond the end of time is over at once, as in redis-server 7.0.
+        let deadline_ms = (timeout_ms > 0).then(|| request.now_ms().wrapping_add(timeout_ms));
+        let session = self.session(request);
+        let command = session.last_command.unwrap_or_default();
+        session.blocked = Some(Blocked { awaited, deadline_ms, command });
+        self.blocking.sessions.push(request.session);
+    }
+
+    /// The session waits no more; what it waited for.
+    pub(crate) fn unblock(&mut self, session: u32) -> Option<Blocked> {
+        let blocked = self.sessions[session as usize].blocked.take()?;
+        self.blocking.sessions.retain(|&place| place != session);
+        Some(blocked)
+    }
+
+    /// Serves those that wait for keys that have come into being. A served move may bring another.
+    pub(crate) fn serve_ready(&mut self, now_us: i64) {
+        while self.blocking.is_ready() {
+            let (db, key) = self.blocking.ready.remove(0);
+            while let Some(session) = self.first_waiting(db, &key, now_us) {
+                self.serve(session, &key, now_us);
+            }
+        }
+    }
+
+    /// The longest waiting session that this key as it stands can serve.
+    fn first_waiting(&mut self, db: u16, key: &[u8], now_us: i64) -> Option<u32> {
+        // Looking the key up is done as the first session that waits for it.
+        let waits = |server: &Self, place: u32, scored: bool| {
+            let session = &server.sessions[place as usize];
+            let Some(Blocked { awaited: Awaited::Element { keys, take }, .. }) = &session.blocked
+            else {
+                return false;
+            };
+            let fits = take.is_scored() == scored;
+            fits && session.db == db && keys.iter().any(|awaited| &awaited[..] == key)
+        };
+        let any = self
+            .blocking
+            .sessions
+            .iter()
+            .copied()
+            .find(|&place| waits(self, place, false) || waits(self, place, true))?;
+        let slot = self.find(&Request { now_us, session: any, args: &[] }, key)?;
+        let scored = match self.dbs[usize::from(db)].at(slot).value {
+            Value::List(_) => false,
+            Value::Scored(_) => true,
+            _ => return None,
+        };
+        self.blocking.sessions.iter().copied().find(|&place| waits(self, place, scored))
+    }
+
+    fn serve(&mut self, session: u32, key: &[u8], now_us: i64) {
+        let Some(blocked) = self.unblock(session) else { return };
+        let Awaited::Element { take, .. } = &blocked.awaited else { return };
+        let request = Request { now_us, session, args: &[] };
+        let reply: Reply = crate::commands::blocking::take(self, &request, key, take).into();
+        self.journal.commit();
+        self.end_waiting(session, &blocked, reply);
+    }
+
+    /// The answer that a session has waited for.
+    pub(crate) fn end_waiting(&mut self, session: u32, blocked: &Blocked, reply: Reply) {
+        if let Reply::Error(fail) = &reply {
+            self.stats.failed(blocked.command, fail);
+        }
+        let reply = self.sessions[session as usize].hears(reply);
+        self.outbox.push((session, reply));
+    }
+
+    /// The earliest moment at which a time-out comes to its end, in milliseconds of the wall clock.
+    pub(crate) fn next_deadline_ms(&self) -> Option<i64> {
+        let deadlines = self.blocking.sessions.iter().filter_map(|&place| {
+            self.sessions[place as usize].blocked.as_ref().and_then(|blocked| blocked.deadline_ms)
+        });
+        // A time-out is over when its last millisecond is.
+        deadlines.min().map(|deadline| deadline.saturating_add(1))
+    }
+
+    /// The answer of a session that has waited in vain.
+    pub(crate) fn end_in_vain(&mut self, session: u32, blocked: &Blocked) {
+        let reply = match blocked.awaited {
+            Awaited::Element { .. } => Reply::NilArray,
+            Awaited::Acknowledgements { offset, .. } => Reply::Int(self.acknowledged(offset)),
+        };
+        self.end_waiting(session, blocked, reply);
+    }
+
+    /// Answers those whose time-outs are over: the earliest first, then the longest waiting.
+    pub(crate) fn unblock_due(&mut self, now_ms: i64) -> usize {
+        let mut answered = 0;
+        while self.next_deadline_ms().is_some_and(|deadline| deadline <= now_ms) {
+            let deadline = |server: &Self, place: u32| {
+                let blocked = server.sessions[place as usize].blocked.as_ref();
+                blocked.and_then(|blocked| blocked.deadline_ms).unwrap_or(i64::MAX)
+            };
+            let first = self.blocking.sessions.iter().copied();
+            let Some(session) = first.min_by_key(|&place| deadline(self, place)) else { break };
+            let Some(blocked) = self.unblock(session) else { break };
+            self.end_in_vain(session, &blocked);
+            answered += 1;
+        }
+        answered
+    }
+}

@@ -1,0 +1,215 @@
+//! Commands that wait for an element: BLPOP, BRPOP, BLMPOP, BLMOVE, BRPOPLPUSH, BZPOPMIN, BZPOPMAX,
+//! BZMPOP; and LMPOP and ZMPOP, which do the same and do not wait.
+//!
+//! Invariant: each is propagated as the command that does not wait, for nobody waits in a stream.
+//! Deliberately absent: the waiting itself, which `crate::blocking` has.
+
+use super::lists::{end, move_element, pop_at, positive};
+use super::table::{Spec, flag};
+use super::zpop::pop_scored_at;
+use super::zrange::listed;
+use crate::blocking::{Awaited, End, Moving, Take};
+use crate::reply::{Answer, Fail, Reply};
+use crate::server::{Request, Server};
+use crate::strtod::{Read, is_space, strtod};
+use crate::text::{blob, is_word};
+use crate::value::Value;
+
+const FLAGS: u32 = flag::WRITE | flag::NOSCRIPT | flag::BLOCKING;
+const MOVE: u32 = FLAGS | flag::DENYOOM;
+
+pub(crate) const SPECS: &[Spec] = &[
+    Spec::new("blpop", -3, FLAGS, |s, r| pop(s, r, Take::Pop(End::Left, None)))
+        .keys(1, -2, 1)
+        .group("list blocking"),
+    Spec::new("brpop", -3, FLAGS, |s, r| pop(s, r, Take::Pop(End::Right, None)))
+        .keys(1, -2, 1)
+        .group("list blocking"),
+    Spec::new("blmove", 6, MOVE, blmove).keys(1, 2, 1).group("list blocking"),
+    Spec::new("brpoplpush", 4, MOVE, brpoplpush).keys(1, 2, 1).group("list blocking"),
+    Spec::new("bzpopmin", -3, FLAGS | flag::FAST, |s, r| {
+        pop(s, r, Take::PopScored(End::Left, None))
+    })
+    .keys(1, -2, 1)
+    .group("sortedset blocking"),
+    Spec::new("bzpopmax", -3, FLAGS | flag::FAST, |s, r| {
+        pop(s, r, Take::PopScored(End::Right, None))
+    })
+    .keys(1, -2, 1)
+    .group("sortedset blocking"),
+    Spec::new("lmpop", -4, flag::WRITE | flag::MOVABLE_KEYS, |s, r| mpop(s, r, false, None))
+        .group("list"),
+    Spec::new("blmpop", -5, FLAGS | flag::MOVABLE_KEYS, |s, r| mpop(s, r, false, Some(1)))
+        .group("list blocking"),
+    Spec::new("zmpop", -4, flag::WRITE | flag::MOVABLE_KEYS, |s, r| mpop(s, r, true, None))
+        .group("sortedset"),
+    Spec::new("bzmpop", -5, FLAGS | flag::MOVABLE_KEYS, |s, r| mpop(s, r, true, Some(1)))
+        .group("sortedset blocking"),
+];
+
+/// A time-out in seconds, as milliseconds rounded up. Redis calls one that is far too long negative.
+fn timeout_ms(text: &[u8]) -> Result<i64, Fail> {
+    const LIMIT: f64 = 9_223_372_036_854_775_808.0;
+    let whole = |read: &Read| read.used == text.len() && !is_space(text[0]) && !read.value.is_nan();
+    let read = strtod(text).filter(whole);
+    let read = read.ok_or(Fail::new("ERR timeout is not a float or out of range"))?;
+    // Redis reads a wider type here: what vanishes in a double is a moment still.
+    let vanished = read.out_of_range && read.value == 0.0;
+    let ms = if vanished { 1.0_f64.copysign(read.value) } else { (read.value * 1000.0).ceil() };
+    if !(0.0..LIMIT).contains(&ms) {
+        return Err(Fail::new("ERR timeout is negative"));
+    }
+    #[expect(clippy::cast_possible_truncation, reason = "the range is checked")]
+    Ok(ms as i64)
+}
+
+fn pop(server: &mut Server, request: &Request<'_>, take: Take) -> Answer {
+    let [keys @ .., timeout] = &request.args[1..] else { return Err(Fail::SYNTAX) };
+    let timeout_ms = timeout_ms(timeout)?;
+    pop_first(server, request, keys, take, Some(timeout_ms))
+}
+
+/// The forms that say how many keys there are, from which end to take, and how many elements.
+fn mpop(
+    server: &mut Server,
+    request: &Request<'_>,
+    scored: bool,
+    timeout: Option<usize>,
+) -> Answer {
+    let args = &request.args[timeout.unwrap_or(0) + 1..];
+    let above_zero =
+        |text: &[u8], why| positive(text).ok().filter(|&n| n > 0).ok_or(Fail::new(why));
+    let keys = above_zero(args[0], "ERR numkeys should be greater than 0")?;
+    let rest = args.get(1..).and_then(|rest| rest.get(keys..)).unwrap_or_default();
+    let (word, options) = rest.split_first().ok_or(Fail::SYNTAX)?;
+    let from = match word {
+        word if scored && is_word(word, "MIN") => End::Left,
+        word if scored && is_word(word, "MAX") => End::Right,
+        word if !scored => end(word)?,
+        _ => return Err(Fail::SYNTAX),
+    };
+    let count = match options {
+        [] => 1,
+        [word, text, rest @ ..] if is_word(word, "COUNT") => {
+            let count = above_zero(text, "ERR count should be greater than 0")?;
+            rest.is_empty().then_some(count).ok_or(Fail::SYNTAX)?
+        }
+        _ => return Err(Fail::SYNTAX),
+    };
+    let timeout_ms = timeout.map(|place| timeout_ms(request.args[place])).transpose()?;
+    let pop = if scored { Take::PopScored } else { Take::Pop };
+    pop_first(server, request, &args[1..=keys], pop(from, Some(count)), timeout_ms)
+}
+
+/// Pops from the first key that is there. With a time-out it may wait.
+fn pop_first(
+    server: &mut Server,
+    request: &Request<'_>,
+    keys: &[&[u8]],
+    take: Take,
+    timeout_ms: Option<i64>,
+) -> Answer {
+    for key in keys {
+        if let Some(slot) = server.find(request, key) {
+            let value = &server.db(request).at(slot).value;
+            match take.is_scored() {
+                true => value.as_scored().map(|_| ())?,
+                false => value.as_list().map(|_| ())?,
+            }
+            return self::take(server, request, key, &take);
+        }
+    }
+    if let Some(timeout_ms) = timeout_ms
+        && server.may_block(request.session)
+    {
+        let keys = keys.iter().map(|key| blob(key)).collect();
+        server.block(request, Awaited::Element { keys, take }, timeout_ms);
+    }
+    Ok(Reply::NilArray)
+}
+
+fn blmove(server: &mut Server, request: &Request<'_>) -> Answer {
+    let (from, to) = (end(request.args[3])?, end(request.args[4])?);
+    let destination = blob(request.args[2]);
+    let take = Take::Move { from, to, destination, command: Moving::Lmove };
+    move_or_wait(server, request, take, request.args[5])
+}
+
+fn brpoplpush(server: &mut Server, request: &Request<'_>) -> Answer {
+    let destination = blob(request.args[2]);
+    let (from, to) = (End::Right, End::Left);
+    let take = Take::Move { from, to, destination, command: Moving::RpopLpush };
+    move_or_wait(server, request, take, request.args[3])
+}
+
+fn move_or_wait(server: &mut Server, request: &Request<'_>, take: Take, timeout: &[u8]) -> Answer {
+    let timeout_ms = timeout_ms(timeout)?;
+    let key = request.args[1];
+    if server.find_as(request, key, Value::as_list)?.is_some() {
+        return self::take(server, request, key, &take);
+    }
+    if server.may_block(request.session) {
+        let keys = vec![blob(key)];
+        server.block(request, Awaited::Element { keys, take }, timeout_ms);
+    }
+    Ok(Reply::Nil)
+}
+
+/// Takes an element of a key that is of the right type, as has been asked for.
+pub(crate) fn take(server: &mut Server, request: &Request<'_>, key: &[u8], take: &Take) -> Answer {
+    match take {
+        Take::Pop(from, count) => {
+            let slot = server.find_as(request, key, Value::as_list)?;
+            let Some(slot) = slot else { return Ok(Reply::NilArray) };
+            let mut popped = pop_at(server, request, slot, *from, count.unwrap_or(1))?;
+            let verb: &[u8] = if *from == End::Left { b"LPOP" } else { b"RPOP" };
+            propagate(server, request, verb, key, count.map(|_| popped.len()));
+            Ok(Reply::Array(match count {
+                None => vec![Reply::bulk(key), popped.pop().unwrap_or(Reply::Nil)],
+                Some(_) => vec![Reply::bulk(key), Reply::Array(popped)],
+            }))
+        }
+        Take::Move { from, to, destination, command } => {
+            let element = move_element(server, request, key, destination, *from, *to)?;
+            let word = |end: End| -> &[u8] { if end == End::Left { b"left" } else { b"right" } };
+            // As the client spelt them, while there is its request.
+            let (from, to) = match request.args {
+                [_, _, _, from, to, _] => (*from, *to),
+                _ => (word(*from), word(*to)),
+            };
+            match command {
+                Moving::Lmove => server.propagate(request, &[b"LMOVE", key, destination, from, to]),
+                Moving::RpopLpush => server.propagate(request, &[b"RPOPLPUSH", key, destination]),
+            }
+            Ok(element)
+        }
+        Take::PopScored(from, count) => {
+            let Some(slot) = server.find(request, key) else { return Ok(Reply::NilArray) };
+            let popped = pop_scored_at(server, request, slot, *from, count.unwrap_or(1))?;
+            let verb: &[u8] = if *from == End::Left { b"ZPOPMIN" } else { b"ZPOPMAX" };
+            propagate(server, request, verb, key, count.map(|_| popped.len()));
+            let members = listed(popped, true, count.is_some());
+            Ok(match (count, members) {
+                (None, Reply::Array(mut parts)) => {
+                    parts.insert(0, Reply::bulk(key));
+                    Reply::Array(parts)
+                }
+                (_, members) => Reply::Array(vec![Reply::bulk(key), members]),
+            })
+        }
+    }
+}
+
+/// Propagates what has been popped as the command that does not wait; `count` where it was asked for.
+fn propagate(
+    server: &mut Server,
+    request: &Request<'_>,
+    verb: &[u8],
+    key: &[u8],
+    count: Option<usize>,
+) {
+    match count {
+        None => server.propagate(request, &[verb, key]),
+        Some(count) => server.propagate(request, &[verb, key, count.to_string().as_bytes()]),
+    }
+}

@@ -1,0 +1,154 @@
+//! CLIENT KILL and UNBLOCK: what one client does to others.
+//!
+//! Invariant: a client that is killed has no effect and hears nothing from that moment; its connection
+//! is woken by an empty message, to find that it is to be closed. Whoever kills itself is answered first.
+
+use crate::reply::{Answer, Fail, Reply};
+use crate::server::{FIRST_CLIENT, Request, Server};
+use crate::session::Session;
+use crate::text::{decimal, is_word};
+
+/// The classes of clients of which the model has some.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Class {
+    Normal,
+    Pubsub,
+    /// Replicas and primaries are no sessions here.
+    Other,
+}
+
+impl Class {
+    pub(super) fn of(session: &Session) -> Self {
+        if session.is_subscribed() { Self::Pubsub } else { Self::Normal }
+    }
+
+    pub(super) fn named(name: &[u8]) -> Result<Self, Fail> {
+        match name {
+            name if is_word(name, "normal") => Ok(Self::Normal),
+            name if is_word(name, "pubsub") => Ok(Self::Pubsub),
+            name if ["slave", "replica", "master"].iter().any(|word| is_word(name, word)) => {
+                Ok(Self::Other)
+            }
+            name => {
+                let name = super::expiry::until_nul(name);
+                Err(Fail::of([b"ERR Unknown client type '", name, b"'"].concat()))
+            }
+        }
+    }
+}
+
+/// Which clients are to be killed.
+struct Filter<'a> {
+    address: Option<&'a [u8]>,
+    class: Option<Class>,
+    id: Option<u64>,
+    /// None has this: another address of the server, for one.
+    nobody: bool,
+    spares_caller: bool,
+}
+
+impl<'a> Filter<'a> {
+    fn parse(args: &[&'a [u8]]) -> Result<Self, Fail> {
+        let (address, class, id) = Default::default();
+        let mut filter = Self { address, class, id, nobody: false, spares_caller: true };
+        if let [address] = args {
+            return Ok(Self { address: Some(address), spares_caller: false, ..filter });
+        }
+        let mut rest = args;
+        while let [word, value, after @ ..] = rest {
+            match word {
+                word if is_word(word, "ID") => {
+                    let id = decimal(value).and_then(|id| u64::try_from(id).ok());
+                    let id = id.filter(|&id| id > 0);
+                    let why = Fail::new("ERR client-id should be greater than 0");
+                    filter.id = Some(id.ok_or(why)?);
+                }
+                word if is_word(word, "TYPE") => filter.class = Some(Class::named(value)?),
+                word if is_word(word, "ADDR") => filter.address = Some(value),
+                word if is_word(word, "LADDR") => filter.nobody |= *value != super::client::LOCAL,
+                word if is_word(word, "USER") && *value == b"default" => {}
+                word if is_word(word, "USER") => {
+                    let name = super::expiry::until_nul(value);
+                    return Err(Fail::of([b"ERR No such user '", name, b"'"].concat()));
+                }
+                word if is_word(word, "SKIPME") && is_word(value, "yes") => {
+                    filter.spares_caller = true;
+                }
+                word if is_word(word, "SKIPME") && is_word(value, "no") => {
+                    filter.spares_caller = false;
+                }
+                _ => return Err(Fail::SYNTAX),
+            }
+            rest = after;
+        }
+        if rest.is_empty() { Ok(filter) } else { Err(Fail::SYNTAX) }
+    }
+
+    fn takes(&self, session: &Session) -> bool {
+        !self.nobody
+            && self.address.is_none_or(|address| session.address[..] == *address)
+            && self.class.is_none_or(|class| Class::of(session) == class)
+            && self.id.is_none_or(|id| session.id == id)
+    }
+}
+
+pub(super) fn kill(server: &mut Server, request: &Request<'_>) -> Answer {
+    let filter = Filter::parse(&request.args[2..])?;
+    let mut killed = server.clients(|session| filter.takes(session));
+    let caller = request.session as usize;
+    killed.retain(|&place| place != caller || !filter.spares_caller);
+    for &place in &killed {
+        server.sessions[place].closing = true;
+        if place != caller {
+            let session = u32::try_from(place).expect("fewer than 2^32 connections");
+            server.unblock(session);
+            server.discard(session);
+            server.unsubscribe_all(session);
+            server.stop_monitoring(session);
+            server.outbox.retain(|(other, _)| *other != session);
+            server.outbox.push((session, Reply::NOTHING));
+        }
+    }
+    match request.args.len() {
+        3 if killed.is_empty() => Err(Fail::new("ERR No such client")),
+        3 => Ok(Reply::Ok),
+        _ => Ok(super::strings::length(killed.len())),
+    }
+}
+
+pub(super) fn unblock(server: &mut Server, request: &Request<'_>) -> Answer {
+    let fails = match request.args[3..] {
+        [] => false,
+        [word] if is_word(word, "TIMEOUT") => false,
+        [word] if is_word(word, "ERROR") => true,
+        [_] => {
+            return Err(Fail::new("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR"));
+        }
+        _ => return Err(Fail::SYNTAX),
+    };
+    let id = decimal(request.args[2]).ok_or(Fail::NOT_AN_INTEGER)?;
+    let found = server.clients(|session| u64::try_from(id) == Ok(session.id));
+    let session = found.first().and_then(|&place| u32::try_from(place).ok());
+    let Some((session, blocked)) = session.and_then(|it| Some((it, server.unblock(it)?))) else {
+        return Ok(Reply::Int(0));
+    };
+    match fails {
+        false => server.end_in_vain(session, &blocked),
+        true => {
+            let fail = Fail::new("UNBLOCKED client unblocked via CLIENT UNBLOCK");
+            server.end_waiting(session, &blocked, Reply::Error(fail));
+        }
+    }
+    Ok(Reply::Int(1))
+}
+
+impl Server {
+    /// The places of the clients that are wanted, the oldest first.
+    pub(super) fn clients(&self, wanted: impl Fn(&Session) -> bool) -> Vec<usize> {
+        let open = |place: &usize| self.sessions[*place].open && !self.sessions[*place].closing;
+        let all = (FIRST_CLIENT..self.sessions.len()).filter(open);
+        let mut found: Vec<usize> = all.filter(|&place| wanted(&self.sessions[place])).collect();
+        found.sort_unstable_by_key(|&place| self.sessions[place].id);
+        found
+    }
+}

@@ -1,0 +1,110 @@
+//! COMMAND: COUNT, INFO, DOCS, LIST.
+//!
+//! Invariant: what is answered is the command table, so a client that asks before it calls learns
+//! exactly what the model can do. Deliberately absent: key specifications, tips, argument grammars,
+//! GETKEYS.
+
+use super::table::{Line, Run, Spec, TABLE, flag};
+use crate::reply::{Answer, Fail, Reply};
+use crate::server::{Request, Server};
+
+const FLAGS: u32 = flag::LOADING | flag::STALE;
+
+pub(crate) const SPECS: &[Spec] = &[Spec {
+    name: "command",
+    arity: -1,
+    flags: FLAGS,
+    keys: (0, 0, 0),
+    group: "connection",
+    run: Run::Plain(command),
+    subcommands: SUBCOMMANDS,
+}];
+
+const SUBCOMMANDS: &[Spec] = &[
+    Spec::new("count", 2, FLAGS, count).group("connection"),
+    Spec::new("info", -2, FLAGS, info).group("connection"),
+    Spec::new("docs", -2, FLAGS, docs).group("connection"),
+    Spec::new("list", -2, FLAGS, list).group("connection"),
+];
+
+fn top_level(server: &Server) -> impl Iterator<Item = &'static Line> {
+    let profile = server.options.profile;
+    let lines = TABLE.lines().map(|(_, line)| line);
+    lines.filter(move |line| !line.is_subcommand && line.spec.is_known_to(profile))
+}
+
+fn command(server: &mut Server, _request: &Request<'_>) -> Answer {
+    Ok(Reply::Array(top_level(server).map(|line| describe(line.spec, line.spec.name)).collect()))
+}
+
+fn count(server: &mut Server, _request: &Request<'_>) -> Answer {
+    Ok(super::strings::length(top_level(server).count()))
+}
+
+fn info(server: &mut Server, request: &Request<'_>) -> Answer {
+    if request.args.len() == 2 {
+        return command(server, request);
+    }
+    let one = |name: &&[u8]| match TABLE.by_full_name(name) {
+        Some(place) => describe(TABLE.spec(place), &TABLE.line(place).full_name),
+        None => Reply::NilArray,
+    };
+    Ok(Reply::Array(request.args[2..].iter().map(one).collect()))
+}
+
+fn describe(spec: &Spec, full_name: &str) -> Reply {
+    let flags = flag::NAMES.iter().filter(|(bit, _)| spec.has(*bit));
+    let subcommands = spec.subcommands.iter();
+    let place = |value: i8| Reply::Int(i64::from(value));
+    Reply::Array(vec![
+        Reply::bulk(full_name),
+        place(spec.arity),
+        Reply::Set(flags.map(|(_, name)| Reply::status(name)).collect()),
+        place(spec.keys.0),
+        place(spec.keys.1),
+        place(spec.keys.2),
+        Reply::Set(categories(spec).iter().map(Reply::status).collect()),
+        Reply::Array(Vec::new()),
+        Reply::Array(Vec::new()),
+        Reply::Array(
+            subcommands.map(|sub| describe(sub, &format!("{full_name}|{}", sub.name))).collect(),
+        ),
+    ])
+}
+
+fn categories(spec: &Spec) -> Vec<String> {
+    let mut categories: Vec<String> =
+        spec.group.split_whitespace().map(|name| format!("@{name}")).collect();
+    let mut also = |condition: bool, name: &str| {
+        if condition {
+            categories.push(name.to_owned());
+        }
+    };
+    also(spec.has(flag::WRITE), "@write");
+    also(spec.has(flag::READONLY) && spec.group != "scripting", "@read");
+    also(spec.has(flag::ADMIN), "@admin");
+    also(spec.has(flag::FAST), "@fast");
+    also(!spec.has(flag::FAST), "@slow");
+    categories
+}
+
+fn docs(server: &mut Server, request: &Request<'_>) -> Answer {
+    let named = request.args[2..].iter().filter_map(|name| TABLE.by_full_name(name));
+    let lines: Vec<&Line> = match request.args.len() {
+        2 => top_level(server).collect(),
+        _ => named.map(|place| TABLE.line(place)).collect(),
+    };
+    let one = |line: &&Line| {
+        let group = line.spec.group.split_whitespace().next().unwrap_or("server");
+        let doc = ["summary", "As in Redis 7.0", "group", group];
+        [Reply::bulk(&line.full_name), Reply::Map(doc.iter().map(Reply::bulk).collect())]
+    };
+    Ok(Reply::Map(lines.iter().flat_map(one).collect()))
+}
+
+fn list(server: &mut Server, request: &Request<'_>) -> Answer {
+    if request.args.len() > 2 {
+        return Err(Fail::SYNTAX);
+    }
+    Ok(Reply::Array(top_level(server).map(|line| Reply::bulk(line.spec.name)).collect()))
+}

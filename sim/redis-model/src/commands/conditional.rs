@@ -1,0 +1,135 @@
+//! Commands of later servers that compare and delete: DELEX (Redis 8.4) and DELIFEQ (Valkey 9).
+//!
+//! Invariant: a server of another profile does not know them. They are held to those servers by
+//! `sim/tests/model_agrees_with_servers.rs`, where these are there.
+//! Deliberately absent: DIGEST, and conditions on digests.
+
+use super::table::{Spec, flag};
+use crate::options::Profile;
+use crate::reply::{Answer, Fail, Reply};
+use crate::server::{Request, Server};
+use crate::text::is_word;
+use crate::value::Value;
+
+const FLAGS: u32 = flag::WRITE | flag::FAST;
+
+pub(crate) const SPECS: &[Spec] = &[
+    Spec::keyed("delex", -2, FLAGS | flag::REDIS_84, delex).group("string"),
+    Spec::keyed("delifeq", 3, FLAGS | flag::VALKEY_9, delifeq).group("string"),
+];
+
+impl Spec {
+    /// Whether a server of this profile knows the command.
+    pub(crate) fn is_known_to(&self, profile: Profile) -> bool {
+        !(self.has(flag::REDIS_84) && profile != Profile::Redis84
+            || self.has(flag::VALKEY_9) && profile != Profile::Valkey9)
+    }
+}
+
+fn delete(server: &mut Server, request: &Request<'_>, slot: u32) -> Answer {
+    server.remove(request, slot);
+    server.propagate(request, &[b"DEL", request.args[1]]);
+    Ok(Reply::Int(1))
+}
+
+fn delex(server: &mut Server, request: &Request<'_>) -> Answer {
+    let condition = match request.args {
+        [_, _] => None,
+        [_, _, word, value] => Some((*word, *value)),
+        _ => return Err(Fail::arity("delex")),
+    };
+    let slot = server.find(request, request.args[1]);
+    let Some((word, value)) = condition else {
+        let Some(slot) = slot else { return Ok(Reply::Int(0)) };
+        // It is handed on as it came.
+        server.remove(request, slot);
+        return Ok(Reply::Int(1));
+    };
+    // Comparing is reading.
+    let Some(slot) = slot else {
+        server.stats.misses += 1;
+        return Ok(Reply::Int(0));
+    };
+    server.stats.hits += 1;
+    let Value::Str(held) = &server.db(request).at(slot).value else {
+        return Err(Fail::new("ERR Key should be of string type if conditions are specified"));
+    };
+    let equal = held[..] == *value;
+    let wanted = match word {
+        word if is_word(word, "IFEQ") => equal,
+        word if is_word(word, "IFNE") => !equal,
+        _ => return Err(Fail::new("ERR Invalid condition. Use IFEQ, IFNE, IFDEQ, or IFDNE")),
+    };
+    if wanted { delete(server, request, slot) } else { Ok(Reply::Int(0)) }
+}
+
+fn delifeq(server: &mut Server, request: &Request<'_>) -> Answer {
+    let Some(slot) = server.find(request, request.args[1]) else { return Ok(Reply::Int(0)) };
+    let equal = server.db(request).at(slot).value.as_str()?[..] == *request.args[2];
+    if equal { delete(server, request, slot) } else { Ok(Reply::Int(0)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use picklock::time::WallTime;
+
+    use crate::model::Model;
+    use crate::options::{Options, Profile};
+    use crate::reply::{Fail, Reply};
+
+    fn replies(profile: Profile, lines: &[&str]) -> Vec<Reply> {
+        let mut model = Model::new(Options { profile, ..Options::default() });
+        let now = WallTime::from_unix_ns(1_000_000_000);
+        let client = model.connect(now, "127.0.0.1:1");
+        let one = |line: &&str| {
+            let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+            model.execute(now, client, &args)
+        };
+        lines.iter().map(one).collect()
+    }
+
+    #[test]
+    fn each_profile_knows_its_own_commands_only() {
+        let lines = ["SET k t", "SET k u IFEQ x", "SET k u IFEQ t PX 50", "DELEX k IFEQ t"];
+        let known = replies(Profile::Redis84, &lines);
+        assert_eq!(known, [Reply::Ok, Reply::Nil, Reply::Ok, Reply::Int(0)]);
+        let lines = ["SET k t", "DELIFEQ k u", "DELIFEQ k t", "DELIFEQ k t", "SET k u IFEQ t"];
+        let known = replies(Profile::Valkey9, &lines);
+        let (no, yes) = (Reply::Int(0), Reply::Int(1));
+        assert_eq!(known, [Reply::Ok, no.clone(), yes, no, Reply::Nil]);
+        let unknown = replies(Profile::Redis70, &["SET k u IFEQ t", "DELIFEQ k t"]);
+        let words = "ERR unknown command 'DELIFEQ', with args beginning with: 'k' 't' ";
+        assert_eq!(unknown, [Reply::Error(Fail::SYNTAX), Reply::Error(Fail::of(words))]);
+        let script = &["EVAL return{redis.pcall('delex','k').err} 0"];
+        let words = Reply::bulk("ERR Unknown Redis command called from script");
+        assert_eq!(replies(Profile::Valkey9, script), [Reply::Array(vec![words])]);
+    }
+
+    #[test]
+    fn conditions_are_on_strings_and_exclude_others() {
+        let lines = [
+            "SET k t",
+            "SET k u IFEQ t GET",
+            "SET k v IFEQ u NX",
+            "DELEX k IFNE u",
+            "DELEX k",
+            "RPUSH k a",
+            "SET k v IFEQ a",
+            "DELEX k IFEQ a",
+            "DELEX k IFEQ",
+        ];
+        let no_string = "ERR Key should be of string type if conditions are specified";
+        let expected = [
+            Reply::Ok,
+            Reply::bulk("t"),
+            Reply::Error(Fail::SYNTAX),
+            Reply::Int(0),
+            Reply::Int(1),
+            Reply::Int(1),
+            Reply::Error(Fail::WRONG_TYPE),
+            Reply::Error(Fail::new(no_string)),
+            Reply::Error(Fail::arity("delex")),
+        ];
+        assert_eq!(replies(Profile::Redis84, &lines), expected);
+    }
+}

@@ -1,0 +1,113 @@
+//! CONFIG GET, SET, RESETSTAT.
+//!
+//! Invariant: CONFIG SET changes all its parameters or none. Deliberately absent: REWRITE.
+
+use super::table::{Spec, flag};
+use crate::notify;
+use crate::options::{Kind, PARAMETERS};
+use crate::reply::{Answer, Fail, Reply};
+use crate::server::{Request, Server};
+use crate::text::{decimal, glob};
+
+const FLAGS: u32 = flag::ADMIN | flag::NOSCRIPT | flag::LOADING | flag::STALE;
+
+pub(crate) const SPECS: &[Spec] = &[Spec::container("config", SUBCOMMANDS)];
+
+const SUBCOMMANDS: &[Spec] = &[
+    Spec::new("get", -3, FLAGS, get).group("dangerous"),
+    Spec::new("set", -4, FLAGS, set).group("dangerous"),
+    Spec::new("resetstat", 2, FLAGS, resetstat).group("dangerous"),
+];
+
+fn get(server: &mut Server, request: &Request<'_>) -> Answer {
+    let wanted =
+        |name: &str| request.args[2..].iter().any(|pattern| glob(pattern, name.as_bytes(), true));
+    let known = server.parameters.iter().filter(|(name, _)| wanted(name));
+    Ok(Reply::Map(
+        known.flat_map(|(name, value)| [Reply::bulk(name), Reply::bulk(value)]).collect(),
+    ))
+}
+
+fn set(server: &mut Server, request: &Request<'_>) -> Answer {
+    if request.args.len() % 2 == 1 {
+        return Err(Fail::SYNTAX);
+    }
+    let mut changes: Vec<(&'static str, Vec<u8>)> = Vec::new();
+    for pair in request.args[2..].chunks_exact(2) {
+        let lower = pair[0].to_ascii_lowercase();
+        let Some(&(name, kind, _)) = PARAMETERS.iter().find(|(name, ..)| name.as_bytes() == lower)
+        else {
+            let text = b"ERR Unknown option or number of arguments for CONFIG SET - '";
+            return Err(Fail::of([&text[..], super::expiry::until_nul(pair[0]), b"'"].concat()));
+        };
+        let fail = |why: &str| {
+            let text =
+                format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {why}");
+            Err(Fail::of(text))
+        };
+        if kind == Kind::Immutable {
+            return fail("can't set immutable config");
+        }
+        if changes.iter().any(|(before, _)| *before == name) {
+            return fail("duplicate parameter");
+        }
+        match accept(kind, pair[1]) {
+            Ok(value) => changes.push((name, value)),
+            Err(why) => return fail(&why),
+        }
+    }
+    for (name, value) in changes {
+        server.parameters.set(name, value);
+    }
+    server.follow_parameters();
+    Ok(Reply::Ok)
+}
+
+fn accept(kind: Kind, value: &[u8]) -> Result<Vec<u8>, String> {
+    let lower = value.to_ascii_lowercase();
+    match kind {
+        Kind::Text | Kind::Immutable => Ok(value.to_vec()),
+        Kind::YesNo if lower == b"yes" || lower == b"no" => Ok(lower),
+        Kind::YesNo => Err("argument must be 'yes' or 'no'".to_owned()),
+        Kind::Number => match decimal(value) {
+            Some(_) => Ok(value.to_vec()),
+            None => Err("argument couldn't be parsed into an integer".to_owned()),
+        },
+        Kind::Memory => match memory(&lower) {
+            Some(bytes) => Ok(bytes.to_string().into_bytes()),
+            None => Err("argument must be a memory value".to_owned()),
+        },
+        Kind::Events => match notify::parse(value) {
+            Some(flags) => Ok(notify::shown(flags)),
+            None => Err("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.".to_owned()),
+        },
+        Kind::Choice(choices) => match choices.iter().any(|choice| choice.as_bytes() == lower) {
+            true => Ok(lower),
+            false => {
+                Err(format!("argument(s) must be one of the following: {}", choices.join(", ")))
+            }
+        },
+    }
+}
+
+/// `1`, `1k` (1,000), `1kb` (1,024) and so on.
+fn memory(text: &[u8]) -> Option<u64> {
+    let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let number: u64 = std::str::from_utf8(&text[..digits]).ok()?.parse().ok()?;
+    let factor = match &text[digits..] {
+        b"" | b"b" => 1,
+        b"k" => 1_000,
+        b"kb" => 1 << 10,
+        b"m" => 1_000_000,
+        b"mb" => 1 << 20,
+        b"g" => 1_000_000_000,
+        b"gb" => 1 << 30,
+        _ => return None,
+    };
+    number.checked_mul(factor)
+}
+
+fn resetstat(server: &mut Server, _request: &Request<'_>) -> Answer {
+    server.stats.reset();
+    Ok(Reply::Ok)
+}

@@ -1,0 +1,148 @@
+//! The connection itself: PING, ECHO, AUTH, HELLO, RESET, QUIT.
+//!
+//! Invariant: there is one user, `default`; its password is `requirepass`. Deliberately absent: ACL.
+
+use super::client::check_name;
+use super::table::{Spec, flag};
+use crate::reply::{Answer, Fail, Reply};
+use crate::resp::encode::Protocol;
+use crate::server::{Request, Server};
+use crate::session::Replies;
+use crate::text::{blob, decimal, is_word};
+
+const OPEN: u32 =
+    flag::NOSCRIPT | flag::LOADING | flag::STALE | flag::FAST | flag::NO_AUTH | flag::ALLOW_BUSY;
+
+pub(crate) const SPECS: &[Spec] = &[
+    Spec::new("ping", -1, flag::FAST, ping).group("connection"),
+    Spec::new("echo", 2, flag::LOADING | flag::STALE | flag::FAST, echo).group("connection"),
+    Spec::new("auth", -2, OPEN, auth).group("connection"),
+    Spec::new("hello", -1, OPEN, hello).group("connection"),
+    Spec::new("reset", 1, OPEN, reset).group("connection"),
+    Spec::new("quit", -1, OPEN, quit).group("connection"),
+];
+
+fn ping(server: &mut Server, request: &Request<'_>) -> Answer {
+    let session = server.session(request);
+    let subscribed = session.is_subscribed() && session.protocol == Protocol::Resp2;
+    match request.args {
+        [_] if subscribed => Ok(Reply::Array(vec![Reply::bulk("pong"), Reply::bulk("")])),
+        [_, text] if subscribed => Ok(Reply::Array(vec![Reply::bulk("pong"), Reply::bulk(text)])),
+        [_] => Ok(Reply::status("PONG")),
+        [_, text] => Ok(Reply::bulk(text)),
+        _ => Err(Fail::arity("ping")),
+    }
+}
+
+fn echo(_server: &mut Server, request: &Request<'_>) -> Answer {
+    Ok(Reply::bulk(request.args[1]))
+}
+
+fn auth(server: &mut Server, request: &Request<'_>) -> Answer {
+    match request.args {
+        [_, _] if server.parameters.password().is_none() => Err(Fail::new(
+            "ERR AUTH <password> called without any password configured for the default user. Are \
+             you sure your configuration is correct?",
+        )),
+        [_, password] => authenticate(server, request, b"default", password),
+        [_, user, password] => authenticate(server, request, user, password),
+        _ => Err(Fail::SYNTAX),
+    }
+}
+
+fn authenticate(
+    server: &mut Server,
+    request: &Request<'_>,
+    user: &[u8],
+    password: &[u8],
+) -> Answer {
+    let known = server.parameters.password().is_none_or(|known| known == password);
+    if user != b"default" || !known {
+        return Err(Fail::new("WRONGPASS invalid username-password pair or user is disabled."));
+    }
+    server.session(request).authenticated = true;
+    Ok(Reply::Ok)
+}
+
+fn hello(server: &mut Server, request: &Request<'_>) -> Answer {
+    let mut args = request.args[1..].iter();
+    let protocol = args.next().map(|version| protocol(version)).transpose()?;
+    let (mut login, mut name) = (None, None);
+    while let Some(option) = args.next() {
+        let left = args.as_slice();
+        if is_word(option, "AUTH") && left.len() >= 2 {
+            login = Some((left[0], left[1]));
+            args = left[2..].iter();
+        } else if is_word(option, "SETNAME") && !left.is_empty() {
+            check_name(left[0])?;
+            name = Some(left[0]);
+            args = left[1..].iter();
+        } else {
+            let option = super::expiry::until_nul(option);
+            return Err(Fail::of([b"ERR Syntax error in HELLO option '", option, b"'"].concat()));
+        }
+    }
+    if let Some((user, password)) = login {
+        authenticate(server, request, user, password)?;
+    }
+    if !server.is_let_in(request.session) {
+        return Err(Fail::new(
+            "NOAUTH HELLO must be called with the client already authenticated, otherwise the \
+             HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and \
+             select the RESP protocol version at the same time",
+        ));
+    }
+    let replica = server.following.is_some();
+    let session = server.session(request);
+    if let Some(name) = name {
+        session.name = blob(name);
+    }
+    session.protocol = protocol.unwrap_or(session.protocol);
+    let role = if replica { "replica" } else { "master" };
+    let id = i64::try_from(session.id).unwrap_or(i64::MAX);
+    let version = if session.protocol == Protocol::Resp3 { 3 } else { 2 };
+    Ok(Reply::Map(vec![
+        Reply::bulk("server"),
+        Reply::bulk("redis"),
+        Reply::bulk("version"),
+        Reply::bulk(crate::options::VERSION),
+        Reply::bulk("proto"),
+        Reply::Int(version),
+        Reply::bulk("id"),
+        Reply::Int(id),
+        Reply::bulk("mode"),
+        Reply::bulk("standalone"),
+        Reply::bulk("role"),
+        Reply::bulk(role),
+        Reply::bulk("modules"),
+        Reply::Array(Vec::new()),
+    ]))
+}
+
+fn protocol(version: &[u8]) -> Result<Protocol, Fail> {
+    match decimal(version) {
+        Some(2) => Ok(Protocol::Resp2),
+        Some(3) => Ok(Protocol::Resp3),
+        Some(_) => Err(Fail::new("NOPROTO unsupported protocol version")),
+        None => Err(Fail::new("ERR Protocol version is not an integer or out of range")),
+    }
+}
+
+fn reset(server: &mut Server, request: &Request<'_>) -> Answer {
+    let open = server.parameters.password().is_none();
+    server.discard(request.session);
+    server.unsubscribe_all(request.session);
+    server.stop_monitoring(request.session);
+    let session = server.session(request);
+    session.replies = Replies::On;
+    session.db = 0;
+    session.name.clear();
+    session.protocol = Protocol::Resp2;
+    session.authenticated = open;
+    Ok(Reply::status("RESET"))
+}
+
+fn quit(server: &mut Server, request: &Request<'_>) -> Answer {
+    server.session(request).closing = true;
+    Ok(Reply::Ok)
+}

@@ -1,0 +1,126 @@
+//! FUNCTION LOAD, DELETE, FLUSH, LIST, STATS, KILL, and FCALL, FCALL_RO.
+//!
+//! Invariant: a function is known from FUNCTION LOAD until its library is replaced or deleted, or the
+//! server restarts. Deliberately absent: DUMP and RESTORE, whose bytes are redis-server's own. Functions
+//! run in `crate::script`.
+
+use super::scripting::{EVAL, EVAL_RO, kill, unreachable};
+use super::table::{Run, Spec, flag};
+use crate::libraries::{Function, Library};
+use crate::reply::{Answer, Fail, Reply};
+use crate::server::{Request, Server};
+use crate::text::{Blob, glob, is_word};
+
+const fn call(name: &'static str, flags: u32, read_only: bool) -> Spec {
+    Spec::new(name, -3, flags, unreachable).run(Run::Function { read_only }).group("scripting")
+}
+
+pub(crate) const SPECS: &[Spec] = &[
+    call("fcall", EVAL, false),
+    call("fcall_ro", EVAL_RO, true),
+    Spec::container("function", SUBCOMMANDS),
+];
+
+const SUBCOMMANDS: &[Spec] = &[
+    Spec::new("load", -3, flag::WRITE | flag::DENYOOM | flag::NOSCRIPT, unreachable)
+        .run(Run::LoadLibrary)
+        .group("scripting"),
+    Spec::new("delete", 3, flag::WRITE | flag::NOSCRIPT, delete).group("scripting"),
+    Spec::new("flush", -2, flag::WRITE | flag::NOSCRIPT, flush).group("scripting"),
+    Spec::new("list", -2, flag::NOSCRIPT, list).group("scripting"),
+    Spec::new("stats", 2, flag::NOSCRIPT | flag::ALLOW_BUSY, stats).group("scripting"),
+    Spec::new("kill", 2, flag::NOSCRIPT | flag::ALLOW_BUSY, kill).group("scripting"),
+];
+
+/// The code of a FUNCTION LOAD, and whether it may replace a library.
+pub(crate) fn code_of<'a>(args: &[&'a [u8]]) -> Result<(&'a [u8], bool), Fail> {
+    match &args[2..] {
+        [code] => Ok((code, false)),
+        [option, code] if is_word(option, "REPLACE") => Ok((code, true)),
+        [option, ..] => Err(unknown("option given:", option)),
+        [] => Err(Fail::SYNTAX),
+    }
+}
+
+fn unknown(what: &str, word: &[u8]) -> Fail {
+    let text = format!("ERR Unknown {what} {}", String::from_utf8_lossy(word));
+    Fail::of(text)
+}
+
+fn delete(server: &mut Server, request: &Request<'_>) -> Answer {
+    match server.libraries.remove(request.args[2]) {
+        true => Ok(Reply::Ok),
+        false => Err(Fail::new("ERR Library not found")),
+    }
+}
+
+fn flush(server: &mut Server, request: &Request<'_>) -> Answer {
+    match request.args {
+        [_, _] => {}
+        [_, _, mode] if is_word(mode, "SYNC") || is_word(mode, "ASYNC") => {}
+        _ => return Err(Fail::new("ERR FUNCTION FLUSH only supports SYNC|ASYNC option")),
+    }
+    server.libraries.clear();
+    server.compiled_is_stale = true;
+    Ok(Reply::Ok)
+}
+
+fn list(server: &mut Server, request: &Request<'_>) -> Answer {
+    let (mut with_code, mut pattern) = (false, None);
+    let mut words = request.args[2..].iter();
+    while let Some(word) = words.next() {
+        if !with_code && is_word(word, "WITHCODE") {
+            with_code = true;
+        } else if pattern.is_none() && is_word(word, "LIBRARYNAME") {
+            let given = words.next();
+            pattern = Some(*given.ok_or(Fail::new("ERR library name argument was not given"))?);
+        } else {
+            return Err(unknown("argument", word));
+        }
+    }
+    let wanted = |name: &Blob| pattern.is_none_or(|pattern| glob(pattern, name, true));
+    let libraries = server.libraries.iter().filter(|(name, _)| wanted(name));
+    Ok(Reply::Array(libraries.map(|(name, library)| about(name, library, with_code)).collect()))
+}
+
+fn about(name: &Blob, library: &Library, with_code: bool) -> Reply {
+    let function = |function: &Function| {
+        let flags = function.flags.iter().map(Reply::status).collect();
+        Reply::Map(vec![
+            Reply::bulk("name"),
+            Reply::Bulk(function.name.clone()),
+            Reply::bulk("description"),
+            Reply::bulk_or_nil(function.description.as_deref()),
+            Reply::bulk("flags"),
+            Reply::Set(flags),
+        ])
+    };
+    let mut parts = vec![
+        Reply::bulk("library_name"),
+        Reply::Bulk(name.clone()),
+        Reply::bulk("engine"),
+        Reply::bulk("LUA"),
+        Reply::bulk("functions"),
+        Reply::Array(library.functions.iter().map(function).collect()),
+    ];
+    if with_code {
+        parts.extend([Reply::bulk("library_code"), Reply::bulk(&library.code)]);
+    }
+    Reply::Map(parts)
+}
+
+fn stats(server: &mut Server, _request: &Request<'_>) -> Answer {
+    let count = |count: usize| Reply::Int(i64::try_from(count).unwrap_or(i64::MAX));
+    let counts = Reply::Map(vec![
+        Reply::bulk("libraries_count"),
+        count(server.libraries.len()),
+        Reply::bulk("functions_count"),
+        count(server.libraries.functions().count()),
+    ]);
+    Ok(Reply::Map(vec![
+        Reply::bulk("running_script"),
+        Reply::Nil,
+        Reply::bulk("engines"),
+        Reply::Map(vec![Reply::bulk("LUA"), counts]),
+    ]))
+}

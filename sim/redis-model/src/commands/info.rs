@@ -1,0 +1,166 @@
+//! INFO: server, clients, memory, persistence, stats, replication, commandstats, errorstats, keyspace.
+//!
+//! Invariant: every figure is counted by the model or true of any model, save `used_memory`, which is the
+//! estimate that `maxmemory` goes by; figures it cannot know (CPU time) are absent rather than invented. usec is always 0, for the model takes no time.
+
+use std::fmt::Write as _;
+
+use super::table::{Spec, TABLE, flag};
+use crate::options::VERSION;
+use crate::pubsub::Kind;
+use crate::reply::{Answer, Reply};
+use crate::server::{FIRST_CLIENT, Request, Server};
+use crate::text::Blob;
+
+pub(crate) const SPECS: &[Spec] =
+    &[Spec::new("info", -1, flag::LOADING | flag::STALE, info).group("dangerous")];
+
+type Section = fn(&Server, &Request<'_>, &mut String);
+
+/// Name, whether INFO alone shows it, and what it says.
+const SECTIONS: &[(&str, bool, Section)] = &[
+    ("Server", true, about_server),
+    ("Clients", true, about_clients),
+    ("Memory", true, about_memory),
+    ("Persistence", true, about_persistence),
+    ("Stats", true, about_stats),
+    ("Replication", true, about_replication),
+    ("Commandstats", false, about_commands),
+    ("Errorstats", true, about_errors),
+    ("Keyspace", true, about_keys),
+];
+
+fn info(server: &mut Server, request: &Request<'_>) -> Answer {
+    let asked = |name: &str, default: bool| {
+        let any = |words: &[&str]| {
+            let is =
+                |arg: &&[u8]| words.iter().any(|word| arg.eq_ignore_ascii_case(word.as_bytes()));
+            request.args[1..].iter().any(is)
+        };
+        any(&[name, "all", "everything"])
+            || (default && (request.args.len() == 1 || any(&["default"])))
+    };
+    let mut text = String::new();
+    for &(name, default, section) in SECTIONS {
+        if asked(name, default) {
+            if !text.is_empty() {
+                text.push_str("\r\n");
+            }
+            let _ = write!(text, "# {name}\r\n");
+            section(server, request, &mut text);
+        }
+    }
+    Ok(Reply::Verbatim(Blob::from_vec(text.into_bytes())))
+}
+
+fn line(text: &mut String, name: &str, value: impl std::fmt::Display) {
+    let _ = write!(text, "{name}:{value}\r\n");
+}
+
+fn about_server(server: &Server, request: &Request<'_>, text: &mut String) {
+    let uptime_s = (request.now_us - server.started_us.unwrap_or(request.now_us)) / 1_000_000;
+    line(text, "redis_version", VERSION);
+    line(text, "redis_mode", "standalone");
+    line(text, "os", "model");
+    line(text, "arch_bits", 64);
+    line(text, "tcp_port", server.options.port);
+    line(text, "server_time_usec", request.now_us);
+    line(text, "uptime_in_seconds", uptime_s);
+    line(text, "uptime_in_days", uptime_s / 86_400);
+}
+
+fn about_clients(server: &Server, _request: &Request<'_>, text: &mut String) {
+    let open = server.sessions[FIRST_CLIENT..].iter().filter(|session| session.open).count();
+    line(text, "connected_clients", open);
+    line(text, "cluster_connections", 0);
+    line(text, "maxclients", 10_000);
+    line(text, "blocked_clients", server.blocking.sessions.len());
+}
+
+fn about_stats(server: &Server, _request: &Request<'_>, text: &mut String) {
+    let stats = &server.stats;
+    line(text, "total_connections_received", stats.connections);
+    line(text, "total_commands_processed", stats.processed);
+    line(text, "expired_keys", stats.expired_keys);
+    line(text, "evicted_keys", stats.evicted_keys);
+    line(text, "keyspace_hits", stats.hits);
+    line(text, "keyspace_misses", stats.misses);
+    line(text, "pubsub_channels", server.subscriptions.names(Kind::Channel).count());
+    line(text, "pubsub_patterns", server.subscriptions.names(Kind::Pattern).count());
+    line(text, "total_error_replies", stats.errors);
+}
+
+fn about_replication(server: &Server, _request: &Request<'_>, text: &mut String) {
+    let end = server.journal.end();
+    match &server.following {
+        Some(primary) => {
+            line(text, "role", "slave");
+            line(text, "master_host", String::from_utf8_lossy(&primary.host));
+            line(text, "master_port", primary.port);
+            line(text, "master_link_status", "up");
+            line(text, "master_sync_in_progress", 0);
+            line(text, "slave_repl_offset", end);
+            line(text, "slave_read_only", 1);
+        }
+        None => line(text, "role", "master"),
+    }
+    line(text, "connected_slaves", server.replicas.len());
+    for (place, replica) in server.replicas.iter().enumerate() {
+        let host = String::from_utf8_lossy(&replica.host);
+        let (port, offset) = (replica.port, replica.offset);
+        let about = format!("ip={host},port={port},state=online,offset={offset},lag=0");
+        line(text, &format!("slave{place}"), about);
+    }
+    line(text, "master_failover_state", "no-failover");
+    line(text, "master_repl_offset", end);
+    line(text, "second_repl_offset", -1);
+}
+
+fn about_persistence(server: &Server, _request: &Request<'_>, text: &mut String) {
+    line(text, "loading", u8::from(server.fault == Some(crate::fault::Fault::Loading)));
+    line(text, "aof_enabled", u8::from(server.file.is_on()));
+}
+
+fn about_commands(server: &Server, _request: &Request<'_>, text: &mut String) {
+    for (place, command) in TABLE.lines() {
+        let stats = server.stats.commands[usize::from(place)];
+        if stats.is_zero() {
+            continue;
+        }
+        let _ = write!(
+            text,
+            "cmdstat_{}:calls={},usec=0,usec_per_call=0.00,rejected_calls={},failed_calls={}\r\n",
+            command.full_name, stats.calls, stats.rejected_calls, stats.failed_calls
+        );
+    }
+}
+
+fn about_errors(server: &Server, _request: &Request<'_>, text: &mut String) {
+    for (code, count) in &server.stats.by_code {
+        let _ = write!(text, "errorstat_{}:count={count}\r\n", String::from_utf8_lossy(code));
+    }
+}
+
+fn about_memory(server: &Server, _request: &Request<'_>, text: &mut String) {
+    line(text, "used_memory", server.used_memory());
+    line(text, "maxmemory", server.max_memory_bytes);
+    let policy = server.parameters.get("maxmemory-policy");
+    line(text, "maxmemory_policy", String::from_utf8_lossy(policy));
+    line(text, "number_of_cached_scripts", server.scripts.len());
+    line(text, "number_of_functions", server.libraries.functions().count());
+    line(text, "number_of_libraries", server.libraries.len());
+}
+
+fn about_keys(server: &Server, request: &Request<'_>, text: &mut String) {
+    for (number, db) in server.dbs.iter().enumerate() {
+        if db.len() == 0 {
+            continue;
+        }
+        // Redis estimates the mean time to live by sampling; the model reckons it.
+        let times = db.entries().filter_map(|entry| entry.expires_at_ms);
+        let sum: i128 = times.map(|when| i128::from((when - request.now_ms()).max(0))).sum();
+        let mean = sum / i128::try_from(db.volatile().max(1)).unwrap_or(1);
+        let (keys, volatile) = (db.len(), db.volatile());
+        let _ = write!(text, "db{number}:keys={keys},expires={volatile},avg_ttl={mean}\r\n");
+    }
+}

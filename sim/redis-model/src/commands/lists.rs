@@ -1,0 +1,330 @@
+//! Lists: LPUSH, RPUSH, LPUSHX, RPUSHX, LPOP, RPOP, LLEN, LINDEX, LRANGE, LREM, LTRIM, LSET, LINSERT,
+//! LMOVE, RPOPLPUSH, LPOS.
+//!
+//! Invariant: a list that has lost its last element is no key any more. Blocking forms are
+//! in `blocking`.
+
+use std::collections::VecDeque;
+
+use super::strings::length;
+use super::table::{Spec, flag};
+use crate::blocking::End;
+use crate::reply::{Answer, Fail, Reply};
+use crate::server::{Expiry, Request, Server};
+use crate::text::{Blob, blob, decimal, is_word};
+use crate::value::Value;
+
+const READ: u32 = flag::READONLY;
+const WRITE: u32 = flag::WRITE | flag::DENYOOM;
+const QUICK: u32 = WRITE | flag::FAST;
+
+pub(crate) const SPECS: &[Spec] = &[
+    Spec::keyed("lpush", -3, QUICK, |s, r| push(s, r, End::Left, false)).group("list"),
+    Spec::keyed("rpush", -3, QUICK, |s, r| push(s, r, End::Right, false)).group("list"),
+    Spec::keyed("lpushx", -3, QUICK, |s, r| push(s, r, End::Left, true)).group("list"),
+    Spec::keyed("rpushx", -3, QUICK, |s, r| push(s, r, End::Right, true)).group("list"),
+    Spec::keyed("lpop", -2, flag::WRITE | flag::FAST, |s, r| pop(s, r, End::Left, "lpop"))
+        .group("list"),
+    Spec::keyed("rpop", -2, flag::WRITE | flag::FAST, |s, r| pop(s, r, End::Right, "rpop"))
+        .group("list"),
+    Spec::keyed("llen", 2, READ | flag::FAST, llen).group("list"),
+    Spec::keyed("lindex", 3, READ, lindex).group("list"),
+    Spec::keyed("lrange", 4, READ, lrange).group("list"),
+    Spec::keyed("lrem", 4, flag::WRITE, lrem).group("list"),
+    Spec::keyed("ltrim", 4, flag::WRITE, ltrim).group("list"),
+    Spec::keyed("lset", 4, WRITE, lset).group("list"),
+    Spec::keyed("linsert", 5, WRITE, linsert).group("list"),
+    Spec::new("lmove", 5, WRITE, lmove).keys(1, 2, 1).group("list"),
+    Spec::keyed("lpos", -3, READ, lpos).group("list"),
+    Spec::new("rpoplpush", 3, WRITE, rpoplpush).keys(1, 2, 1).group("list"),
+];
+
+type Elements = VecDeque<Blob>;
+
+fn add(list: &mut Elements, element: Blob, end: End) {
+    match end {
+        End::Left => list.push_front(element),
+        End::Right => list.push_back(element),
+    }
+}
+
+fn push(server: &mut Server, request: &Request<'_>, end: End, only_if_there: bool) -> Answer {
+    let key = request.args[1];
+    let slot = server.find_as(request, key, Value::as_list)?;
+    let Some(slot) = slot else {
+        if only_if_there {
+            return Ok(Reply::Int(0));
+        }
+        let mut list = Elements::new();
+        request.args[2..].iter().for_each(|element| add(&mut list, blob(element), end));
+        let count = list.len();
+        server.put_at(request, None, key, Value::List(list), Expiry::Never);
+        return Ok(length(count));
+    };
+    let list = server.value_mut(request, slot).as_list_mut()?;
+    request.args[2..].iter().for_each(|element| add(list, blob(element), end));
+    let count = list.len();
+    server.changed(request, slot);
+    Ok(length(count))
+}
+
+fn take(list: &mut Elements, end: End) -> Option<Blob> {
+    match end {
+        End::Left => list.pop_front(),
+        End::Right => list.pop_back(),
+    }
+}
+
+/// Takes so many elements from an end of the list at a slot.
+pub(super) fn pop_at(
+    server: &mut Server,
+    request: &Request<'_>,
+    slot: u32,
+    end: End,
+    count: usize,
+) -> Result<Vec<Reply>, Fail> {
+    server.event = if end == End::Left { "lpop" } else { "rpop" };
+    let list = server.value_mut(request, slot).as_list_mut()?;
+    let count = count.min(list.len());
+    let taken = (0..count).filter_map(|_| take(list, end)).map(Reply::Bulk).collect();
+    server.shrunk(request, slot);
+    Ok(taken)
+}
+
+fn pop(server: &mut Server, request: &Request<'_>, end: End, name: &str) -> Answer {
+    let count = match request.args {
+        [_, _] => None,
+        [_, _, count] => Some(positive(count)?),
+        _ => return Err(Fail::arity(name)),
+    };
+    let slot = server.find_as(request, request.args[1], Value::as_list)?;
+    match (slot, count) {
+        (None, None) => Ok(Reply::Nil),
+        (None, Some(_)) => Ok(Reply::NilArray),
+        (Some(_), Some(0)) => Ok(Reply::Array(Vec::new())),
+        (Some(slot), Some(count)) => Ok(Reply::Array(pop_at(server, request, slot, end, count)?)),
+        (Some(slot), None) => {
+            Ok(pop_at(server, request, slot, end, 1)?.pop().unwrap_or(Reply::Nil))
+        }
+    }
+}
+
+pub(super) fn positive(text: &[u8]) -> Result<usize, Fail> {
+    let count = decimal(text).and_then(|count| usize::try_from(count).ok());
+    count.ok_or(Fail::new("ERR value is out of range, must be positive"))
+}
+
+fn llen(server: &mut Server, request: &Request<'_>) -> Answer {
+    Ok(length(server.read_as(request, request.args[1], Value::as_list)?.map_or(0, VecDeque::len)))
+}
+
+pub(super) fn number(text: &[u8]) -> Result<i64, Fail> {
+    decimal(text).ok_or(Fail::NOT_AN_INTEGER)
+}
+
+/// A place counted from the left, or from the right where it is negative.
+fn place(index: i64, len: usize) -> Option<usize> {
+    let len = i64::try_from(len).unwrap_or(i64::MAX);
+    let index = if index < 0 { index.checked_add(len)? } else { index };
+    usize::try_from(index).ok().filter(|_| index < len)
+}
+
+/// A range with both ends included, as places.
+pub(super) fn range(start: i64, stop: i64, len: usize) -> std::ops::Range<usize> {
+    let signed = i64::try_from(len).unwrap_or(i64::MAX);
+    let from_left = |index: i64| if index < 0 { index.saturating_add(signed) } else { index };
+    let start = from_left(start).max(0);
+    let stop = from_left(stop).min(signed - 1);
+    if start > stop {
+        return 0..0;
+    }
+    let place = |index: i64| usize::try_from(index).unwrap_or(len);
+    place(start)..place(stop) + 1
+}
+
+fn lindex(server: &mut Server, request: &Request<'_>) -> Answer {
+    let Some(list) = server.read_as(request, request.args[1], Value::as_list)? else {
+        return Ok(Reply::Nil);
+    };
+    let element = place(number(request.args[2])?, list.len()).map(|place| &list[place]);
+    Ok(element.map_or(Reply::Nil, |element| Reply::Bulk(element.clone())))
+}
+
+fn lrange(server: &mut Server, request: &Request<'_>) -> Answer {
+    let (start, stop) = (number(request.args[2])?, number(request.args[3])?);
+    let Some(list) = server.read_as(request, request.args[1], Value::as_list)? else {
+        return Ok(Reply::Array(Vec::new()));
+    };
+    let range = list.range(range(start, stop, list.len()));
+    Ok(Reply::Array(range.cloned().map(Reply::Bulk).collect()))
+}
+
+fn lrem(server: &mut Server, request: &Request<'_>) -> Answer {
+    let count = number(request.args[2])?;
+    let Some(slot) = server.find_as(request, request.args[1], Value::as_list)? else {
+        return Ok(Reply::Int(0));
+    };
+    let list = server.value_mut(request, slot).as_list_mut()?;
+    let most =
+        if count == 0 { usize::MAX } else { count.unsigned_abs().try_into().unwrap_or(usize::MAX) };
+    let mut removed = 0;
+    let mut keep = |element: &Blob| {
+        let goes = removed < most && element[..] == *request.args[3];
+        removed += usize::from(goes);
+        !goes
+    };
+    if count < 0 {
+        let mut kept: Elements = list.drain(..).rev().filter(&mut keep).collect();
+        kept.make_contiguous().reverse();
+        *list = kept;
+    } else {
+        list.retain(keep);
+    }
+    if removed > 0 {
+        server.shrunk(request, slot);
+    }
+    Ok(length(removed))
+}
+
+fn ltrim(server: &mut Server, request: &Request<'_>) -> Answer {
+    let (start, stop) = (number(request.args[2])?, number(request.args[3])?);
+    let Some(slot) = server.find_as(request, request.args[1], Value::as_list)? else {
+        return Ok(Reply::Ok);
+    };
+    let list = server.value_mut(request, slot).as_list_mut()?;
+    let kept = range(start, stop, list.len());
+    if kept.len() == list.len() {
+        server.rewritten_as_it_was(request, slot);
+        return Ok(Reply::Ok);
+    }
+    *list = list.range(kept).cloned().collect();
+    server.shrunk(request, slot);
+    Ok(Reply::Ok)
+}
+
+fn lset(server: &mut Server, request: &Request<'_>) -> Answer {
+    let slot = server.find_as(request, request.args[1], Value::as_list)?;
+    let slot = slot.ok_or(Fail::new("ERR no such key"))?;
+    let index = number(request.args[2])?;
+    let list = server.value_mut(request, slot).as_list_mut()?;
+    let place = place(index, list.len()).ok_or(Fail::new("ERR index out of range"))?;
+    list[place] = blob(request.args[3]);
+    server.changed(request, slot);
+    Ok(Reply::Ok)
+}
+
+fn linsert(server: &mut Server, request: &Request<'_>) -> Answer {
+    let after = match request.args[2] {
+        word if is_word(word, "AFTER") => 1,
+        word if is_word(word, "BEFORE") => 0,
+        _ => return Err(Fail::SYNTAX),
+    };
+    let Some(slot) = server.find_as(request, request.args[1], Value::as_list)? else {
+        return Ok(Reply::Int(0));
+    };
+    let list = server.value_mut(request, slot).as_list_mut()?;
+    let Some(pivot) = list.iter().position(|element| element[..] == *request.args[3]) else {
+        return Ok(Reply::Int(-1));
+    };
+    list.insert(pivot + after, blob(request.args[4]));
+    let count = list.len();
+    server.changed(request, slot);
+    Ok(length(count))
+}
+
+/// `LEFT` or `RIGHT`.
+pub(super) fn end(word: &[u8]) -> Result<End, Fail> {
+    match word {
+        word if is_word(word, "LEFT") => Ok(End::Left),
+        word if is_word(word, "RIGHT") => Ok(End::Right),
+        _ => Err(Fail::SYNTAX),
+    }
+}
+
+fn lmove(server: &mut Server, request: &Request<'_>) -> Answer {
+    let (from, to) = (end(request.args[3])?, end(request.args[4])?);
+    move_element(server, request, request.args[1], request.args[2], from, to)
+}
+
+fn rpoplpush(server: &mut Server, request: &Request<'_>) -> Answer {
+    move_element(server, request, request.args[1], request.args[2], End::Right, End::Left)
+}
+
+/// Moves an element from one list to another, or within one.
+pub(super) fn move_element(
+    server: &mut Server,
+    request: &Request<'_>,
+    source: &[u8],
+    destination: &[u8],
+    from: End,
+    to: End,
+) -> Answer {
+    let Some(slot) = server.find_as(request, source, Value::as_list)? else {
+        return Ok(Reply::Nil);
+    };
+    let target = server.find_as(request, destination, Value::as_list)?;
+    let element = take(server.value_mut(request, slot).as_list_mut()?, from);
+    let Some(element) = element else { return Ok(Reply::Nil) };
+    server.event = if to == End::Left { "lpush" } else { "rpush" };
+    match target {
+        Some(target) => {
+            add(server.value_mut(request, target).as_list_mut()?, element.clone(), to);
+            server.changed(request, target);
+        }
+        None => {
+            let list = Value::List(Elements::from([element.clone()]));
+            server.put_at(request, None, destination, list, Expiry::Never);
+        }
+    }
+    server.event = if from == End::Left { "lpop" } else { "rpop" };
+    match target == Some(slot) {
+        true => server.notify_of(server.db_number(request), slot),
+        false => server.shrunk(request, slot),
+    }
+    Ok(Reply::Bulk(element))
+}
+
+fn lpos(server: &mut Server, request: &Request<'_>) -> Answer {
+    let (mut rank, mut count, mut most) = (1_i64, None, 0);
+    let mut args = request.args[3..].iter();
+    while let Some(word) = args.next() {
+        let text = args.next().ok_or(Fail::SYNTAX)?;
+        let positive = |why| positive(text).map_err(|_| Fail::new(why));
+        match word {
+            word if is_word(word, "RANK") => {
+                rank = number(text)?;
+                if rank == 0 {
+                    return Err(Fail::new(
+                        "ERR RANK can't be zero: use 1 to start from the first match, 2 from the \
+                         second ... or use negative to start from the end of the list",
+                    ));
+                }
+            }
+            word if is_word(word, "COUNT") => {
+                count = Some(positive("ERR COUNT can't be negative")?);
+            }
+            word if is_word(word, "MAXLEN") => most = positive("ERR MAXLEN can't be negative")?,
+            _ => return Err(Fail::SYNTAX),
+        }
+    }
+    let list = server.read_as(request, request.args[1], Value::as_list)?;
+    let all = list.into_iter().flatten().enumerate();
+    let within = |limit: usize| if limit == 0 { usize::MAX } else { limit };
+    // The lowest number has no opposite, and counts as -1.
+    let skipped = rank.checked_abs().map_or(0, |rank| rank - 1);
+    let skipped = usize::try_from(skipped).unwrap_or(usize::MAX);
+    let wanted = |(_, element): &(usize, &Blob)| element[..] == *request.args[2];
+    let places: Vec<usize> = match rank > 0 {
+        true => all.take(within(most)).filter(wanted).map(|(place, _)| place).collect(),
+        false => {
+            let all: Vec<_> = all.collect();
+            let from_right = all.into_iter().rev().take(within(most));
+            from_right.filter(wanted).map(|(place, _)| place).collect()
+        }
+    };
+    let mut places = places.into_iter().skip(skipped).map(length);
+    Ok(match count {
+        None => places.next().unwrap_or(Reply::Nil),
+        Some(count) => Reply::Array(places.take(within(count)).collect()),
+    })
+}

@@ -1,0 +1,119 @@
+//! A key under another name or in another database: RENAME, RENAMENX, COPY, MOVE.
+//!
+//! Invariant: the value goes with its expiry, and under the new name a new life of a key begins unless
+//! one was there.
+
+use super::keys::database;
+use super::table::{Spec, flag};
+use crate::keyspace::Entry;
+use crate::notify::event;
+use crate::reply::{Answer, Fail, Reply};
+use crate::server::{Expiry, Request, Server};
+use crate::text::is_word;
+use crate::value::Value;
+
+const WRITE: u32 = flag::WRITE;
+
+pub(crate) const SPECS: &[Spec] = &[
+    Spec::new("rename", 3, WRITE, |s, r| rename(s, r, false)).keys(1, 2, 1).group("keyspace"),
+    Spec::new("renamenx", 3, WRITE | flag::FAST, |s, r| rename(s, r, true))
+        .keys(1, 2, 1)
+        .group("keyspace"),
+    Spec::new("copy", -3, WRITE | flag::DENYOOM, copy).keys(1, 2, 1).group("keyspace"),
+    Spec::keyed("move", 3, WRITE | flag::FAST, move_).group("keyspace"),
+];
+
+const SAME: Fail = Fail::new("ERR source and destination objects are the same");
+
+fn rename(server: &mut Server, request: &Request<'_>, only_if_free: bool) -> Answer {
+    let (from, to) = (request.args[1], request.args[2]);
+    let source = server.find(request, from).ok_or(Fail::new("ERR no such key"))?;
+    let done = if only_if_free { Reply::Int(1) } else { Reply::Ok };
+    if from == to {
+        return Ok(if only_if_free { Reply::Int(0) } else { done });
+    }
+    let target = server.find(request, to);
+    if only_if_free && target.is_some() {
+        return Ok(Reply::Int(0));
+    }
+    let number = server.db_number(request);
+    let Entry { value, expires_at_ms, .. } = server.remove_silently(number, source);
+    server.notify(number, from, event::GENERIC, "rename_from");
+    place(server, request, to, value, expires_at_ms);
+    Ok(done)
+}
+
+/// Puts a value with its expiry at a key, and wakes who waits for it.
+fn place(
+    server: &mut Server,
+    request: &Request<'_>,
+    key: &[u8],
+    value: Value,
+    expires_at_ms: Option<i64>,
+) {
+    if matches!(value, Value::List(_) | Value::Scored(_)) {
+        server.blocking.created(server.db_number(request), key);
+    }
+    server.put(request, key, value, expires_at_ms.map_or(Expiry::Never, Expiry::At));
+}
+
+fn copy(server: &mut Server, request: &Request<'_>) -> Answer {
+    let (from, to) = (request.args[1], request.args[2]);
+    let here = server.db_number(request);
+    let (mut there, mut replace) = (here, false);
+    let mut args = request.args[3..].iter();
+    while let Some(word) = args.next() {
+        match word {
+            word if is_word(word, "REPLACE") => replace = true,
+            word if is_word(word, "DB") => {
+                there = database(server, args.next().ok_or(Fail::SYNTAX)?)?;
+            }
+            _ => return Err(Fail::SYNTAX),
+        }
+    }
+    if here == there && from == to {
+        return Err(SAME);
+    }
+    let Some(entry) = server.read(request, from) else { return Ok(Reply::Int(0)) };
+    let (value, expires_at_ms) = (entry.value.clone(), entry.expires_at_ms);
+    Ok(server.in_database(request, there, |server| {
+        let free = server.find(request, to).is_none();
+        if free || replace {
+            place(server, request, to, value, expires_at_ms);
+        }
+        Reply::Int(i64::from(free || replace))
+    }))
+}
+
+fn move_(server: &mut Server, request: &Request<'_>) -> Answer {
+    let key = request.args[1];
+    let (here, there) = (server.db_number(request), database(server, request.args[2])?);
+    if here == there {
+        return Err(SAME);
+    }
+    let Some(source) = server.find(request, key) else { return Ok(Reply::Int(0)) };
+    if server.in_database(request, there, |server| server.find(request, key).is_some()) {
+        return Ok(Reply::Int(0));
+    }
+    let Entry { value, expires_at_ms, .. } = server.remove_silently(here, source);
+    server.notify(here, key, event::GENERIC, "move_from");
+    server.in_database(request, there, |server| {
+        place(server, request, key, value, expires_at_ms);
+    });
+    Ok(Reply::Int(1))
+}
+
+impl Server {
+    /// Does something as if the session had selected this database.
+    fn in_database<T>(
+        &mut self,
+        request: &Request<'_>,
+        number: u16,
+        act: impl FnOnce(&mut Self) -> T,
+    ) -> T {
+        let before = std::mem::replace(&mut self.session(request).db, number);
+        let outcome = act(self);
+        self.session(request).db = before;
+        outcome
+    }
+}

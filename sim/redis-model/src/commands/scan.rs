@@ -1,0 +1,144 @@
+//! KEYS, SCAN, HSCAN, SSCAN, ZSCAN.
+//!
+//! Invariant: a SCAN from 0 until 0 answers every key that is there all the while, exactly once; KEYS
+//! answers in the order of the bytes, for Redis promises none. The scans of a key answer all of it at
+//! once, as Redis does for small ones.
+
+use super::table::{Spec, flag};
+use crate::reply::{Answer, Fail, Reply};
+use crate::resp::encode::double;
+use crate::server::{Request, Server};
+use crate::text::{Blob, blob, decimal, glob, is_word};
+use crate::value::Value;
+
+pub(crate) const SPECS: &[Spec] = &[
+    Spec::new("keys", 2, flag::READONLY, keys).group("keyspace dangerous"),
+    Spec::new("scan", -2, flag::READONLY, scan).group("keyspace"),
+    Spec::keyed("hscan", -3, flag::READONLY, |s, r| scan_value(s, r, fields)).group("hash"),
+    Spec::keyed("sscan", -3, flag::READONLY, |s, r| scan_value(s, r, members)).group("set"),
+    Spec::keyed("zscan", -3, flag::READONLY, |s, r| scan_value(s, r, scored)).group("sortedset"),
+];
+
+/// An element, and what is answered with it.
+type Element = (Blob, Option<Blob>);
+
+fn fields(value: &Value) -> Result<Vec<Element>, Fail> {
+    Ok(value.as_hash()?.iter().map(|(name, value)| (name.clone(), Some(value.clone()))).collect())
+}
+
+fn members(value: &Value) -> Result<Vec<Element>, Fail> {
+    Ok(value.as_set()?.iter().map(|member| (member.clone(), None)).collect())
+}
+
+fn scored(value: &Value) -> Result<Vec<Element>, Fail> {
+    let shown = |score: f64| Some(blob(double(score).as_bytes()));
+    let set = value.as_scored()?.as_slice();
+    Ok(set.iter().map(|(score, member)| (member.clone(), shown(*score))).collect())
+}
+
+fn scan_value(
+    server: &mut Server,
+    request: &Request<'_>,
+    elements: fn(&Value) -> Result<Vec<Element>, Fail>,
+) -> Answer {
+    cursor(request.args[2]).ok_or(Fail::new("ERR invalid cursor"))?;
+    let found = server.read(request, request.args[1]).map(|entry| elements(&entry.value));
+    let found = match found.transpose()? {
+        None => Vec::new(),
+        Some(elements) => {
+            let options = options(&request.args[3..])?;
+            if options.type_name.is_some() {
+                return Err(Fail::SYNTAX);
+            }
+            let wanted = |name: &[u8]| options.pattern.is_none_or(|it| glob(it, name, false));
+            let wanted = elements.into_iter().filter(|(name, _)| wanted(name));
+            wanted.flat_map(|(name, with)| [Some(name), with]).flatten().collect()
+        }
+    };
+    let found = found.into_iter().map(Reply::Bulk).collect();
+    Ok(Reply::Array(vec![Reply::bulk("0"), Reply::Array(found)]))
+}
+
+fn keys(server: &mut Server, request: &Request<'_>) -> Answer {
+    let now_ms = request.now_ms();
+    let alive = |when: Option<i64>| when.is_none_or(|when| now_ms <= when);
+    let entries = server.db(request).entries();
+    let mut keys: Vec<&[u8]> = entries
+        .filter(|entry| alive(entry.expires_at_ms) && glob(request.args[1], &entry.key, false))
+        .map(|entry| &entry.key[..])
+        .collect();
+    keys.sort_unstable();
+    Ok(Reply::Array(keys.into_iter().map(Reply::bulk).collect()))
+}
+
+struct Options<'a> {
+    count: usize,
+    pattern: Option<&'a [u8]>,
+    type_name: Option<&'a [u8]>,
+}
+
+fn options<'a>(args: &[&'a [u8]]) -> Result<Options<'a>, Fail> {
+    let mut options = Options { count: 10, pattern: None, type_name: None };
+    let mut args = args.iter();
+    while let Some(name) = args.next() {
+        let &value = args.next().ok_or(Fail::SYNTAX)?;
+        if is_word(name, "COUNT") {
+            let count = decimal(value).ok_or(Fail::NOT_AN_INTEGER)?;
+            let count = usize::try_from(count).map_err(|_| Fail::SYNTAX)?;
+            options.count = Some(count).filter(|&count| count > 0).ok_or(Fail::SYNTAX)?;
+        } else if is_word(name, "MATCH") {
+            options.pattern = Some(value);
+        } else if is_word(name, "TYPE") {
+            options.type_name = Some(value);
+        } else {
+            return Err(Fail::SYNTAX);
+        }
+    }
+    Ok(options)
+}
+
+/// The cursor is the slot to go on from.
+fn scan(server: &mut Server, request: &Request<'_>) -> Answer {
+    let cursor = cursor(request.args[1]).ok_or(Fail::new("ERR invalid cursor"))?;
+    let options = options(&request.args[2..])?;
+    let slots = server.db(request).slots();
+    let start = usize::try_from(cursor).unwrap_or(usize::MAX).min(slots);
+    let end = start.saturating_add(options.count).min(slots);
+    let mut found = Vec::new();
+    for slot in start..end {
+        let Some(entry) = server.db(request).peek(slot) else { continue };
+        let key = entry.key.clone();
+        if !options.pattern.is_none_or(|pattern| glob(pattern, &key, false)) {
+            continue;
+        }
+        let wanted = match options.type_name {
+            // Looking at the type counts as a read of the key.
+            Some(name) => server
+                .read(request, &key)
+                .is_some_and(|entry| is_word(name, entry.value.type_name())),
+            None => server.find(request, &key).is_some(),
+        };
+        if wanted {
+            found.push(Reply::Bulk(key));
+        }
+    }
+    let next = if end == slots { 0 } else { end };
+    Ok(Reply::Array(vec![Reply::bulk(next.to_string()), Reply::Array(found)]))
+}
+
+/// A cursor as strtoul reads one: an empty one is 0, a sign is taken.
+fn cursor(text: &[u8]) -> Option<u64> {
+    let text = super::expiry::until_nul(text);
+    let (negative, digits) = match text {
+        [b'-', digits @ ..] => (true, digits),
+        [b'+', digits @ ..] => (false, digits),
+        digits => (false, digits),
+    };
+    if text.is_empty() {
+        return Some(0);
+    }
+    // Rust would take a second sign.
+    digits.first().filter(|byte| byte.is_ascii_digit())?;
+    let value: u64 = std::str::from_utf8(digits).ok()?.parse().ok()?;
+    Some(if negative { value.wrapping_neg() } else { value })
+}

@@ -1,0 +1,112 @@
+//! SET and its older relatives: SETNX, SETEX, PSETEX, GETSET.
+//!
+//! Invariant: a write takes any expiry away unless KEEPTTL or a new one is given; a refused NX or XX
+//! touches nothing.
+
+use super::expire_option::{Compared, ExpireOptions, For, Unit, expires_at_ms};
+use super::table::{Spec, flag};
+use crate::notify::event;
+use crate::options::Profile;
+use crate::reply::{Answer, Fail, Reply};
+use crate::server::{Expiry, Request, Server};
+use crate::text::{blob, is_word};
+use crate::value::Value;
+
+const WRITE: u32 = flag::WRITE | flag::DENYOOM;
+
+pub(crate) const SPECS: &[Spec] = &[
+    Spec::keyed("set", -3, WRITE, set).group("string"),
+    Spec::keyed("setnx", 3, WRITE | flag::FAST, setnx).group("string"),
+    Spec::keyed("setex", 4, WRITE, setex).group("string"),
+    Spec::keyed("psetex", 4, WRITE, psetex).group("string"),
+    Spec::keyed("getset", 3, WRITE | flag::FAST, getset).group("string"),
+];
+
+fn set(server: &mut Server, request: &Request<'_>) -> Answer {
+    let (key, value) = (request.args[1], request.args[2]);
+    let profile = server.options.profile;
+    let options = ExpireOptions::parse(&request.args[3..], For::Set(profile))?;
+    let when = options.when(request.now_ms(), "set")?;
+    let before = if options.get { Some(get(server, request, key)?) } else { None };
+    let slot = server.find(request, key);
+    if profile == Profile::Redis84 && options.compared.is_some() && slot.is_some() {
+        // There, comparing is reading.
+        server.stats.hits += 1;
+    }
+    let refused = match slot {
+        Some(slot) => {
+            let holds = |wanted: Compared<'_>| match &server.db(request).at(slot).value {
+                Value::Str(held) => Ok(wanted.holds(held)),
+                _ => Err(Fail::WRONG_TYPE),
+            };
+            options.only_if_absent || !options.compared.map_or(Ok(true), holds)?
+        }
+        None => options.only_if_present || options.compared.is_some_and(|it| it.equal),
+    };
+    if refused {
+        return Ok(before.unwrap_or(Reply::Nil));
+    }
+    let expiry = match when {
+        Some(when) => Expiry::At(when),
+        None if options.keep_ttl => Expiry::Keep,
+        None => Expiry::Never,
+    };
+    server.put_at(request, slot, key, Value::Str(blob(value)), expiry);
+    if when.is_some() {
+        server.notify(server.db_number(request), key, event::GENERIC, "expire");
+    }
+    // Later servers hand on what is a point in time already as it came.
+    let as_it_came = profile != Profile::Redis70 && matches!(options.expiry, Some((Unit::Pxat, _)));
+    if let Some(when) = when {
+        if !as_it_came {
+            server.propagate_set(request, key, value, when);
+        }
+    } else if options.get {
+        let rest = request.args[3..].iter().filter(|arg| !is_word(arg, "GET"));
+        let args: Vec<&[u8]> = request.args[..3].iter().chain(rest).copied().collect();
+        server.propagate(request, &args);
+    }
+    Ok(before.unwrap_or(Reply::Ok))
+}
+
+fn setnx(server: &mut Server, request: &Request<'_>) -> Answer {
+    let (key, value) = (request.args[1], request.args[2]);
+    if server.find(request, key).is_some() {
+        return Ok(Reply::Int(0));
+    }
+    server.put_at(request, None, key, Value::Str(blob(value)), Expiry::Never);
+    Ok(Reply::Int(1))
+}
+
+fn setex(server: &mut Server, request: &Request<'_>) -> Answer {
+    set_for(server, request, Unit::Ex, "setex")
+}
+
+fn psetex(server: &mut Server, request: &Request<'_>) -> Answer {
+    set_for(server, request, Unit::Px, "psetex")
+}
+
+fn set_for(server: &mut Server, request: &Request<'_>, unit: Unit, command: &str) -> Answer {
+    let when = expires_at_ms(unit, request.args[2], request.now_ms(), command)?;
+    let value = Value::Str(blob(request.args[3]));
+    server.put(request, request.args[1], value, Expiry::At(when));
+    server.notify(server.db_number(request), request.args[1], event::GENERIC, "expire");
+    server.propagate_set(request, request.args[1], request.args[3], when);
+    Ok(Reply::Ok)
+}
+
+fn getset(server: &mut Server, request: &Request<'_>) -> Answer {
+    let (key, value) = (request.args[1], request.args[2]);
+    let before = get(server, request, key)?;
+    server.put(request, key, Value::Str(blob(value)), Expiry::Never);
+    server.propagate(request, &[b"SET", key, value]);
+    Ok(before)
+}
+
+/// What GET answers.
+pub(super) fn get(server: &mut Server, request: &Request<'_>, key: &[u8]) -> Result<Reply, Fail> {
+    match server.read(request, key) {
+        Some(entry) => Ok(Reply::bulk(entry.value.as_str()?)),
+        None => Ok(Reply::Nil),
+    }
+}

@@ -1,0 +1,144 @@
+//! Sets, member by member: SADD, SREM, SISMEMBER, SMISMEMBER, SMEMBERS, SCARD, SPOP, SMOVE.
+//!
+//! Invariant: members are answered in the order of their bytes, and SPOP takes the first of them: Redis
+//! promises no order, so any is right and one is replayable. Operations on several sets are in
+//! `algebra`.
+
+use std::collections::BTreeSet;
+
+use super::strings::length;
+use super::table::{Spec, flag};
+use crate::reply::{Answer, Fail, Reply};
+use crate::server::{Expiry, Request, Server};
+use crate::text::{Blob, blob, decimal};
+use crate::value::Value;
+
+const READ: u32 = flag::READONLY;
+const WRITE: u32 = flag::WRITE | flag::FAST;
+
+pub(crate) const SPECS: &[Spec] = &[
+    Spec::keyed("sadd", -3, WRITE | flag::DENYOOM, sadd).group("set"),
+    Spec::keyed("srem", -3, WRITE, srem).group("set"),
+    Spec::keyed("sismember", 3, READ | flag::FAST, sismember).group("set"),
+    Spec::keyed("smismember", -3, READ | flag::FAST, smismember).group("set"),
+    Spec::keyed("smembers", 2, READ, smembers).group("set"),
+    Spec::keyed("scard", 2, READ | flag::FAST, scard).group("set"),
+    Spec::keyed("spop", -2, WRITE, spop).group("set"),
+    Spec::new("smove", 4, WRITE, smove).keys(1, 2, 1).group("set"),
+];
+
+type Members = BTreeSet<Blob>;
+
+fn sadd(server: &mut Server, request: &Request<'_>) -> Answer {
+    let Some(slot) = server.find_as(request, request.args[1], Value::as_set)? else {
+        let set: Members = request.args[2..].iter().map(|member| blob(member)).collect();
+        let added = set.len();
+        server.put_at(request, None, request.args[1], Value::Set(set), Expiry::Never);
+        return Ok(length(added));
+    };
+    let set = server.value_mut(request, slot).as_set_mut()?;
+    let before = set.len();
+    set.extend(request.args[2..].iter().map(|member| blob(member)));
+    let added = set.len() - before;
+    if added > 0 {
+        server.changed(request, slot);
+    }
+    Ok(length(added))
+}
+
+fn srem(server: &mut Server, request: &Request<'_>) -> Answer {
+    let Some(slot) = server.find_as(request, request.args[1], Value::as_set)? else {
+        return Ok(Reply::Int(0));
+    };
+    let set = server.value_mut(request, slot).as_set_mut()?;
+    let removed = request.args[2..].iter().filter(|member| set.remove(**member)).count();
+    if removed > 0 {
+        server.shrunk(request, slot);
+    }
+    Ok(length(removed))
+}
+
+fn sismember(server: &mut Server, request: &Request<'_>) -> Answer {
+    let there = server
+        .read_as(request, request.args[1], Value::as_set)?
+        .is_some_and(|set| set.contains(request.args[2]));
+    Ok(Reply::Int(i64::from(there)))
+}
+
+fn smismember(server: &mut Server, request: &Request<'_>) -> Answer {
+    let set = server.read_as(request, request.args[1], Value::as_set)?;
+    let one = |member: &&[u8]| Reply::Int(i64::from(set.is_some_and(|set| set.contains(*member))));
+    Ok(Reply::Array(request.args[2..].iter().map(one).collect()))
+}
+
+fn smembers(server: &mut Server, request: &Request<'_>) -> Answer {
+    let set = server.read_as(request, request.args[1], Value::as_set)?;
+    Ok(Reply::Set(set.into_iter().flatten().cloned().map(Reply::Bulk).collect()))
+}
+
+fn scard(server: &mut Server, request: &Request<'_>) -> Answer {
+    Ok(length(server.read_as(request, request.args[1], Value::as_set)?.map_or(0, BTreeSet::len)))
+}
+
+fn spop(server: &mut Server, request: &Request<'_>) -> Answer {
+    let key = request.args[1];
+    let count = match request.args {
+        [_, _] => None,
+        [_, _, count] => {
+            let count = decimal(count).and_then(|count| usize::try_from(count).ok());
+            Some(count.ok_or(Fail::new("ERR value is out of range, must be positive"))?)
+        }
+        _ => return Err(Fail::SYNTAX),
+    };
+    let Some(slot) = server.find_as(request, request.args[1], Value::as_set)? else {
+        return Ok(count.map_or(Reply::Nil, |_| Reply::Set(Vec::new())));
+    };
+    let set = server.value_mut(request, slot).as_set_mut()?;
+    let wanted = count.unwrap_or(1).min(set.len());
+    // Redis takes all members by way of a command that reads them.
+    let reads = u64::from(count.is_some() && wanted == set.len());
+    let popped: Vec<Blob> = (0..wanted).filter_map(|_| set.pop_first()).collect();
+    server.stats.hits += reads;
+    if wanted > 0 {
+        server.shrunk(request, slot);
+    }
+    if count.is_some() && server.find(request, key).is_none() {
+        server.propagate(request, &[b"DEL", key]);
+    } else if wanted > 0 {
+        let mut args = vec![&b"SREM"[..], key];
+        args.extend(popped.iter().map(|member| &member[..]));
+        server.propagate(request, &args);
+    }
+    let mut popped = popped.into_iter().map(Reply::Bulk);
+    Ok(match count {
+        None => popped.next().unwrap_or(Reply::Nil),
+        Some(_) => Reply::Set(popped.collect()),
+    })
+}
+
+fn smove(server: &mut Server, request: &Request<'_>) -> Answer {
+    let (from, to, member) = (request.args[1], request.args[2], request.args[3]);
+    let (source, target) = (server.find(request, from), server.find(request, to));
+    let Some(source) = source else { return Ok(Reply::Int(0)) };
+    let there = server.db(request).at(source).value.as_set()?.contains(member);
+    target.map_or(Ok(()), |slot| server.db(request).at(slot).value.as_set().map(|_| ()))?;
+    if !there || target == Some(source) {
+        return Ok(Reply::Int(i64::from(there)));
+    }
+    server.event = "srem";
+    server.value_mut(request, source).as_set_mut()?.remove(member);
+    server.shrunk(request, source);
+    server.event = "sadd";
+    match target {
+        None => {
+            let set = Value::Set(Members::from([blob(member)]));
+            server.put_at(request, None, to, set, Expiry::Never);
+        }
+        Some(target) => {
+            if server.value_mut(request, target).as_set_mut()?.insert(blob(member)) {
+                server.changed(request, target);
+            }
+        }
+    }
+    Ok(Reply::Int(1))
+}

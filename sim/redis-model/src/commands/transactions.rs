@@ -1,0 +1,120 @@
+//! MULTI, DISCARD, WATCH, UNWATCH. EXEC itself runs other commands, so the model carries it out.
+//!
+//! Invariant: between MULTI and EXEC nothing is carried out but what ends or describes the
+//! transaction; a touched or expired watched key makes EXEC answer nil and do nothing.
+
+use super::table::{Run, Spec, flag};
+use crate::reply::{Answer, Fail, Reply};
+use crate::server::{Request, Server};
+use crate::session::{Queue, Watched};
+use crate::text::{Blob, blob};
+
+const FLAGS: u32 = flag::NOSCRIPT | flag::LOADING | flag::STALE;
+const QUICK: u32 = FLAGS | flag::FAST | flag::ALLOW_BUSY;
+
+pub(crate) const SPECS: &[Spec] = &[
+    Spec::new("multi", 1, QUICK, multi).group("transaction"),
+    Spec::new("exec", 1, FLAGS | flag::SKIP_SLOWLOG, without_multi)
+        .run(Run::Exec)
+        .group("transaction"),
+    Spec::new("discard", 1, QUICK, discard).group("transaction"),
+    Spec::new("watch", -2, QUICK, watch).keys(1, -1, 1).group("transaction"),
+    Spec::new("unwatch", 1, QUICK, unwatch).group("transaction"),
+];
+
+/// What EXEC is to carry out.
+pub(crate) type Queued = Vec<(u16, Vec<Blob>)>;
+
+fn multi(server: &mut Server, request: &Request<'_>) -> Answer {
+    let session = server.session(request);
+    if session.queue.is_some() {
+        return Err(Fail::new("ERR MULTI calls can not be nested"));
+    }
+    session.queue = Some(Queue::default());
+    Ok(Reply::Ok)
+}
+
+fn without_multi(_server: &mut Server, _request: &Request<'_>) -> Answer {
+    Err(Fail::new("ERR EXEC without MULTI"))
+}
+
+/// Ends the transaction: the commands to carry out, or the answer where there is none.
+pub(crate) fn take_queue(server: &mut Server, request: &Request<'_>) -> Result<Queued, Reply> {
+    if server.session(request).queue.is_none() {
+        return Err(without_multi(server, request).into());
+    }
+    let touched = server.session(request).dirty || server.watched_has_expired(request);
+    let queue = server.session(request).queue.take().unwrap_or_default();
+    server.discard(request.session);
+    if queue.refused {
+        let text = "EXECABORT Transaction discarded because of previous errors.";
+        return Err(Reply::Error(Fail::new(text)));
+    }
+    if touched { Err(Reply::NilArray) } else { Ok(queue.commands) }
+}
+
+fn discard(server: &mut Server, request: &Request<'_>) -> Answer {
+    if server.session(request).queue.is_none() {
+        return Err(Fail::new("ERR DISCARD without MULTI"));
+    }
+    server.discard(request.session);
+    Ok(Reply::Ok)
+}
+
+fn watch(server: &mut Server, request: &Request<'_>) -> Answer {
+    if server.session(request).queue.is_some() {
+        return Err(Fail::new("ERR WATCH inside MULTI is not allowed"));
+    }
+    // A transaction that is already lost cannot be lost again.
+    if server.session(request).dirty {
+        return Ok(Reply::Ok);
+    }
+    let db = server.db_number(request);
+    for key in &request.args[1..] {
+        let known = |watched: &Watched| watched.db == db && &watched.key[..] == *key;
+        if server.session(request).watched.iter().any(known) {
+            continue;
+        }
+        let stale = server.has_expired(request, db, key);
+        server.session(request).watched.push(Watched { db, key: blob(key), stale });
+        server.watchers.add(db, key, request.session);
+    }
+    Ok(Reply::Ok)
+}
+
+fn unwatch(server: &mut Server, request: &Request<'_>) -> Answer {
+    server.unwatch(request.session);
+    Ok(Reply::Ok)
+}
+
+impl Server {
+    /// Forgets a session's transaction and what it watches.
+    pub(crate) fn discard(&mut self, session: u32) {
+        self.sessions[session as usize].queue = None;
+        self.unwatch(session);
+    }
+
+    /// Forgets what a session watches.
+    pub(crate) fn unwatch(&mut self, session: u32) {
+        let state = &mut self.sessions[session as usize];
+        state.dirty = false;
+        if !state.watched.is_empty() {
+            state.watched.clear();
+            self.watchers.forget(session);
+        }
+    }
+
+    /// Whether a watched key has expired since, even if nobody has noticed yet.
+    fn watched_has_expired(&mut self, request: &Request<'_>) -> bool {
+        let watched = &self.sessions[request.session as usize].watched;
+        let fresh = watched.iter().filter(|watched| !watched.stale);
+        fresh.into_iter().any(|watched| self.has_expired(request, watched.db, &watched.key))
+    }
+
+    /// Whether a key is there but its time has passed.
+    fn has_expired(&self, request: &Request<'_>, db: u16, key: &[u8]) -> bool {
+        let db = &self.dbs[usize::from(db)];
+        let when = db.find(key).and_then(|slot| db.at(slot).expires_at_ms);
+        when.is_some_and(|when| request.now_ms() > when)
+    }
+}

@@ -1,0 +1,56 @@
+//! A model that ends and comes back.
+//!
+//! Invariant: after an end nothing is left of it but its file, and every [`ClientId`](super::ClientId)
+//! is void. Deliberately absent: ends in the middle of a command.
+
+use picklock::time::WallTime;
+
+use super::{Model, unix_us};
+use crate::persistence::Ending;
+
+impl Model {
+    /// The process ends; connections and memory are gone. Of the file stays what [`Ending`] leaves.
+    pub fn end(&mut self, end: Ending) {
+        self.server.borrow_mut().end(end);
+    }
+
+    /// The process starts again as a primary and reads its file, if it keeps one; keys whose time has
+    /// passed meanwhile are gone. Incarnations of keys that are left are what they were, those of new
+    /// keys have numbers never given before.
+    pub fn restart(&mut self, now: WallTime) {
+        self.server.borrow_mut().start_again(unix_us(now));
+        if let Some(engine) = &mut self.engine {
+            engine.reset();
+        }
+    }
+
+    /// An fsync that began now has ended, whatever the policy.
+    pub fn fsync(&mut self, now: WallTime) {
+        self.server.borrow_mut().fsync(unix_us(now) / 1000);
+    }
+
+    /// When the policy `everysec` has the server sync; none: there is nothing to sync, or the policy is
+    /// another.
+    pub fn next_fsync(&self) -> Option<WallTime> {
+        let at_ms = u64::try_from(self.server.borrow().next_fsync_ms()?).unwrap_or(0);
+        Some(WallTime::from_unix_ns(at_ms.saturating_mul(1_000_000)))
+    }
+
+    /// Syncs if [`Model::next_fsync`] has come; whether it has.
+    pub fn fsync_due(&mut self, now: WallTime) -> bool {
+        let due = self.next_fsync().is_some_and(|at| at <= now);
+        if due {
+            self.fsync(now);
+        }
+        due
+    }
+
+    /// The offsets up to which the file is written and synced, in bytes of the stream.
+    pub fn file_offsets(&self) -> (u64, u64) {
+        let server = self.server.borrow();
+        (server.journal.end(), server.file.synced)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,392 @@
+//! The model, command by command, where a real server is not needed to know what is right.
+
+use super::*;
+use crate::effect::Change;
+use crate::reply::Fail;
+
+fn at(ms: u64) -> WallTime {
+    WallTime::from_unix_ns(ms * 1_000_000)
+}
+
+struct Bench {
+    model: Model,
+    client: ClientId,
+    now_ms: u64,
+}
+
+impl Bench {
+    fn new() -> Self {
+        Self::with(Options::default())
+    }
+
+    fn with(options: Options) -> Self {
+        let mut model = Model::new(options);
+        let client = model.connect(at(1_000), "127.0.0.1:1");
+        Self { model, client, now_ms: 1_000 }
+    }
+
+    fn run(&mut self, line: &str) -> Reply {
+        let args: Vec<&[u8]> = line.split_whitespace().map(str::as_bytes).collect();
+        self.model.execute(at(self.now_ms), self.client, &args)
+    }
+
+    fn eval(&mut self, script: &str) -> Reply {
+        let args = [&b"EVAL"[..], script.as_bytes(), b"0"];
+        self.model.execute(at(self.now_ms), self.client, &args)
+    }
+
+    fn changes(&self) -> Vec<(String, u64, Change)> {
+        let effects = self.model.effects();
+        let one = |effect: &Effect| {
+            (effect.key.escape_ascii().to_string(), effect.incarnation, effect.change)
+        };
+        effects.iter().map(one).collect()
+    }
+}
+
+fn error(text: &str) -> Reply {
+    Reply::Error(Fail::of(text))
+}
+
+#[test]
+fn a_key_lives_through_its_last_millisecond_and_no_longer() {
+    let mut bench = Bench::new();
+    assert_eq!(bench.run("SET k v NX PX 10"), Reply::Ok);
+    bench.now_ms = 1_010;
+    assert_eq!(bench.run("SET k w NX PX 10"), Reply::Nil);
+    bench.now_ms = 1_011;
+    assert_eq!(bench.run("SET k w NX PX 10"), Reply::Ok);
+    let expired = Change::Expired { expired_at_ms: 1_010 };
+    let created = Change::Created { expires_at_ms: Some(1_021) };
+    assert_eq!(bench.changes(), [("k".into(), 1, expired), ("k".into(), 2, created)]);
+}
+
+#[test]
+fn every_change_of_a_key_is_reported_once() {
+    let mut bench = Bench::new();
+    for (line, change) in [
+        ("SET k 1", Some(Change::Created { expires_at_ms: None })),
+        ("SET k 2 PX 5", Some(Change::Overwritten { expires_at_ms: Some(1_005) })),
+        ("INCR k", Some(Change::Modified)),
+        ("SET k 9 KEEPTTL", Some(Change::Overwritten { expires_at_ms: Some(1_005) })),
+        ("PEXPIRE k 50", Some(Change::ExpiryChanged { expires_at_ms: Some(1_050) })),
+        ("PERSIST k", Some(Change::ExpiryChanged { expires_at_ms: None })),
+        ("GET k", None),
+        ("SET k 1 NX", None),
+        ("DEL k", Some(Change::Deleted)),
+        ("DEL k", None),
+    ] {
+        bench.run(line);
+        let changes: Vec<_> = bench.changes().into_iter().map(|(.., change)| change).collect();
+        assert_eq!(changes, change.into_iter().collect::<Vec<_>>(), "{line}");
+    }
+}
+
+#[test]
+fn active_expiry_takes_the_earliest_first_and_no_more_than_asked() {
+    let mut bench = Bench::new();
+    for line in ["SET late v PX 9", "SET early v PX 3", "SET never v", "SET after v PX 500"] {
+        bench.run(line);
+    }
+    assert_eq!(bench.model.expire_due(at(1_003), 9), 0);
+    assert_eq!(bench.model.expire_due(at(1_100), 1), 1);
+    assert_eq!(bench.changes()[0].0, "early");
+    assert_eq!(bench.model.expire_due(at(1_100), 9), 1);
+    bench.now_ms = 1_100;
+    assert_eq!(bench.run("DBSIZE"), Reply::Int(2));
+}
+
+#[test]
+fn a_watched_key_that_is_touched_or_expires_undoes_the_transaction() {
+    let mut bench = Bench::new();
+    let other = bench.model.connect(at(1_000), "127.0.0.1:2");
+    let transact = |bench: &mut Bench| {
+        bench.run("MULTI");
+        assert_eq!(bench.run("SET k mine"), Reply::status("QUEUED"));
+        bench.run("EXEC")
+    };
+    bench.run("SET k v PX 10");
+    bench.run("WATCH k");
+    assert_eq!(transact(&mut bench), Reply::Array(vec![Reply::Ok]));
+    bench.run("WATCH k");
+    bench.model.execute(at(1_000), other, &[b"SET", b"k", b"theirs", b"PX", b"10"]);
+    assert_eq!(transact(&mut bench), Reply::NilArray);
+    bench.run("WATCH k");
+    bench.now_ms = 1_011;
+    assert_eq!(transact(&mut bench), Reply::NilArray);
+    assert_eq!(transact(&mut bench), Reply::Array(vec![Reply::Ok]));
+}
+
+#[test]
+fn a_refused_command_undoes_the_transaction() {
+    let mut bench = Bench::new();
+    bench.run("MULTI");
+    assert!(bench.run("GET").is_error());
+    let text = "EXECABORT Transaction discarded because of previous errors.";
+    assert_eq!(bench.run("EXEC"), error(text));
+    assert_eq!(bench.run("EXEC"), error("ERR EXEC without MULTI"));
+}
+
+#[test]
+fn faults_refuse_by_the_flags_of_the_command() {
+    let mut bench = Bench::new();
+    bench.run("SET k v");
+    for (fault, refused, taken) in [
+        (Fault::Loading, &["GET k", "SET k v", "PING"][..], &["ECHO a", "INFO"][..]),
+        (Fault::ReadOnly, &["SET k v", "DEL k"], &["GET k", "PING"]),
+        (Fault::OutOfMemory, &["SET k v", "APPEND k v"], &["DEL nokey", "GET k"]),
+        (Fault::CannotPersist, &["SET k v", "DEL k", "PING"], &["GET k"]),
+    ] {
+        bench.model.set_fault(Some(fault));
+        for line in refused {
+            assert!(bench.run(line).is_error(), "{fault:?} {line}");
+        }
+        for line in taken {
+            assert!(!bench.run(line).is_error(), "{fault:?} {line}");
+        }
+    }
+    bench.model.set_fault(Some(Fault::OutOfMemory));
+    let reply = bench.eval("return redis.call('set', 'k', 'v')");
+    let Reply::Error(fail) = reply else { panic!("{reply:?}") };
+    assert_eq!(fail.code(), b"OOM");
+}
+
+#[test]
+fn a_password_is_asked_for_and_checked() {
+    let mut bench =
+        Bench::with(Options { password: Some("secret".to_owned()), ..Options::default() });
+    assert_eq!(bench.run("GET k"), error("NOAUTH Authentication required."));
+    let wrong = "WRONGPASS invalid username-password pair or user is disabled.";
+    assert_eq!(bench.run("AUTH nope"), error(wrong));
+    assert_eq!(bench.run("HELLO 3 AUTH default nope"), error(wrong));
+    assert!(matches!(bench.run("HELLO 3 AUTH default secret"), Reply::Map(_)));
+    assert_eq!(bench.model.protocol(bench.client), Protocol::Resp3);
+    assert_eq!(bench.run("GET k"), Reply::Nil);
+}
+
+#[test]
+fn a_script_that_never_ends_is_ended_even_if_it_catches_errors() {
+    let options = Options { script_budget_instructions: 100_000, ..Options::default() };
+    let mut bench = Bench::with(options);
+    for script in [
+        "while true do end",
+        "while true do pcall(function() while true do end end) end",
+        "local c = coroutine.wrap(function() while true do end end) while true do pcall(c) end",
+        "while true do xpcall(function() while true do end end, function() end) end",
+    ] {
+        let Reply::Error(fail) = bench.eval(script) else { panic!("{script} has ended") };
+        let text = String::from_utf8_lossy(fail.text()).into_owned();
+        assert!(text.starts_with("ERR Script ended after 100000 instructions"), "{text}");
+    }
+    assert_eq!(bench.eval("return 1"), Reply::Int(1));
+}
+
+#[test]
+fn after_a_reset_a_model_cannot_be_told_from_a_new_one() {
+    let lines = [
+        "SET k v PX 5",
+        "INCR n",
+        "CLIENT ID",
+        "HSET h a 1",
+        "SCAN 0",
+        "RPUSH l a b",
+        "LPOP l",
+        "SADD s b a",
+        "ZADD z 1 a",
+        "PUBLISH c m",
+        "PSUBSCRIBE c*",
+        "PUNSUBSCRIBE",
+        "ROLE",
+        "PUBSUB CHANNELS",
+        "CONFIG GET *",
+        "CLIENT LIST",
+        "INFO everything",
+        "WAIT 0 0",
+    ];
+    let script = "return redis.call('incr', 'n')";
+    let digest = sha1_smol::Sha1::from(script).digest().to_string();
+    let known = picklock::scripts::COMPARE_AND_DELETE.sha1();
+    let story = |bench: &mut Bench| {
+        let mut seen = Vec::new();
+        for line in lines {
+            let reply = bench.run(line);
+            seen.push(format!("{line}: {reply:?} {:?}", bench.changes()));
+        }
+        for digest in [digest.as_str(), known] {
+            seen.push(format!("{:?}", bench.run(&format!("EVALSHA {digest} 1 k v"))));
+        }
+        let random = "return {tostring(math.random()), redis.call('get', 'n')}";
+        seen.push(format!("{:?}", bench.eval(random)));
+        bench.model.attach_replica("127.0.0.1", 7001);
+        bench.run("SET k w");
+        seen.push(format!("{} {:?}", bench.model.offset(), bench.model.next_cut(0)));
+        seen.push(format!("{:?} {:?}", bench.model.next_fsync(), bench.model.next_deadline()));
+        seen
+    };
+    for append_only in [None, Some(crate::persistence::Fsync::Everysec)] {
+        let fresh = story(&mut Bench::with(Options { append_only, ..Options::default() }));
+        let mut bench = Bench::with(Options { append_only, ..Options::default() });
+        story(&mut bench);
+        bench.eval(script);
+        bench.run("SCRIPT LOAD return");
+        let waiting = bench.model.connect(at(1_000), "127.0.0.1:2");
+        let pop: [&[u8]; 3] = [b"BLPOP", b"nothing", b"5"];
+        assert_eq!(bench.model.submit(at(1_000), waiting, &pop), Outcome::Blocked);
+        for line in ["SUBSCRIBE c", "PUBLISH c m", "WATCH k", "MULTI", "GET k"] {
+            bench.run(line);
+        }
+        bench.model.set_fault(Some(Fault::OutOfMemory));
+        let snapshot = bench.model.snapshot();
+        bench.model.follow("127.0.0.1", 7000, &snapshot);
+        bench.run("CONFIG SET requirepass x");
+        bench.model.reset();
+        bench.model.drain_outbox(|_, reply| panic!("{reply:?} is left"));
+        bench.client = bench.model.connect(at(1_000), "127.0.0.1:1");
+        assert_eq!(story(&mut bench), fresh);
+    }
+}
+
+#[test]
+fn of_those_that_wait_the_longest_waiting_is_served_first_and_after_the_whole_transaction() {
+    let mut bench = Bench::new();
+    let [first, second] = [2, 3].map(|port| {
+        let client = bench.model.connect(at(1_000), &format!("127.0.0.1:{port}"));
+        let pop: [&[u8]; 4] = [b"BLPOP", b"other", b"l", b"0"];
+        assert_eq!(bench.model.submit(at(1_000), client, &pop), Outcome::Blocked);
+        client
+    });
+    for line in ["MULTI", "RPUSH l a", "RPUSH l b c", "LPOP l", "EXEC"] {
+        bench.run(line);
+    }
+    let mut heard = Vec::new();
+    bench.model.drain_outbox(|client, reply| heard.push((client, reply)));
+    let popped = |element: &str| Reply::Array(vec![Reply::bulk("l"), Reply::bulk(element)]);
+    assert_eq!(heard, [(first, popped("b")), (second, popped("c"))]);
+    assert_eq!(bench.run("EXISTS l"), Reply::Int(0));
+    assert!(!bench.model.is_blocked(first));
+}
+
+#[test]
+fn a_client_that_goes_away_while_it_waits_takes_nothing() {
+    let mut bench = Bench::new();
+    let gone = bench.model.connect(at(1_000), "127.0.0.1:2");
+    let pop: [&[u8]; 3] = [b"BRPOP", b"l", b"1"];
+    assert_eq!(bench.model.submit(at(1_000), gone, &pop), Outcome::Blocked);
+    assert_eq!(bench.model.next_deadline(), Some(at(2_001)));
+    bench.model.disconnect(gone);
+    assert_eq!(bench.model.next_deadline(), None);
+    bench.run("RPUSH l a");
+    bench.model.drain_outbox(|_, reply| panic!("{reply:?} for nobody"));
+    assert_eq!(bench.run("LLEN l"), Reply::Int(1));
+}
+
+#[test]
+fn scan_answers_every_lasting_key_exactly_once_while_others_come_and_go() {
+    let mut bench = Bench::new();
+    for key in 0..50 {
+        bench.run(&format!("SET key{key} v"));
+    }
+    let (mut cursor, mut seen, mut step) = ("0".to_owned(), Vec::new(), 0);
+    loop {
+        let Reply::Array(parts) = bench.run(&format!("SCAN {cursor} COUNT 7")) else { panic!() };
+        let [Reply::Bulk(next), Reply::Array(keys)] = &parts[..] else { panic!("{parts:?}") };
+        seen.extend(keys.iter().map(|key| format!("{key:?}")));
+        cursor = String::from_utf8_lossy(next).into_owned();
+        bench.run(&format!("DEL passing{step}"));
+        bench.run(&format!("SET passing{} v", step + 1));
+        step += 1;
+        if cursor == "0" {
+            break;
+        }
+    }
+    let lasting = |key: &String| !key.contains(&format!("{:?}", b"passing").replace(']', ""));
+    let mut lasting: Vec<_> = seen.into_iter().filter(lasting).collect();
+    assert_eq!(lasting.len(), 50);
+    lasting.sort();
+    lasting.dedup();
+    assert_eq!(lasting.len(), 50);
+}
+
+#[test]
+fn a_script_is_counted_with_its_commands_and_an_error_once() {
+    let mut bench = Bench::new();
+    bench.run("SET k a");
+    bench.eval("redis.call('get', 'k') return redis.call('incr', 'k')");
+    let Reply::Verbatim(text) = bench.run("INFO commandstats") else { panic!() };
+    let text = String::from_utf8_lossy(&text).into_owned();
+    for line in [
+        "cmdstat_get:calls=1,usec=0,usec_per_call=0.00,rejected_calls=0,failed_calls=0",
+        "cmdstat_incr:calls=1,usec=0,usec_per_call=0.00,rejected_calls=0,failed_calls=1",
+        "cmdstat_eval:calls=1,usec=0,usec_per_call=0.00,rejected_calls=0,failed_calls=1",
+    ] {
+        assert!(text.contains(line), "{line} not in {text}");
+    }
+}
+
+#[test]
+fn time_stands_still_in_a_script() {
+    let mut bench = Bench::new();
+    bench.run("SET k v PX 0");
+    let reply = bench.eval(
+        "redis.call('set', 'k', 'v', 'px', 5) for i = 1, 9 do redis.call('get', 'k') end \
+         return redis.call('pttl', 'k')",
+    );
+    assert_eq!(reply, Reply::Int(5));
+}
+
+#[test]
+fn subscribers_hear_of_a_key_that_has_expired() {
+    let mut bench = Bench::new();
+    bench.run("CONFIG SET notify-keyspace-events Ex");
+    bench.run("SET k v PX 10");
+    bench.run("SET l v PX 10");
+    let waiter = bench.model.connect(at(1_000), "127.0.0.1:2");
+    bench.model.execute(at(1_000), waiter, &[b"SUBSCRIBE", b"__keyevent@0__:expired"]);
+    // One is met, the other is taken away by the server.
+    bench.now_ms = 1_011;
+    assert_eq!(bench.run("GET k"), Reply::Nil);
+    assert_eq!(bench.model.expire_due(at(1_011), 10), 1);
+    let mut heard = Vec::new();
+    bench.model.drain_outbox(|client, reply| heard.push((client, reply)));
+    let message = |key: &str| {
+        let parts = ["message", "__keyevent@0__:expired", key].map(Reply::bulk);
+        (waiter, Reply::Push(parts.into()))
+    };
+    assert_eq!(heard, [message("k"), message("l")]);
+}
+
+#[test]
+fn a_client_that_waits_is_unblocked_by_another() {
+    let mut bench = Bench::new();
+    let unblocked = "UNBLOCKED client unblocked via CLIENT UNBLOCK";
+    for (line, expected) in [
+        ("CLIENT UNBLOCK 2", Reply::NilArray),
+        ("CLIENT UNBLOCK 3 TIMEOUT", Reply::NilArray),
+        ("CLIENT UNBLOCK 4 ERROR", error(unblocked)),
+    ] {
+        let waiter = bench.model.connect(at(1_000), "127.0.0.1:2");
+        let outcome = bench.model.submit(at(1_000), waiter, &[b"BLPOP", b"l", b"0"]);
+        assert_eq!(outcome, Outcome::Blocked);
+        assert_eq!(bench.run(line), Reply::Int(1));
+        assert_eq!(bench.run(line), Reply::Int(0), "{line}: it waits no more");
+        let mut heard = Vec::new();
+        bench.model.drain_outbox(|client, reply| heard.push((client, reply)));
+        assert_eq!(heard, [(waiter, expected)], "{line}");
+    }
+}
+
+#[test]
+fn a_key_under_a_new_name_is_a_new_life() {
+    let mut bench = Bench::new();
+    bench.run("SET k v PX 10");
+    assert_eq!(bench.run("RENAME k l"), Reply::Ok);
+    let created = Change::Created { expires_at_ms: Some(1_010) };
+    assert_eq!(bench.changes(), [("k".into(), 1, Change::Deleted), ("l".into(), 2, created)]);
+    bench.run("SET k w");
+    assert_eq!(bench.run("RENAME l k"), Reply::Ok);
+    let overwritten = Change::Overwritten { expires_at_ms: Some(1_010) };
+    assert_eq!(bench.changes(), [("l".into(), 2, Change::Deleted), ("k".into(), 3, overwritten)]);
+    assert_eq!(bench.run("COPY k c DB 1"), Reply::Int(1));
+    let effects = bench.model.effects().to_vec();
+    assert!(effects.len() == 1 && effects[0].db == 1 && effects[0].change == created);
+}

@@ -1,0 +1,372 @@
+//! The functions a script calls: `redis.call` and the rest of the `redis` table, and `math.random`.
+//!
+//! Invariant: a command inside a script meets the checks that redis-server makes there, in its order
+//! and words, and is counted as any other. Deliberately absent: `redis.acl_check_cmd` and
+//! `redis.register_function`.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use mlua::{IntoLua, Lua, LuaString, MultiValue, Table, Value};
+use smallvec::SmallVec;
+
+use super::args::text_of;
+use super::convert::{error_table, integer_of, number_text, to_lua};
+use super::limits::NO_MEMORY;
+use super::random::Drand48;
+use crate::commands::table::{Found, Run, TABLE, flag};
+use crate::fault::Fault;
+use crate::reply::{Fail, Reply};
+use crate::resp::encode::Protocol;
+use crate::server::{Request, SCRIPT_SESSION, Server};
+
+/// An error on its way from Rust to whoever catches it in Lua.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{}", String::from_utf8_lossy(.text))]
+pub(crate) struct Raised {
+    text: Vec<u8>,
+    /// A command has failed, and INFO has counted it already.
+    counted: bool,
+    /// Lua's own libraries raise a string, those of Redis a table.
+    plain: bool,
+}
+
+/// An error of the `redis` library itself: `ERR …`.
+pub(crate) fn fail(text: impl AsRef<str>) -> mlua::Error {
+    let text = format!("ERR {}", text.as_ref()).into_bytes();
+    mlua::Error::external(Raised { text, counted: false, plain: false })
+}
+
+/// An error as Lua's own libraries raise it: a string that begins with the place of the call.
+pub(crate) fn lua_fail(lua: &Lua, text: &str) -> mlua::Error {
+    let place = lua.inspect_stack(1, |frame| {
+        let source = frame.source().short_src.unwrap_or_default().into_owned();
+        frame.current_line().map(|line| format!("{source}:{line}: "))
+    });
+    let text = format!("{}{text}", place.flatten().unwrap_or_default()).into_bytes();
+    mlua::Error::external(Raised { text, counted: false, plain: true })
+}
+
+/// The same without a place, as Lua raises what no function is to blame for.
+pub(crate) fn lua_fail_nowhere(text: &str) -> mlua::Error {
+    mlua::Error::external(Raised { text: text.into(), counted: false, plain: true })
+}
+
+/// What the functions share with the engine while a script runs.
+pub(crate) struct Shared {
+    pub(crate) server: Rc<RefCell<Server>>,
+    pub(crate) now_us: Cell<i64>,
+    pub(crate) read_only: Cell<bool>,
+    pub(crate) allow_oom: Cell<bool>,
+    pub(crate) wrote: Cell<bool>,
+    pub(crate) resp3: Cell<bool>,
+    pub(crate) random: Cell<Drand48>,
+    /// Instructions run so far, in steps of the hook.
+    pub(crate) instructions: Cell<u64>,
+    /// The budget is spent or memory is out: no error may be caught any more.
+    pub(crate) killed: Cell<bool>,
+}
+
+impl Shared {
+    pub(crate) fn new(server: Rc<RefCell<Server>>) -> Self {
+        Self {
+            server,
+            now_us: Cell::new(0),
+            read_only: Cell::new(false),
+            allow_oom: Cell::new(false),
+            wrote: Cell::new(false),
+            resp3: Cell::new(false),
+            random: Cell::new(Drand48::START),
+            instructions: Cell::new(0),
+            killed: Cell::new(false),
+        }
+    }
+
+    /// What the script has chosen with `setresp`: some commands answer in another form.
+    fn speak(&self, resp3: bool) {
+        self.resp3.set(resp3);
+        let protocol = if resp3 { Protocol::Resp3 } else { Protocol::Resp2 };
+        self.server.borrow_mut().sessions[SCRIPT_SESSION as usize].protocol = protocol;
+    }
+
+    /// One command of a script. The error is already counted.
+    fn dispatch(&self, args: &[&[u8]]) -> Reply {
+        let server = &mut *self.server.borrow_mut();
+        let command = match TABLE.find_for(server.options.profile, args) {
+            Found::Command(command) => command,
+            Found::Unknown | Found::UnknownSubcommand => {
+                let fail = Fail::new("ERR Unknown Redis command called from script");
+                server.stats.rejected(None, &fail);
+                return Reply::Error(fail);
+            }
+        };
+        if let Some(fail) = self.refusal(server, command, args.len()) {
+            server.stats.rejected(Some(command), &fail);
+            return Reply::Error(fail);
+        }
+        let spec = TABLE.spec(command);
+        if spec.has(flag::WRITE) {
+            self.wrote.set(true);
+        }
+        let Run::Plain(handler) = spec.run else { unreachable!("the others are noscript") };
+        let request = Request { now_us: self.now_us.get(), session: SCRIPT_SESSION, args };
+        server.run_handler(command, handler, &request)
+    }
+
+    fn refusal(&self, server: &Server, command: u16, args: usize) -> Option<Fail> {
+        let spec = TABLE.spec(command);
+        let text = if !spec.takes(args) {
+            "ERR Wrong number of args calling Redis command from script"
+        } else if spec.has(flag::NOSCRIPT) {
+            "ERR This Redis command is not allowed from script"
+        } else if spec.has(flag::WRITE | flag::MAY_REPLICATE) && self.read_only.get() {
+            "ERR Write commands are not allowed from read-only scripts."
+        } else {
+            // Once a script has written, memory no longer stops it: it must not end half-way.
+            let free = self.wrote.get() || self.allow_oom.get();
+            return match server.refusing()? {
+                Fault::ReadOnly if spec.has(flag::WRITE) => Some(Fault::READ_ONLY),
+                Fault::CannotPersist if spec.has(flag::WRITE) => Some(Fault::CANNOT_PERSIST),
+                Fault::OutOfMemory if spec.has(flag::DENYOOM) && !free => {
+                    Some(Fault::OUT_OF_MEMORY)
+                }
+                _ => None,
+            };
+        };
+        Some(Fail::new(text))
+    }
+}
+
+/// What a caught error is to the script: a table, where it came from Rust.
+pub(crate) fn convert(lua: &Lua, shared: &Shared, error: Value) -> mlua::Result<Value> {
+    if matches!(&error, Value::String(text) if text.as_bytes() == NO_MEMORY.as_bytes()) {
+        // Caught, it would be tried again and again, and each time takes long.
+        shared.killed.set(true);
+        return Err(mlua::Error::MemoryError(NO_MEMORY.to_owned()));
+    }
+    let Value::Error(error) = error else { return Ok(error) };
+    if shared.killed.get() {
+        return Err(*error);
+    }
+    seen(lua, &error)
+}
+
+/// As [`convert`], where nothing may be raised any more.
+pub(crate) fn convert_last(lua: &Lua, error: Value) -> mlua::Result<Value> {
+    match error {
+        Value::Error(error) => seen(lua, &error),
+        other => Ok(other),
+    }
+}
+
+fn seen(lua: &Lua, error: &mlua::Error) -> mlua::Result<Value> {
+    match error.downcast_ref::<Raised>() {
+        Some(raised) if raised.plain => lua.create_string(&raised.text)?.into_lua(lua),
+        _ => as_table(lua, error)?.into_lua(lua),
+    }
+}
+
+/// An error that came from Rust, as the table that Redis would have raised.
+pub(crate) fn as_table(lua: &Lua, error: &mlua::Error) -> mlua::Result<Table> {
+    match error.downcast_ref::<Raised>() {
+        Some(raised) => error_table(lua, &raised.text, raised.counted),
+        None => error_table(lua, format!("ERR {}", message(error)).as_bytes(), false),
+    }
+}
+
+/// An error's text for a client, which the library's own tells too much to.
+pub(crate) fn message(error: &mlua::Error) -> String {
+    match error {
+        mlua::Error::CallbackError { cause, .. } => message(cause),
+        mlua::Error::MemoryError(_) => NO_MEMORY.to_owned(),
+        mlua::Error::StackError => "stack overflow".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+/// The `redis` table.
+pub(crate) fn library(lua: &Lua, shared: &Rc<Shared>) -> mlua::Result<Table> {
+    let table = lua.create_table()?;
+    for (name, raise) in [("call", true), ("pcall", false)] {
+        let shared = Rc::clone(shared);
+        let call =
+            lua.create_function(move |lua, args: MultiValue| match command(&shared, &args) {
+                Ok(Reply::Error(fail)) if raise => {
+                    let text = fail.text().to_vec();
+                    Err(mlua::Error::external(Raised { text, counted: true, plain: false }))
+                }
+                Ok(reply) => to_lua(lua, reply, shared.resp3.get()),
+                Err(error) if raise => Err(error),
+                Err(error) => as_table(lua, &error)?.into_lua(lua),
+            })?;
+        table.set(name, call)?;
+    }
+    table.set("error_reply", lua.create_function(error_reply)?)?;
+    table.set("status_reply", lua.create_function(status_reply)?)?;
+    table.set("sha1hex", lua.create_function(sha1hex)?)?;
+    table.set("log", lua.create_function(log)?)?;
+    let setresp_shared = Rc::clone(shared);
+    let setresp = move |_: &Lua, args: MultiValue| {
+        if args.len() != 1 {
+            return Err(fail("redis.setresp() requires one argument."));
+        }
+        match args.front().and_then(integer_of) {
+            Some(version @ (2 | 3)) => setresp_shared.speak(version == 3),
+            _ => return Err(fail("RESP version must be 2 or 3.")),
+        }
+        Ok(())
+    };
+    table.set("setresp", lua.create_function(setresp)?)?;
+    table.set("replicate_commands", lua.create_function(|_, ()| Ok(true))?)?;
+    table.set("set_repl", lua.create_function(set_repl)?)?;
+    table.set("breakpoint", lua.create_function(|_, ()| Ok(false))?)?;
+    table.set("debug", lua.create_function(|_, _: MultiValue| Ok(()))?)?;
+    for (name, value) in [
+        ("LOG_DEBUG", 0),
+        ("LOG_VERBOSE", 1),
+        ("LOG_NOTICE", 2),
+        ("LOG_WARNING", 3),
+        ("REPL_NONE", 0),
+        ("REPL_AOF", 1),
+        ("REPL_SLAVE", 2),
+        ("REPL_REPLICA", 2),
+        ("REPL_ALL", 3),
+        ("REDIS_VERSION_NUM", 0x0007_000F),
+    ] {
+        table.set(name, value)?;
+    }
+    table.set("REDIS_VERSION", "7.0.15")?;
+    Ok(table)
+}
+
+fn command(shared: &Shared, args: &MultiValue) -> mlua::Result<Reply> {
+    if args.is_empty() {
+        return Err(fail("Please specify at least one argument for this redis lib call"));
+    }
+    let mut owned: SmallVec<[Vec<u8>; 8]> = SmallVec::new();
+    let mut texts: SmallVec<[_; 8]> = SmallVec::new();
+    for arg in args {
+        match arg {
+            Value::String(text) => texts.push(Some(text.as_bytes())),
+            number => {
+                let text = number_text(number).ok_or_else(|| {
+                    fail("Lua redis lib command arguments must be strings or integers")
+                })?;
+                owned.push(text);
+                texts.push(None);
+            }
+        }
+    }
+    let mut numbers = owned.iter();
+    let args: SmallVec<[&[u8]; 8]> = texts
+        .iter()
+        .map(|text| match text {
+            Some(text) => text.as_ref(),
+            None => numbers.next().map_or(&[][..], Vec::as_slice),
+        })
+        .collect();
+    Ok(shared.dispatch(&args))
+}
+
+fn only_string(args: &MultiValue) -> Option<&LuaString> {
+    match (args.len(), args.front()) {
+        (1, Some(Value::String(text))) => Some(text),
+        _ => None,
+    }
+}
+
+const WRONG_ARGUMENTS: &[u8] = b"ERR wrong number or type of arguments";
+
+fn error_reply(lua: &Lua, args: MultiValue) -> mlua::Result<Table> {
+    let Some(text) = only_string(&args) else { return error_table(lua, WRONG_ARGUMENTS, false) };
+    let text = text.as_bytes();
+    let text = text.split(|&byte| byte == 0).next().unwrap_or_default();
+    let text = text.strip_prefix(b"-").unwrap_or(text);
+    // A text of one word has no code, so it gets one.
+    let text = if text.contains(&b' ') { text.to_vec() } else { [b"ERR ", text].concat() };
+    let end = text.iter().rposition(|byte| !matches!(byte, b'\r' | b'\n'));
+    error_table(lua, &text[..end.map_or(0, |end| end + 1)], false)
+}
+
+fn status_reply(lua: &Lua, args: MultiValue) -> mlua::Result<Table> {
+    let Some(text) = only_string(&args) else { return error_table(lua, WRONG_ARGUMENTS, false) };
+    let table = lua.create_table()?;
+    table.raw_set("ok", text)?;
+    Ok(table)
+}
+
+fn sha1hex(_lua: &Lua, args: MultiValue) -> mlua::Result<String> {
+    if args.len() != 1 {
+        return Err(fail("wrong number of arguments"));
+    }
+    let hex = |bytes: &[u8]| sha1_smol::Sha1::from(bytes).digest().to_string();
+    Ok(hex(&args.front().and_then(text_of).unwrap_or_default()))
+}
+
+fn log(_lua: &Lua, args: MultiValue) -> mlua::Result<()> {
+    if args.len() < 2 {
+        return Err(fail("redis.log() requires two arguments or more."));
+    }
+    match args.front() {
+        Some(level @ (Value::Integer(_) | Value::Number(_))) => match integer_of(level) {
+            Some(0..=3) => Ok(()),
+            _ => Err(fail("Invalid debug level.")),
+        },
+        _ => Err(fail("First argument must be a number (log level).")),
+    }
+}
+
+fn set_repl(_lua: &Lua, args: MultiValue) -> mlua::Result<()> {
+    if args.len() != 1 {
+        return Err(fail("redis.set_repl() requires one argument."));
+    }
+    match args.front().and_then(integer_of) {
+        Some(0..=3) => Ok(()),
+        _ => Err(fail(
+            "Invalid replication flags. Please use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.",
+        )),
+    }
+}
+
+/// `math.random` and `math.randomseed`.
+pub(crate) fn random(lua: &Lua, shared: &Rc<Shared>, table: &Table) -> mlua::Result<()> {
+    let (for_draws, for_seed) = (Rc::clone(shared), Rc::clone(shared));
+    let random = move |lua: &Lua, args: MultiValue| {
+        let mut generator = for_draws.random.get();
+        let unit = generator.unit();
+        for_draws.random.set(generator);
+        let bound = |at: usize| -> mlua::Result<f64> {
+            let bound = args.get(at).and_then(integer_of).ok_or_else(|| {
+                let got = args.get(at).map_or("no value", |value| value.type_name());
+                let at = at + 1;
+                lua_fail(
+                    lua,
+                    &format!("bad argument #{at} to 'random' (number expected, got {got})"),
+                )
+            })?;
+            #[expect(clippy::cast_precision_loss, reason = "Lua's numbers are such")]
+            Ok(bound as f64)
+        };
+        let (low, high, at) = match args.len() {
+            0 => return Ok(unit),
+            1 => (1.0, bound(0)?, 1),
+            2 => (bound(0)?, bound(1)?, 2),
+            _ => return Err(lua_fail(lua, "wrong number of arguments")),
+        };
+        if low > high {
+            return Err(lua_fail(
+                lua,
+                &format!("bad argument #{at} to 'random' (interval is empty)"),
+            ));
+        }
+        Ok((unit * (high - low + 1.0)).floor() + low)
+    };
+    let seed = move |_: &Lua, args: MultiValue| {
+        let seed = args.front().and_then(integer_of).unwrap_or(0);
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "as srand48")]
+        for_seed.random.set(Drand48::new(seed as u32));
+        Ok(())
+    };
+    table.set("random", lua.create_function(random)?)?;
+    table.set("randomseed", lua.create_function(seed)?)
+}

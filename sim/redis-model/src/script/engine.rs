@@ -1,0 +1,404 @@
+//! Compiling and running scripts.
+//!
+//! Invariant: a script leaves nothing behind in Lua: its globals are sealed, KEYS and ARGV are new
+//! tables, and its time stands still while it runs. A script that does
+//! not end is ended when its budget of instructions is spent. Where an error table lacks `err`
+//! redis-server 7.0.15 crashes; here the answer is an error.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use mlua::chunk::ChunkMode;
+use mlua::{
+    Function, HookTriggers, Lua, LuaOptions, LuaString, StdLib, Table, Value, Variadic, VmState,
+};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::api::{self, Shared};
+use super::bit;
+use super::convert::{error_table, from_lua};
+use super::random::Drand48;
+use super::shebang::Shebang;
+use super::{cjson, cmsgpack, limits, structs};
+use crate::commands::expiry::until_nul;
+use crate::fault::Fault;
+use crate::reply::{Fail, Reply};
+use crate::resp::encode::Protocol;
+use crate::server::{SCRIPT_SESSION, Server};
+use crate::stats::ErrorCount;
+
+/// A digest as EVALSHA names it.
+pub(crate) type Digest = [u8; 40];
+
+/// How often the budget is looked at.
+const HOOK_INSTRUCTIONS: u32 = 1000;
+
+/// One EVAL.
+pub(crate) struct Invocation<'a> {
+    pub(crate) now_us: i64,
+    /// The session that asked: its database is the script's.
+    pub(crate) session: u32,
+    /// The script, or its digest.
+    pub(crate) body: &'a [u8],
+    pub(crate) by_digest: bool,
+    pub(crate) read_only: bool,
+    pub(crate) keys: &'a [&'a [u8]],
+    pub(crate) args: &'a [&'a [u8]],
+}
+
+/// Lua, and the scripts compiled in it. They outlive a reset of the model, and SCRIPT FLUSH until the
+/// next one is compiled: whether EVALSHA knows them is the server's to say.
+pub(crate) struct Engine {
+    pub(super) lua: Lua,
+    pub(super) shared: Rc<Shared>,
+    compiled: FxHashMap<Digest, Shebang>,
+    /// The scripts by their digests. Rust can hold only some thousand values of Lua at once.
+    functions: Table,
+    /// The libraries that are compiled, by the digests of their code.
+    pub(super) libraries: FxHashSet<Digest>,
+    /// Their functions, by that digest and their names.
+    pub(super) callbacks: Table,
+    run_no_key: Function,
+    run_one_key: Function,
+    run_keys: Function,
+    pub(super) load_functions: Function,
+    pub(super) run_function: Function,
+}
+
+/// For whom a script runs, and what it may do.
+#[derive(Default)]
+pub(super) struct Scope {
+    pub(super) now_us: i64,
+    pub(super) session: u32,
+    pub(super) read_only: bool,
+    pub(super) allow_oom: bool,
+}
+
+impl Engine {
+    pub(crate) fn new(server: Rc<RefCell<Server>>) -> Self {
+        // Lua fails to start only where memory is out.
+        Self::start(server).expect("Lua starts")
+    }
+
+    fn start(server: Rc<RefCell<Server>>) -> mlua::Result<Self> {
+        let libraries = StdLib::TABLE | StdLib::STRING | StdLib::MATH;
+        // pcall is wrapped by the sandbox; the one below must be Lua's own, as in Redis.
+        let lua = Lua::new_with(libraries, LuaOptions::new().catch_rust_panics(true))?;
+        let budget = server.borrow().options.script_budget_instructions;
+        let shared = Rc::new(Shared::new(server));
+        let host = lua.create_table()?;
+        host.set("redis", api::library(&lua, &shared)?)?;
+        host.set("bit", bit::library(&lua)?)?;
+        host.set("cjson", cjson::library(&lua, lua.globals().get("next")?)?)?;
+        host.set("cmsgpack", cmsgpack::library(&lua)?)?;
+        host.set("struct", structs::library(&lua)?)?;
+        api::random(&lua, &shared, &host)?;
+        let converting = Rc::clone(&shared);
+        let convert =
+            lua.create_function(move |lua, error: Value| api::convert(lua, &converting, error))?;
+        host.set("convert", convert)?;
+        let last = lua.create_function(|lua, error: Value| api::convert_last(lua, error))?;
+        host.set("final", last)?;
+        let checking = Rc::clone(&shared);
+        let check = lua.create_function(move |_, ()| match checking.killed.get() {
+            true => Err(ended(budget)),
+            false => Ok(()),
+        })?;
+        host.set("check", check)?;
+        host.set("where", lua.create_function(|lua, ()| Ok(line(lua)))?)?;
+        let prelude = lua.load(include_str!("sandbox.lua")).set_name("=sandbox");
+        let (globals, run_no_key, run_one_key, run_keys, load_functions, run_function): (
+            Table,
+            _,
+            _,
+            _,
+            _,
+            _,
+        ) = prelude.call(host)?;
+        lua.set_globals(globals)?;
+        let counting = Rc::clone(&shared);
+        lua.set_global_hook(
+            HookTriggers::new().every_nth_instruction(HOOK_INSTRUCTIONS),
+            move |_, _| {
+                let spent = counting.instructions.get() + u64::from(HOOK_INSTRUCTIONS);
+                counting.instructions.set(spent);
+                if spent <= budget {
+                    return Ok(VmState::Continue);
+                }
+                counting.killed.set(true);
+                Err(ended(budget))
+            },
+        )?;
+        lua.set_memory_limit(limits::MEMORY_BYTES)?;
+        Ok(Self {
+            shared,
+            compiled: FxHashMap::default(),
+            functions: lua.create_table()?,
+            libraries: FxHashSet::default(),
+            callbacks: lua.create_table()?,
+            run_no_key,
+            run_one_key,
+            run_keys,
+            load_functions,
+            run_function,
+            lua,
+        })
+    }
+
+    /// As after a start of the server.
+    pub(crate) fn reset(&mut self) {
+        self.shared.random.set(Drand48::START);
+    }
+
+    /// Compiles a script, if it is new.
+    pub(crate) fn load(&mut self, body: &[u8]) -> Result<Digest, Fail> {
+        self.make_way().map_err(|error| Fail::of(format!("ERR {}", api::message(&error))))?;
+        let digest = digest(body);
+        if !self.compiled.contains_key(&digest) {
+            let (shebang, code) = Shebang::split(body)?;
+            let function = self.compile(code)?;
+            let name = self.lua.create_string(digest);
+            let kept = name.and_then(|name| self.functions.raw_set(name, function));
+            kept.map_err(|error| Fail::of(format!("ERR {}", api::message(&error))))?;
+            self.compiled.insert(digest, shebang);
+        }
+        Ok(digest)
+    }
+
+    fn compile(&self, code: &[u8]) -> Result<Function, Fail> {
+        let chunk = self.lua.load(code).set_name("@user_script").set_mode(ChunkMode::Text);
+        chunk.into_function().map_err(|error| {
+            let text = match &error {
+                // It is read as text, as Redis does.
+                mlua::Error::SyntaxError { .. } if is_binary(code) => {
+                    "user_script:1: unexpected symbol near 'char(27)'".to_owned()
+                }
+                mlua::Error::SyntaxError { message, .. } => message.clone(),
+                other => api::message(other),
+            };
+            Fail::of(format!("ERR Error compiling script (new function): {text}"))
+        })
+    }
+
+    /// Before something is compiled: gives back what a FLUSH has made the server forget. What it knows
+    /// stays, with the locals of its libraries.
+    pub(super) fn make_way(&mut self) -> mlua::Result<()> {
+        let server = &mut *self.shared.server.borrow_mut();
+        if !std::mem::take(&mut server.compiled_is_stale) {
+            return Ok(());
+        }
+        let (known, libraries) = (&server.scripts, &server.libraries);
+        for digest in self.compiled.extract_if(|digest, _| !known.contains(digest)) {
+            self.functions.raw_remove(self.lua.create_string(digest.0)?)?;
+        }
+        let is_library = |digest: &Digest| libraries.iter().any(|(_, it)| it.digest == *digest);
+        self.libraries.retain(is_library);
+        let callbacks = self.lua.create_table()?;
+        for pair in self.callbacks.pairs::<LuaString, Value>() {
+            let (key, callback) = pair?;
+            let digest = Digest::try_from(&key.as_bytes()[..40]);
+            if digest.is_ok_and(|digest| self.libraries.contains(&digest)) {
+                callbacks.raw_set(key, callback)?;
+            }
+        }
+        self.callbacks = callbacks;
+        self.lua.gc_collect()
+    }
+
+    /// Runs a script. With the reply come the errors in it.
+    pub(crate) fn run(&mut self, call: &Invocation<'_>) -> (Reply, ErrorCount) {
+        match self.prepare(call) {
+            Ok((digest, shebang)) => {
+                self.begin(&Scope {
+                    now_us: call.now_us,
+                    session: call.session,
+                    read_only: call.read_only || shebang.no_writes,
+                    allow_oom: shebang.allow_oom,
+                });
+                let outcome = self.invoke(call, &digest);
+                self.end(outcome, (&digest, "user_script"))
+            }
+            Err(fail) => refused(fail),
+        }
+    }
+
+    fn prepare(&mut self, call: &Invocation<'_>) -> Result<(Digest, Shebang), Fail> {
+        let digest = if call.by_digest {
+            let no_script = Fail::new("NOSCRIPT No matching script. Please use EVAL.");
+            let digest = Digest::try_from(&call.body.to_ascii_lowercase()[..]);
+            let known = |digest: &Digest| self.shared.server.borrow().scripts.contains(digest);
+            let digest = digest.ok().filter(known).ok_or(no_script)?;
+            // A script known by its text has never been compiled until it is needed.
+            if let Some(text) = super::native::text_of(&digest) {
+                self.load(text.as_bytes())?;
+            }
+            digest
+        } else {
+            let digest = self.load(call.body)?;
+            self.shared.server.borrow_mut().scripts.insert(digest);
+            digest
+        };
+        let shebang = self.compiled[&digest];
+        if shebang.present {
+            let fault = self.shared.server.borrow().refusing();
+            if call.read_only && !shebang.no_writes {
+                return Err(Fail::new(
+                    "ERR Can not execute a script with write flag using *_ro command.",
+                ));
+            }
+            if fault == Some(Fault::ReadOnly) && !shebang.no_writes {
+                return Err(Fault::READ_ONLY);
+            }
+            if fault == Some(Fault::OutOfMemory) && !shebang.allow_oom && !shebang.no_writes {
+                return Err(Fault::OUT_OF_MEMORY);
+            }
+        }
+        Ok((digest, shebang))
+    }
+
+    /// Everything that a script's commands look at is as new.
+    pub(super) fn begin(&self, scope: &Scope) {
+        let shared = &self.shared;
+        shared.now_us.set(scope.now_us);
+        shared.read_only.set(scope.read_only);
+        shared.allow_oom.set(scope.allow_oom);
+        shared.wrote.set(false);
+        shared.resp3.set(false);
+        shared.instructions.set(0);
+        shared.killed.set(false);
+        let mut server = shared.server.borrow_mut();
+        let db = server.sessions[scope.session as usize].db;
+        let session = &mut server.sessions[SCRIPT_SESSION as usize];
+        (session.db, session.protocol) = (db, Protocol::Resp2);
+    }
+
+    fn invoke(&self, call: &Invocation<'_>, digest: &Digest) -> mlua::Result<(bool, Value)> {
+        let script: Function = self.functions.raw_get(self.lua.create_string(digest)?)?;
+        match (call.keys, call.args) {
+            ([], args) if args.len() <= ON_STACK => {
+                self.run_no_key.call((script, self.on_stack(args)?))
+            }
+            ([key], args) if args.len() <= ON_STACK => {
+                let key = self.lua.create_string(key)?;
+                self.run_one_key.call((script, key, self.on_stack(args)?))
+            }
+            (keys, args) => self.run_keys.call((script, self.list(keys)?, self.list(args)?)),
+        }
+    }
+
+    /// The answer, and the errors in it. `script` is its name in errors, and that of its chunk.
+    pub(super) fn end(
+        &self,
+        outcome: mlua::Result<(bool, Value)>,
+        script: (&[u8], &str),
+    ) -> (Reply, ErrorCount) {
+        let answer = self
+            .answer(outcome, script)
+            .unwrap_or_else(|error| refused(Fail::of(format!("ERR {}", api::message(&error)))));
+        if self.lua.used_memory() > limits::COLLECT_BYTES {
+            // What cannot be collected now will be later.
+            let _ = self.lua.gc_collect();
+        }
+        answer
+    }
+
+    fn answer(
+        &self,
+        outcome: mlua::Result<(bool, Value)>,
+        script: (&[u8], &str),
+    ) -> mlua::Result<(Reply, ErrorCount)> {
+        let table = |error: &mlua::Error| api::as_table(&self.lua, error);
+        match outcome {
+            Ok((true, value)) => {
+                let returned = from_lua(&value, self.shared.resp3.get())?;
+                Ok((returned.reply, returned.errors))
+            }
+            Ok((false, Value::Table(error))) => failure(&error, script),
+            // The handler itself has failed: the script was ended, or the stack is full.
+            Ok((false, Value::Error(error))) => failure(&table(&error)?, script),
+            Ok((false, other)) => {
+                failure(&error_table(&self.lua, describe(&other).as_bytes(), false)?, script)
+            }
+            Err(error) => failure(&table(&error)?, script),
+        }
+    }
+
+    fn on_stack(&self, texts: &[&[u8]]) -> mlua::Result<Variadic<LuaString>> {
+        texts.iter().map(|text| self.lua.create_string(text)).collect()
+    }
+
+    /// The texts as a table; there may be more of them than Rust can hold.
+    pub(super) fn list(&self, texts: &[&[u8]]) -> mlua::Result<Table> {
+        let list = self.lua.create_table_with_capacity(texts.len(), 0)?;
+        for (index, text) in texts.iter().enumerate() {
+            list.raw_set(index + 1, self.lua.create_string(text)?)?;
+        }
+        Ok(list)
+    }
+}
+
+/// So many arguments are handed over one by one, more in a table.
+const ON_STACK: usize = 16;
+
+/// Whether it is compiled already: then it is not checked, and could be made to do anything.
+fn is_binary(code: &[u8]) -> bool {
+    code.starts_with(b"\x1b")
+}
+
+/// The answer for an error that nobody has caught.
+fn failure(error: &Table, (name, chunk): (&[u8], &str)) -> mlua::Result<(Reply, ErrorCount)> {
+    let mut text = match error.raw_get("err")? {
+        Value::String(text) => until_nul(&text.as_bytes()).to_vec(),
+        _ => b"ERR unknown error".to_vec(),
+    };
+    if let Value::Integer(line) = error.raw_get("line")? {
+        text.extend_from_slice(b" script: ");
+        text.extend_from_slice(name);
+        text.extend_from_slice(format!(", on @{chunk}:{line}.").as_bytes());
+    }
+    let counted = matches!(error.raw_get("ignore_error_stats_update")?, Value::Boolean(true));
+    let mut errors = ErrorCount::default();
+    errors.add(&text, counted);
+    Ok((Reply::Error(Fail::of(text)), errors))
+}
+
+/// The answer where nothing was run.
+pub(crate) fn refused(fail: Fail) -> (Reply, ErrorCount) {
+    let reply = Reply::Error(fail);
+    let errors = ErrorCount::from(&reply);
+    (reply, errors)
+}
+
+fn describe(value: &Value) -> String {
+    match value {
+        Value::String(text) => format!("ERR {}", text.to_string_lossy()),
+        other => format!("ERR {}", other.type_name()),
+    }
+}
+
+fn ended(budget: u64) -> mlua::Error {
+    api::fail(format!("Script ended after {budget} instructions"))
+}
+
+/// The line that the script has come to.
+fn line(lua: &Lua) -> Option<usize> {
+    for level in 0.. {
+        let line = lua.inspect_stack(level, |frame| {
+            let of_script = frame
+                .source()
+                .source
+                .is_some_and(|source| matches!(&*source, "@user_script" | "@user_function"));
+            of_script.then(|| frame.current_line())
+        })?;
+        if let Some(line) = line {
+            return line;
+        }
+    }
+    None
+}
+
+/// The SHA-1 of a script in lower-case hexadecimal.
+pub(crate) fn digest(body: &[u8]) -> Digest {
+    let text = sha1_smol::Sha1::from(body).digest().to_string();
+    text.as_bytes().try_into().expect("a SHA-1 has 40 digits")
+}

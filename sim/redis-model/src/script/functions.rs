@@ -1,0 +1,202 @@
+//! FUNCTION LOAD and FCALL: libraries of functions, compiled and run.
+//!
+//! Invariant: what is compiled can be thrown away at any time: it is compiled again from the library's
+//! code when one of its functions is called. Its locals are then as new.
+
+use mlua::chunk::ChunkMode;
+use mlua::{Table, Value};
+
+use super::api;
+use super::engine::{Digest, Engine, Scope, digest, refused};
+use super::shebang::Shebang;
+use crate::commands::scripting::keys_and_args_of_function;
+use crate::fault::Fault;
+use crate::libraries::{FLAGS, Function, Library};
+use crate::reply::{Fail, Reply};
+use crate::server::Request;
+use crate::stats::ErrorCount;
+use crate::text::{Blob, blob};
+
+const BAD_NAME: &str = "ERR Library names can only contain letters, numbers, or underscores(_) and \
+                        must be at least one character long";
+
+impl Engine {
+    /// FUNCTION LOAD: the library's name.
+    pub(crate) fn load_library(&mut self, code: &[u8], replace: bool) -> Result<Blob, Fail> {
+        let (name, _) = head(code)?;
+        if !replace && self.shared.server.borrow().libraries.contains(&name) {
+            let name = String::from_utf8_lossy(&name).into_owned();
+            return Err(Fail::of(format!("ERR Library '{name}' already exists")));
+        }
+        let functions = self.compile_library(code)?;
+        if functions.is_empty() {
+            return Err(Fail::new("ERR No functions registered"));
+        }
+        let server = &mut *self.shared.server.borrow_mut();
+        let taken =
+            |function: &&Function| server.libraries.find(&function.name, Some(&name)).is_some();
+        if let Some(function) = functions.iter().find(taken) {
+            let function = String::from_utf8_lossy(&function.name).into_owned();
+            return Err(Fail::of(format!("ERR Function {function} already exists")));
+        }
+        let library = Library { code: code.to_vec(), digest: digest(code), functions };
+        server.libraries.put(name.clone(), library);
+        Ok(name)
+    }
+
+    /// FCALL. With the reply come the errors in it.
+    pub(crate) fn call_function(
+        &mut self,
+        request: &Request<'_>,
+        read_only: bool,
+    ) -> (Reply, ErrorCount) {
+        self.try_function(request, read_only).unwrap_or_else(refused)
+    }
+
+    fn try_function(
+        &mut self,
+        request: &Request<'_>,
+        read_only: bool,
+    ) -> Result<(Reply, ErrorCount), Fail> {
+        let found = {
+            let server = self.shared.server.borrow();
+            let found = server.libraries.find(request.args[1], None);
+            found.map(|(library, function)| {
+                let code =
+                    (!self.libraries.contains(&library.digest)).then(|| library.code.clone());
+                (library.digest, function.clone(), code)
+            })
+        };
+        let (digest, function, code) = found.ok_or(Fail::new("ERR Function not found"))?;
+        let (keys, args) = keys_and_args_of_function(request.args)?;
+        if read_only && !function.has("no-writes") {
+            return Err(Fail::new(
+                "ERR Can not execute a script with write flag using *_ro command.",
+            ));
+        }
+        let may_write = !function.has("no-writes");
+        let fault = self.shared.server.borrow().refusing();
+        match fault {
+            Some(Fault::ReadOnly) if may_write => return Err(Fault::READ_ONLY),
+            Some(Fault::OutOfMemory) if may_write && !function.has("allow-oom") => {
+                return Err(Fault::OUT_OF_MEMORY);
+            }
+            _ => {}
+        }
+        if let Some(code) = code {
+            self.compile_library(&code)?;
+        }
+        let scope = Scope {
+            now_us: request.now_us,
+            session: request.session,
+            read_only: read_only || !may_write,
+            allow_oom: function.has("allow-oom"),
+        };
+        self.begin(&scope);
+        let key = place(&digest, &function.name);
+        let outcome = self
+            .lua
+            .create_string(key)
+            .and_then(|key| self.callbacks.raw_get::<Value>(key))
+            .and_then(|callback| {
+                self.run_function.call((callback, self.list(keys)?, self.list(args)?))
+            });
+        Ok(self.end(outcome, (&function.name, "user_function")))
+    }
+
+    /// Runs a library's code, which registers its functions.
+    fn compile_library(&mut self, code: &[u8]) -> Result<Vec<Function>, Fail> {
+        let (_, body) = head(code)?;
+        self.make_way().map_err(|error| Fail::of(format!("ERR {}", api::message(&error))))?;
+        let digest = digest(code);
+        let chunk = self.lua.load(body).set_name("@user_function").set_mode(ChunkMode::Text);
+        let function = chunk.into_function().map_err(|error| {
+            let text = match &error {
+                mlua::Error::SyntaxError { message, .. } => message.clone(),
+                other => api::message(other),
+            };
+            Fail::of(format!("ERR Error compiling function: {text}"))
+        })?;
+        self.begin(&Scope::default());
+        let failed = |text: &[u8]| Fail::of([b"ERR Error registering functions: ", text].concat());
+        let odd = |error: mlua::Error| failed(api::message(&error).as_bytes());
+        let (done, result): (bool, Value) = self.load_functions.call(function).map_err(odd)?;
+        match (done, result) {
+            (true, Value::Table(registered)) => {
+                let functions = self.register(&digest, &registered).map_err(odd)?;
+                self.libraries.insert(digest);
+                Ok(functions)
+            }
+            (_, Value::Table(error)) => match error.raw_get("err") {
+                Ok(Value::String(text)) => Err(failed(&text.as_bytes())),
+                _ => Err(failed(b"ERR unknown error")),
+            },
+            (_, Value::Error(error)) => Err(odd(*error)),
+            (_, Value::String(text)) => Err(failed(&[b"ERR ", &text.as_bytes()[..]].concat())),
+            _ => Err(failed(b"ERR unknown error")),
+        }
+    }
+
+    fn register(&self, digest: &Digest, registered: &Table) -> mlua::Result<Vec<Function>> {
+        let mut functions = Vec::new();
+        for entry in registered.sequence_values::<Table>() {
+            let entry = entry?;
+            let text = |name: &str| -> mlua::Result<Option<Blob>> {
+                Ok(match entry.raw_get(name)? {
+                    Value::String(text) => Some(blob(&text.as_bytes())),
+                    _ => None,
+                })
+            };
+            let name = text("name")?.unwrap_or_default();
+            let callback: Value = entry.raw_get("callback")?;
+            self.callbacks.raw_set(self.lua.create_string(place(digest, &name))?, callback)?;
+            let given: Table = entry.raw_get("flags")?;
+            let mut flags = Vec::new();
+            for flag in FLAGS {
+                if given.raw_get::<bool>(flag)? {
+                    flags.push(flag);
+                }
+            }
+            functions.push(Function { name, description: text("description")?, flags });
+        }
+        Ok(functions)
+    }
+}
+
+/// Under what a function is kept.
+fn place(digest: &Digest, name: &[u8]) -> Vec<u8> {
+    [&digest[..], name].concat()
+}
+
+/// The library's name, and its code from the end of its first line on.
+fn head(code: &[u8]) -> Result<(Blob, &[u8]), Fail> {
+    if !code.starts_with(b"#!") {
+        return Err(Fail::new("ERR Missing library metadata"));
+    }
+    let end = code.iter().position(|&byte| byte == b'\n');
+    let end = end.ok_or(Fail::new("ERR Invalid library metadata"))?;
+    let line = String::from_utf8_lossy(&code[2..end]).into_owned();
+    let mut words = line.split_whitespace();
+    let engine = words.next().unwrap_or_default();
+    if !engine.eq_ignore_ascii_case(Shebang::ENGINE) {
+        return Err(Fail::of(format!("ERR Engine '{engine}' not found")));
+    }
+    let mut name = None;
+    for word in words {
+        match word.strip_prefix("name=") {
+            Some(_) if name.is_some() => {
+                return Err(Fail::new(
+                    "ERR Invalid metadata value, name argument was given multiple times",
+                ));
+            }
+            Some(given) => name = Some(given.to_owned()),
+            None => return Err(Fail::of(format!("ERR Invalid metadata value given: {word}"))),
+        }
+    }
+    let name = name.ok_or(Fail::new("ERR Library name was not given"))?;
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    if name.is_empty() || !name.bytes().all(fits) {
+        return Err(Fail::new(BAD_NAME));
+    }
+    Ok((blob(name.as_bytes()), &code[end..]))
+}

@@ -1,0 +1,195 @@
+//! The state of one server.
+//!
+//! Invariant: `reset` leaves nothing of what was but memory. Deliberately absent: what commands mean,
+//! Lua, and how keys are touched, which `touch` has.
+
+use rustc_hash::FxHashSet;
+
+use super::blocking::Blocking;
+use super::effect::Effect;
+use super::fault::Fault;
+use super::journal::Journal;
+use super::keyspace::Db;
+use super::libraries::Libraries;
+use super::options::{Options, Parameters};
+use super::persistence::File;
+use super::pubsub::Subscriptions;
+use super::replication::{Following, Replica};
+use super::reply::Reply;
+use super::session::Session;
+use super::stats::Stats;
+use super::watch::Watchers;
+use crate::commands::table::TABLE;
+
+/// One command on its way through the server.
+#[derive(Clone, Copy)]
+pub(crate) struct Request<'a> {
+    /// The server's wall clock, frozen for the whole of a script or a transaction.
+    pub(crate) now_us: i64,
+    /// The place of the session it came from.
+    pub(crate) session: u32,
+    /// The name, then the arguments.
+    pub(crate) args: &'a [&'a [u8]],
+}
+
+impl Request<'_> {
+    /// Milliseconds since the epoch.
+    pub(crate) fn now_ms(&self) -> i64 {
+        self.now_us / 1000
+    }
+}
+
+/// The session that scripts run their commands in; it belongs to no connection.
+pub(crate) const SCRIPT_SESSION: u32 = 0;
+
+/// The session in which a primary's stream or the append-only file is carried out.
+pub(crate) const STREAM_SESSION: u32 = 1;
+
+/// The places before this one belong to no connection.
+pub(crate) const FIRST_CLIENT: usize = 2;
+
+/// What SET and its kind do about an expiry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Expiry {
+    /// Leave the one that is there.
+    Keep,
+    /// Have none.
+    Never,
+    /// This one, in milliseconds since the epoch.
+    At(i64),
+}
+
+/// A server.
+pub(crate) struct Server {
+    pub(crate) options: Options,
+    pub(crate) parameters: Parameters,
+    pub(crate) dbs: Vec<Db>,
+    pub(crate) sessions: Vec<Session>,
+    pub(crate) vacant: Vec<u32>,
+    pub(crate) next_id: u64,
+    pub(crate) started_us: Option<i64>,
+    pub(crate) stats: Stats,
+    pub(crate) fault: Option<Fault>,
+    /// `maxmemory`; 0: there is no limit.
+    pub(crate) max_memory_bytes: u64,
+    /// The limit was not kept when the request under way came, whatever was evicted.
+    pub(crate) out_of_memory: bool,
+    pub(crate) effects: Vec<Effect>,
+    pub(crate) watchers: Watchers,
+    /// The digests that EVALSHA knows.
+    pub(crate) scripts: FxHashSet<[u8; 40]>,
+    /// SCRIPT FLUSH or FUNCTION FLUSH has come: what is compiled need not be kept.
+    pub(crate) compiled_is_stale: bool,
+    pub(crate) libraries: Libraries,
+    pub(crate) next_incarnation: u64,
+    /// How many changes commands have made: a command that made one is propagated.
+    pub(crate) dirty: u64,
+    /// The command under way has said itself what is to be propagated.
+    pub(crate) rewritten: bool,
+    pub(crate) journal: Journal,
+    /// What is carried out comes from a primary or from the file: no key expires by itself.
+    pub(crate) applying: bool,
+    /// EXEC is under way, in which nothing blocks.
+    pub(crate) in_exec: bool,
+    /// The primary it follows; none: it is a primary.
+    pub(crate) following: Option<Following>,
+    pub(crate) replicas: Vec<Replica>,
+    pub(crate) file: File,
+    pub(crate) blocking: Blocking,
+    pub(crate) subscriptions: Subscriptions,
+    /// Whom everything is shown to, the longest looking first.
+    pub(crate) monitors: Vec<u32>,
+    /// Of which events subscribers are told.
+    pub(crate) notifying: u16,
+    /// What the command under way calls what it does to a key, while anybody is told.
+    pub(crate) event: &'static str,
+    /// Messages to sessions other than by the reply to their own request.
+    pub(crate) outbox: Vec<(u32, Reply)>,
+}
+
+impl Server {
+    pub(crate) fn new(options: Options) -> Self {
+        let dbs = (0..options.databases.max(1)).map(|_| Db::default()).collect();
+        let mut server = Self {
+            parameters: Parameters::new(&options),
+            options,
+            dbs,
+            sessions: vec![Session::internal(), Session::internal()],
+            vacant: Vec::new(),
+            next_id: 1,
+            started_us: None,
+            stats: Stats::new(TABLE.len()),
+            fault: None,
+            max_memory_bytes: 0,
+            out_of_memory: false,
+            effects: Vec::new(),
+            watchers: Watchers::default(),
+            scripts: FxHashSet::default(),
+            compiled_is_stale: false,
+            libraries: Libraries::default(),
+            next_incarnation: 1,
+            dirty: 0,
+            rewritten: false,
+            journal: Journal::default(),
+            applying: false,
+            in_exec: false,
+            following: None,
+            replicas: Vec::new(),
+            file: File::default(),
+            blocking: Blocking::default(),
+            subscriptions: Subscriptions::default(),
+            monitors: Vec::new(),
+            notifying: 0,
+            event: "",
+            outbox: Vec::new(),
+        };
+        server.start_file();
+        server
+    }
+
+    /// As after `new`, the memory kept.
+    pub(crate) fn reset(&mut self) {
+        self.parameters = Parameters::new(&self.options);
+        self.dbs.iter_mut().for_each(Db::clear);
+        self.sessions.truncate(FIRST_CLIENT);
+        self.sessions.fill(Session::internal());
+        self.vacant.clear();
+        self.next_id = 1;
+        self.started_us = None;
+        self.stats.reset();
+        self.fault = None;
+        self.max_memory_bytes = 0;
+        self.out_of_memory = false;
+        self.effects.clear();
+        self.watchers.clear();
+        self.scripts.clear();
+        self.compiled_is_stale = false;
+        self.libraries.clear();
+        self.next_incarnation = 1;
+        self.dirty = 0;
+        self.rewritten = false;
+        self.journal.reset();
+        self.applying = false;
+        self.in_exec = false;
+        self.following = None;
+        self.replicas.clear();
+        self.file = File::default();
+        self.blocking.clear();
+        self.subscriptions.clear();
+        self.monitors.clear();
+        self.outbox.clear();
+        self.start_file();
+    }
+
+    pub(crate) fn session(&mut self, request: &Request<'_>) -> &mut Session {
+        &mut self.sessions[request.session as usize]
+    }
+
+    pub(crate) fn db_number(&self, request: &Request<'_>) -> u16 {
+        self.sessions[request.session as usize].db
+    }
+
+    pub(crate) fn db(&self, request: &Request<'_>) -> &Db {
+        &self.dbs[usize::from(self.db_number(request))]
+    }
+}

@@ -1,0 +1,81 @@
+//! `picklock doctor`: what is found on this machine, and what it can do.
+//!
+//! Invariant: it tries things out rather than reading version numbers, and leaves nothing behind.
+
+use std::fmt::Write;
+
+use super::args::ServerArgs;
+use super::failure::Failure;
+use super::{print, world};
+use live_world::capability::{self, Capability};
+use live_world::endpoint::{Choice, Endpoint, KeySpace, Settings};
+use live_world::limits::{BESIDES, Links, ensure_open_files};
+use live_world::server::DiscoverError;
+
+/// So many clients should be possible.
+const CLIENTS: u64 = 500;
+
+/// What is found, as printed on stdout.
+pub(super) fn text(server: &ServerArgs) -> Result<String, Failure> {
+    let mut text = format!("picklock {}\n", env!("CARGO_PKG_VERSION"));
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::unavailable(&error))?;
+    let mut wrong = None;
+    if let Some(url) = &server.redis {
+        let url = world::parse_url(url, server)?;
+        wrong = runtime.block_on(look(&mut text, "your server", Choice::Url(url))).err();
+    } else {
+        for server in world::each(server)? {
+            let found = match world::find(&server) {
+                Ok(binary) => {
+                    let (path, banner) = (binary.path.display(), &binary.banner);
+                    let _ = writeln!(text, "redis-server: {path} ({banner})");
+                    runtime.block_on(look(&mut text, "it", Choice::Started(binary)))
+                }
+                Err(error @ DiscoverError::NotFound) => {
+                    let _ = writeln!(text, "redis-server: {error}");
+                    Ok(())
+                }
+                Err(error) => Err(Failure::unavailable(&error)),
+            };
+            wrong = wrong.or(found.err());
+        }
+    }
+    if let Err(error) = runtime.block_on(look(&mut text, "the embedded model", Choice::Embedded)) {
+        wrong.get_or_insert(error);
+    }
+    let links = Links { apart: CLIENTS, each: 1, ..Links::default() };
+    match ensure_open_files(links.needed() + BESIDES) {
+        Ok(limit) => {
+            let _ = writeln!(text, "open files: {limit}, enough for {CLIENTS} clients");
+        }
+        Err(error) => {
+            let _ = writeln!(text, "open files: {error}");
+        }
+    }
+    runtime.shutdown_background();
+    match wrong {
+        None => Ok(text),
+        Some(failure) => {
+            // What was found belongs to the picture.
+            print::results(&text)?;
+            Err(failure)
+        }
+    }
+}
+
+async fn look(text: &mut String, what: &str, choice: Choice) -> Result<(), Failure> {
+    let keys = KeySpace::of_run("doctor");
+    let target = Endpoint::open(choice, keys, &Settings::default()).await;
+    let target = target.map_err(|error| Failure::unavailable(&error))?;
+    let info = target.server();
+    let _ = writeln!(text, "  {what} works: {} {}, {}", info.software, info.version, info.how);
+    for Capability { name, can, said } in capability::of(&target).await {
+        let said = said.map_or(String::new(), |said| format!(" ({said})"));
+        let _ = writeln!(text, "    {name}: {}{said}", can.name());
+    }
+    target.close().await;
+    Ok(())
+}

@@ -1,0 +1,147 @@
+//! Exit codes: the one place where they are decided.
+//!
+//! Invariant: 0 only where everything that was checked held.
+
+use std::process::ExitCode;
+
+use scenarios::matrix::{Matrix, Totals};
+use scenarios::result::RunResult;
+use scenarios::sweep::Sweep;
+use scenarios::verdict::{Level, Outcome};
+
+/// How picklock ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// Everything held, or what was asked for was printed.
+    Held,
+    /// A level of safety was violated.
+    Violated,
+    /// The command line or a file is wrong.
+    Usage,
+    /// The run does not say.
+    Inconclusive,
+    /// Nothing was checked.
+    NothingRan,
+    /// Only progress was violated.
+    ProgressOnly,
+    /// A server, a file or the machine is not as it must be.
+    Unavailable,
+    /// A bug of picklock's own.
+    Internal,
+    /// Interrupted; a partial report was written.
+    Interrupted,
+}
+
+impl Exit {
+    /// The code.
+    pub(crate) const fn code(self) -> u8 {
+        match self {
+            Self::Held => 0,
+            Self::Violated => 1,
+            Self::Usage => 2,
+            Self::Inconclusive => 3,
+            Self::NothingRan => 4,
+            Self::ProgressOnly => 5,
+            Self::Unavailable => 69,
+            Self::Internal => 70,
+            Self::Interrupted => 130,
+        }
+    }
+
+    /// How a run with this result ends.
+    pub(crate) fn of(result: &RunResult) -> Self {
+        if result.complete { Self::of_incomplete(result) } else { Self::Interrupted }
+    }
+
+    /// How a run ends whose result counts as far as it goes.
+    pub(crate) fn of_incomplete(result: &RunResult) -> Self {
+        let violated = |level| result.level(level) == Outcome::Violated;
+        match result.verdict {
+            Outcome::Violated
+                if [Level::Key, Level::Belief, Level::Effect].iter().any(|it| violated(*it)) =>
+            {
+                Self::Violated
+            }
+            Outcome::Violated => Self::ProgressOnly,
+            Outcome::Inconclusive => Self::Inconclusive,
+            Outcome::Held => Self::Held,
+            Outcome::NotApplicable => Self::NothingRan,
+        }
+    }
+}
+
+impl Exit {
+    /// How a sweep ends.
+    pub(crate) fn of_sweep(found: &Sweep) -> Self {
+        let safety = [Level::Key, Level::Belief, Level::Effect];
+        match found.verdict() {
+            _ if found.interrupted => Self::Interrupted,
+            _ if safety.iter().any(|level| found.level(*level) == Outcome::Violated) => {
+                Self::Violated
+            }
+            Outcome::Violated => Self::ProgressOnly,
+            Outcome::Inconclusive => Self::Inconclusive,
+            Outcome::Held => Self::Held,
+            Outcome::NotApplicable => Self::NothingRan,
+        }
+    }
+}
+
+impl Exit {
+    /// How a matrix ends, made on these servers: as the worst of them.
+    pub(crate) fn of_matrices(found: &[Matrix]) -> Self {
+        let ends: Vec<Self> = found.iter().map(Self::of_matrix).collect();
+        let worst = [Self::Interrupted, Self::Violated, Self::Inconclusive, Self::NothingRan];
+        let worst = worst.into_iter().find(|exit| ends.contains(exit));
+        worst.unwrap_or(if ends.is_empty() { Self::NothingRan } else { Self::Held })
+    }
+
+    fn of_matrix(found: &Matrix) -> Self {
+        let Totals { as_expected, different, vacuous, .. } = found.totals;
+        match () {
+            () if found.interrupted => Self::Interrupted,
+            () if different > 0 => Self::Violated,
+            () if vacuous > 0 => Self::Inconclusive,
+            () if as_expected == 0 => Self::NothingRan,
+            () => Self::Held,
+        }
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit.code())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn matrices_end_as_the_worst_of_them() {
+        let of = |totals: Totals, interrupted| Matrix {
+            totals,
+            ..Matrix::new("redis", None, Vec::new(), interrupted)
+        };
+        let held = Totals { as_expected: 4, ..Totals::default() };
+        let matrix = |exit| match exit {
+            Exit::Held => of(held, false),
+            Exit::NothingRan => of(Totals { not_run: 4, ..Totals::default() }, false),
+            Exit::Inconclusive => of(Totals { vacuous: 1, ..held }, false),
+            Exit::Violated => of(Totals { different: 1, vacuous: 1, ..held }, false),
+            _ => of(held, true),
+        };
+        // Each is worse than those before it.
+        let order =
+            [Exit::Held, Exit::NothingRan, Exit::Inconclusive, Exit::Violated, Exit::Interrupted];
+        for (place, worse) in order.into_iter().enumerate() {
+            for better in &order[..=place] {
+                let (one, other) = (matrix(worse), matrix(*better));
+                assert_eq!(Exit::of_matrices(&[one.clone(), other.clone()]), worse);
+                assert_eq!(Exit::of_matrices(&[other, one]), worse);
+            }
+        }
+        assert_eq!(Exit::of_matrices(&[]), Exit::NothingRan);
+    }
+}

@@ -1,0 +1,117 @@
+//! `picklock replay`: a schedule of the virtual world once more, compared byte for byte.
+//!
+//! Invariant: what differs is said, never ignored: another build, another scenario, an edited file.
+
+use std::path::Path;
+
+use reports::manifest::{self, Manifest};
+use scenarios::history;
+use scenarios::judge::{Circumstances, judge};
+use scenarios::scenario::Scenario;
+
+use super::super::exit::Exit;
+use super::super::failure::Failure;
+use super::super::print;
+use super::super::terminal::Terminal;
+use super::{report, unbuildable};
+use virtual_world::{Choices, Runner, WORLD};
+
+/// Replays, compares, and says how picklock ends.
+pub(crate) fn main(run: &Path, terminal: &Terminal) -> Result<Exit, Failure> {
+    let manifest = manifest(run)?;
+    if manifest.world != WORLD {
+        return Err(Failure::usage_text(
+            format!("this run was made in the {} world, which no replay repeats", manifest.world),
+            format!("run it again under the same conditions: {}", manifest.replay),
+        ));
+    }
+    let recorded = read(run, "history.jsonl")?;
+    let head = history::read(recorded.as_bytes())
+        .map_err(|error| edited(run, "history.jsonl", &error.to_string()))?
+        .head;
+    let scenario = Scenario::from_json(manifest.scenario_as_run.clone())
+        .map_err(|error| edited(run, "manifest.json", &error.to_string()))?;
+    let same = (head.scenario.as_str(), head.lock.as_str(), head.seed)
+        == (scenario.name.as_str(), scenario.lock.recipe.as_str(), manifest.seed);
+    if !same {
+        let why = format!(
+            "the manifest is of {} with {} and seed {}, and the history of {} with {} and seed {}",
+            scenario.name, scenario.lock.recipe, manifest.seed, head.scenario, head.lock, head.seed
+        );
+        return Err(edited(run, "manifest.json", &why));
+    }
+    let mut runner = Runner::new(&scenario).map_err(|error| unbuildable(&error))?;
+    runner.run(manifest.seed, Choices::seeded(manifest.seed));
+    let again = runner.journal().history();
+    let mut bytes = Vec::new();
+    history::write(&again, &mut bytes).map_err(|error| Failure::internal(error.to_string()))?;
+    if let Some(line) = first_difference(recorded.as_bytes(), &bytes) {
+        return Err(Failure::usage_text(
+            format!("the replay differs from the recorded history, first in line {line}"),
+            format!(
+                "picklock {} wrote it and this is {}: a changed build or an edited file runs another \
+                 schedule; check out the build that wrote it",
+                manifest.picklock,
+                env!("CARGO_PKG_VERSION")
+            ),
+        ));
+    }
+    let result = judge(
+        &again,
+        Circumstances {
+            server: manifest.server,
+            complete: true,
+            disturbed: None,
+            remarks: scenario.remarks(),
+            searched: scenario.swarm.searched,
+            replay: manifest.replay,
+            server_commands: None,
+            latencies: reports::latency::Latencies::of(&again).summaries(),
+        },
+    );
+    report::print(&super::super::output::HUMAN, &result, Some(run), terminal)?;
+    print::results(&format!("replayed: the same {} events, byte for byte\n", again.events.len()))?;
+    Ok(Exit::of(&result))
+}
+
+fn manifest(run: &Path) -> Result<Manifest, Failure> {
+    let text = read(run, "manifest.json")?;
+    let manifest: Manifest = serde_json::from_str(&text)
+        .map_err(|error| edited(run, "manifest.json", &error.to_string()))?;
+    if manifest.format != manifest::FORMAT {
+        let why = format!(
+            "its format is {:?}, and this picklock reads {:?}",
+            manifest.format,
+            manifest::FORMAT
+        );
+        return Err(edited(run, "manifest.json", &why));
+    }
+    Ok(manifest)
+}
+
+fn read(run: &Path, name: &str) -> Result<String, Failure> {
+    let path = run.join(name);
+    std::fs::read_to_string(&path).map_err(|error| {
+        Failure::usage_text(
+            format!("cannot read {}: {error}", path.display()),
+            "name the directory of a run, such as picklock-out/<scenario>/latest",
+        )
+    })
+}
+
+fn edited(run: &Path, name: &str, why: &str) -> Failure {
+    Failure::usage_text(
+        format!("{} cannot be replayed: {why}", run.join(name).display()),
+        "it is truncated, edited, or of another picklock; run the scenario again with its seed",
+    )
+}
+
+/// The first line, from 1, in which two texts differ.
+fn first_difference(one: &[u8], other: &[u8]) -> Option<usize> {
+    if one == other {
+        return None;
+    }
+    let mut lines = (1..).zip(one.split(|byte| *byte == b'\n'));
+    let mut others = other.split(|byte| *byte == b'\n');
+    lines.find(|(_, line)| others.next() != Some(line)).map(|(number, _)| number).or(Some(1))
+}

@@ -1,0 +1,408 @@
+//! `picklock tune`: what TTL to set.
+//!
+//! Invariant: nothing is simulated before everything that was said has been looked at, and every number that
+//! is counted with is printed with where it comes from. Deliberately absent: the simulation.
+
+pub(super) mod args;
+mod confirm;
+mod inputs;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use picklock::time::span_ns;
+use reports::RunDirectory;
+use reports::latency::Latencies;
+use reports::tuning::{Frontier, page, text, time};
+use scenarios::span::Span;
+use scenarios::tuning::{Answer, Confirmation, Keeping, SCHEMA, Targets, Tuning};
+use tokio::sync::watch;
+
+use self::args::{Format, Renew, Taken, TuneArgs};
+use self::confirm::{Confirm, Cut};
+use self::inputs::{Inputs, gather};
+use super::exit::Exit;
+use super::failure::Failure;
+use super::line::quoted;
+use super::progress::Progress;
+use super::run::{now, report};
+use super::terminal::Terminal;
+use super::{print, signal};
+use ttl_model::{Study, Watched, advice};
+
+/// The TTLs that are looked at where nothing is said, in seconds.
+const TTLS_S: [u64; 12] = [1, 2, 5, 10, 15, 20, 30, 60, 120, 300, 600, 1_800];
+/// And beside them, where clients skip, these parts of the time from one run to the next.
+const PARTS_OF_EVERY: [(u32, u32); 3] = [(1, 2), (3, 4), (9, 10)];
+/// After a crash another is to have the lock within this time, where nothing is said.
+const TAKEOVER: Duration = Duration::from_secs(10);
+/// A server is not tried for less.
+const SHORTEST_CONFIRMATION: Duration = Duration::from_secs(1);
+/// Beyond this share of the time a lock is asked for, nobody comes to it in time any more.
+const BUSY: f64 = 0.95;
+
+/// Simulates, advises, writes, and says how picklock ends.
+pub(super) fn main(args: &TuneArgs, terminal: &Terminal) -> Result<Exit, Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::unavailable(&error))?;
+    if args.confirm && args.confirm_for.0 < SHORTEST_CONFIRMATION {
+        return Err(Failure::usage_text(
+            format!("in {} there is nothing to be seen", args.confirm_for),
+            "say for how long, as in --confirm-for 20s",
+        ));
+    }
+    for (option, rate) in [("--overlaps", &args.overlaps), ("--lost", &args.lost)] {
+        if rate.per_day() == 0.0 {
+            return Err(Failure::usage_text(
+                format!(
+                    "{option} {rate}: that something never happens is nothing that can be simulated"
+                ),
+                "say how rare it has to be, as in 1/year, or take a fence (--lock fence)",
+            ));
+        }
+    }
+    let mut inputs = gather(args, &runtime, terminal)?;
+    let grid = grid(args, &inputs)?;
+    fits(args, &inputs)?;
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let study = Study {
+        conditions: inputs.conditions.clone(),
+        traffic: inputs.traffic,
+        grid,
+        keepings: Keeping::ALL.to_vec(),
+        holds: args.holds,
+        seed: args.seed,
+        threads: args.threads.map_or(cores, usize::from),
+    };
+    let log = inputs.log.take();
+    // Not sooner: who is measuring ends at once.
+    let signals = runtime.block_on(async { signal::watch() });
+    let signals = signals.map_err(|error| Failure::unavailable(&error))?;
+    let confirm = match args.confirm {
+        // A server that cannot be had is told of before anything is simulated.
+        true => Some(runtime.block_on(Confirm::open(args, &study, terminal))?),
+        false => None,
+    };
+    let looked = runtime.block_on(look(args, study, inputs, signals.clone(), terminal));
+    let looked = looked.map(|(mut tuning, wall)| {
+        let cut = match confirm {
+            // Who has no more patience for the model has none for a server.
+            Some(it) if tuning.cut_short.is_some() => {
+                runtime.block_on(it.close());
+                None
+            }
+            Some(it) => runtime.block_on(it.run(args, signals, terminal, &mut tuning)),
+            None => None,
+        };
+        (tuning, wall, cut)
+    });
+    // Whoever still counts is not waited for.
+    runtime.shutdown_background();
+    let (tuning, wall, cut) = looked?;
+    if !terminal.is_quiet() {
+        #[expect(clippy::cast_precision_loss, reason = "a pace needs no more digits")]
+        let pace = tuning.simulated as f64 / wall.as_secs_f64().max(1e-9) / 1e6;
+        print::note(&format!("{pace:.2} million holds a second, {:.1} s", wall.as_secs_f64()));
+    }
+    let path = write(args, &tuning, log.as_ref())?;
+    let said = match args.format {
+        Format::Human => {
+            format!(
+                "{}report: {}/report.html\n",
+                text(&tuning, report::style(terminal)),
+                path.display()
+            )
+        }
+        Format::Json => {
+            let json = serde_json::to_string_pretty(&tuning);
+            json.map_err(|error| Failure::internal(error.to_string()))? + "\n"
+        }
+    };
+    print::results(&said)?;
+    if let Some(why) = &tuning.cut_short {
+        print::note(&format!("{why}; for the others: {}", tuning.replay));
+        return Ok(Exit::Interrupted);
+    }
+    match (cut, tuning.confirmation.as_ref().map(Confirmation::agrees)) {
+        (Some(Cut::Interrupted), _) => Ok(Exit::Interrupted),
+        (Some(Cut::Failed(failure)), _) => Err(failure),
+        (None, Some(Some(false))) => {
+            print::note(
+                "the server does not do what the model says, so nothing that it says can be relied on",
+            );
+            Ok(Exit::Inconclusive)
+        }
+        (None, Some(None)) => {
+            print::note("nothing was to be seen on the server, so nothing is confirmed");
+            Ok(Exit::Inconclusive)
+        }
+        (None, Some(Some(true)) | None) => Ok(exit(tuning.advice.answer)),
+    }
+}
+
+/// How picklock ends: as a run would whose lock holds, does not, or is only too slow.
+fn exit(answer: Answer) -> Exit {
+    match answer {
+        Answer::Met => Exit::Held,
+        Answer::Unknown => Exit::Inconclusive,
+        Answer::TooSlow => Exit::ProgressOnly,
+        Answer::TooManyOverlaps => Exit::Violated,
+    }
+}
+
+/// The TTLs to look at where none is given. Of clients that skip, those as well that end just before the next run.
+fn ttls(args: &TuneArgs) -> Vec<Duration> {
+    let mut ttls: Vec<Duration> = TTLS_S.iter().map(|it| Duration::from_secs(*it)).collect();
+    if args.if_taken == Taken::Skip {
+        ttls.extend(PARTS_OF_EVERY.map(|(over, under)| args.every.0 * over / under));
+        ttls.sort_unstable();
+        ttls.dedup();
+    }
+    ttls
+}
+
+/// The points to look at; each is one that the lock takes.
+fn grid(args: &TuneArgs, inputs: &Inputs) -> Result<Vec<(Duration, Option<Duration>)>, Failure> {
+    let said = !args.ttl.is_empty();
+    let ttls: Vec<Duration> = match said {
+        true => args.ttl.iter().map(|it| it.0).collect(),
+        false => ttls(args),
+    };
+    let trip_ns = inputs.conditions.round_trip.median_ns();
+    let mut grid = Vec::new();
+    for ttl in ttls {
+        let options = match picklock::Options::builder(ttl).build() {
+            Ok(options) => options,
+            Err(_) if !said => continue,
+            Err(error) => {
+                let advice = "give a longer TTL, as in --ttl 5s,10s";
+                return Err(Failure::usage_text(format!("--ttl: {error}"), advice));
+            }
+        };
+        let room = options.validity().min(options.call_timeout());
+        if span_ns(room) <= trip_ns {
+            let trip = Duration::from_nanos(trip_ns);
+            if said {
+                return Err(Failure::usage_text(
+                    format!(
+                        "a TTL of {ttl:?} is too short: half of all round trips take {trip:?} or longer, and the \
+                             lock waits for an answer for {room:?}"
+                    ),
+                    "give a TTL of many round trips",
+                ));
+            }
+            continue;
+        }
+        for renew in &args.renew {
+            let renew = match renew {
+                Renew::Never => None,
+                Renew::Every(span) => Some(span.0),
+                Renew::Part(over, under) => Some(ttl * *over / *under),
+            };
+            match renew {
+                // One interval does not fit all TTLs.
+                Some(every) if every.is_zero() || every >= options.validity() => {}
+                renew if grid.contains(&(ttl, renew)) => {}
+                renew => grid.push((ttl, renew)),
+            }
+        }
+    }
+    if grid.is_empty() {
+        return Err(Failure::usage_text(
+            "the grid has no point: every renewal interval is as long as its TTL, or every TTL too short",
+            "leave --renew away, or give longer TTLs with --ttl 10s,30s",
+        ));
+    }
+    Ok(grid)
+}
+
+/// Refuses what cannot go on: more work than there is time, and clocks beyond the lock's allowance.
+fn fits(args: &TuneArgs, inputs: &Inputs) -> Result<(), Failure> {
+    if args.every.0.is_zero() {
+        return Err(Failure::usage_text(
+            "--every is zero",
+            "say how often a client takes a lock, as in --every 1s",
+        ));
+    }
+    let allowed = picklock::validity::Drift::default().ppm;
+    if args.drift > allowed {
+        return Err(Failure::usage_text(
+            format!(
+                "clocks that run apart by {} ppm are beyond the lock's allowance of {allowed} ppm",
+                args.drift
+            ),
+            "no TTL helps against clocks that run wrong: mend them, or use a fence",
+        ));
+    }
+    // Who skips never waits, however much work there is.
+    if args.if_taken == Taken::Skip {
+        return Ok(());
+    }
+    let conditions = &inputs.conditions;
+    let busy = inputs.traffic.asks_per_ns() / f64::from(args.locks) * conditions.mean_hold_ns();
+    if busy >= BUSY {
+        return Err(Failure::usage_text(
+            format!(
+                "each lock is asked for during {:.0} % of the time: there are too few locks for so much work",
+                busy * 100.0
+            ),
+            "give fewer --clients, a longer --every, more --locks, a shorter --hold, or fewer --pauses; where a client \
+             skips its run if the lock is taken, as a cron job's replicas do, say --if-taken skip",
+        ));
+    }
+    Ok(())
+}
+
+/// Simulates, until it is interrupted.
+async fn look(
+    args: &TuneArgs,
+    study: Study,
+    inputs: Inputs,
+    mut signals: watch::Receiver<bool>,
+    terminal: &Terminal,
+) -> Result<(Tuning, Duration), Failure> {
+    let watched = Arc::new(Watched::default());
+    let shown = Arc::clone(&watched);
+    let done = move || shown.done.load(Ordering::Relaxed);
+    let (parts, traffic) = (study.parts(), study.traffic);
+    let progress = Progress::show(terminal, done, parts, "parts");
+    #[expect(clippy::disallowed_methods, reason = "how long it took is told to the user")]
+    let began = Instant::now();
+    let watch = Arc::clone(&watched);
+    let mut work = tokio::task::spawn_blocking(move || study.run(&watch));
+    let points = tokio::select! {
+        biased;
+        points = &mut work => points,
+        Ok(_) = signals.wait_for(|interrupted| *interrupted) => {
+            watched.stop.store(true, Ordering::Relaxed);
+            // The threads look up after each part.
+            work.await
+        }
+    };
+    let wall = began.elapsed();
+    drop(progress);
+    let points = points.map_err(|error| Failure::internal(error.to_string()))?;
+    let mut points = points.map_err(|error| Failure::internal(error.to_string()))?;
+    let unfinished = points.iter().filter(|it| it.unfinished).count();
+    let cut_short = (unfinished > 0).then(|| {
+        let (finished, all) = (points.len() - unfinished, points.len());
+        format!("interrupted when {finished} of {all} settings had been simulated to the end")
+    });
+    let (takeover, missed) = match (args.takeover, args.if_taken) {
+        (Some(takeover), _) => (takeover, None),
+        (None, Taken::Wait) => (Span(TAKEOVER), None),
+        // With no run missed the next run is the one after the crash; it may be answered a little late.
+        (None, Taken::Skip) => (Span(args.every.0 + args.every.0 / 20), Some(0)),
+    };
+    let targets = Targets {
+        overlaps: args.overlaps.to_string(),
+        overlaps_per_day: args.overlaps.per_day(),
+        lost: args.lost.to_string(),
+        lost_per_day: args.lost.per_day(),
+        takeover,
+        missed,
+    };
+    let keeping = args.lock.into();
+    advice::judge(&mut points, &targets);
+    let mut advice = advice::advise(&points, &targets, keeping);
+    if args.if_taken == Taken::Skip {
+        let shortest = Duration::from_nanos(inputs.conditions.hold.tail.with_share(0.99));
+        advice.because.push(format!(
+            "not simulated: how far the clocks and the starts of the clients are apart. Holds last for {} at least in 99 \
+             of 100 cases; who comes later than that finds the lock free, and a second one does the same run. No TTL \
+             prevents that: note beside the work which run is done",
+            time(Span(shortest))
+        ));
+    }
+    // A crash leaves a lock behind where its process holds one.
+    let held = inputs.conditions.hold.mean_ns() * traffic.asks_per_ns();
+    let held = held.min(f64::from(args.locks.min(args.clients)));
+    let tuning = Tuning {
+        schema: SCHEMA.to_owned(),
+        inputs: inputs.told,
+        targets,
+        keeping,
+        seed: args.seed,
+        if_taken: args.if_taken.into(),
+        holds_per_day: traffic.asks_per_ns() * 86_400e9,
+        orphans_per_day: held * args.crashes.per_day(),
+        simulated: watched.holds.load(Ordering::Relaxed),
+        points,
+        advice,
+        cut_short,
+        confirmation: None,
+        replay: replay(std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned())),
+    };
+    Ok((tuning, wall))
+}
+
+/// The line that says it again, without a password.
+fn replay(words: impl Iterator<Item = String>) -> String {
+    let mut line = String::from("picklock");
+    let mut is_url = false;
+    for word in words {
+        let shown = match word.split_once('=') {
+            Some(("--redis", _)) => "--redis=$PICKLOCK_REDIS".to_owned(),
+            _ if is_url => "$PICKLOCK_REDIS".to_owned(),
+            _ => word.clone(),
+        };
+        is_url = word == "--redis";
+        line += &format!(" {}", quoted(&shown));
+    }
+    line
+}
+
+/// Writes the report; where it lies.
+fn write(
+    args: &TuneArgs,
+    tuning: &Tuning,
+    log: Option<&(Latencies, u64)>,
+) -> Result<PathBuf, Failure> {
+    let failed = |error: reports::WriteError| Failure::unavailable(&error);
+    let stamp: String = now().chars().filter(|c| !matches!(c, '-' | ':')).collect();
+    let directory = RunDirectory::create(&args.out, "tune", &stamp, args.seed).map_err(failed)?;
+    let drawing = Frontier(tuning).svg().map_err(|error| Failure::internal(error.to_string()))?;
+    directory
+        .write("tune.json", |out| {
+            serde_json::to_writer_pretty(&mut *out, tuning)?;
+            out.write_all(b"\n")
+        })
+        .map_err(failed)?;
+    directory.write("frontier.svg", |out| out.write_all(drawing.as_bytes())).map_err(failed)?;
+    directory
+        .write_by_path("frontier.png", |path| {
+            Frontier(tuning).png(path).map_err(std::io::Error::other)
+        })
+        .map_err(failed)?;
+    if let Some((latencies, length_ns)) = log {
+        directory
+            .write("measured.hlog", |mut out| reports::hlog::write(latencies, *length_ns, &mut out))
+            .map_err(failed)?;
+    }
+    let page = page(tuning, Some(&drawing));
+    directory.write("report.html", |out| out.write_all(page.as_bytes())).map_err(failed)?;
+    let path = directory.path().to_owned();
+    directory.finish().map_err(failed)?;
+    Ok(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_replay_tells_everything_but_the_url() {
+        let said = |line: &str| replay(line.split(' ').map(str::to_owned));
+        let plain = "tune --hold 5ms --confirm --redis-x y";
+        assert_eq!(said(plain), format!("picklock {plain}"));
+        for given in ["--redis redis://:secret@h:1", "--redis=redis://:secret@h:1"] {
+            let line = said(&format!("tune {given} --ttl 5s"));
+            assert!(!line.contains("secret") && line.contains("$PICKLOCK_REDIS"), "{line}");
+            assert!(line.ends_with("--ttl 5s"), "{line}");
+        }
+    }
+}

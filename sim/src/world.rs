@@ -1,0 +1,206 @@
+//! Which world a run is made in, and why.
+//!
+//! Invariant: what was asked for by name is used or is an error; only `auto` looks further.
+
+use std::path::{Path, PathBuf};
+
+use scenarios::scenario::Scenario;
+
+use super::args::{ServerArgs, World};
+use super::failure::Failure;
+use fault_proxy::Trust;
+use live_world::endpoint::{Choice, RedisUrl};
+use live_world::server::{DiscoverError, ServerBinary, find_server};
+
+/// A world, and what to say of the choice.
+#[derive(Debug)]
+pub(super) struct Chosen {
+    /// Its name.
+    pub(super) world: World,
+    /// The server of that world.
+    pub(super) choice: Choice,
+    /// Which, why, and what else could be had; the first line printed.
+    pub(super) why: String,
+}
+
+impl World {
+    /// Its name in files and on the command line.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Virtual => "virtual",
+            Self::Embedded => "embedded",
+            Self::Redis => "redis",
+        }
+    }
+}
+
+/// Chooses.
+pub(super) fn choose(asked: World, server: &ServerArgs) -> Result<Chosen, Failure> {
+    if let Some(url) = &server.redis {
+        return of_url(asked, url, server);
+    }
+    if server.tls_ca.is_some() || server.tls_insecure {
+        return Err(Failure::usage_text(
+            "--tls-ca and --tls-insecure say whom to trust on the way to a server of yours",
+            "name the server too: --redis rediss://host:port",
+        ));
+    }
+    match asked {
+        World::Virtual => unreachable!("the virtual world has no server to choose"),
+        World::Embedded if is_named_on_line(server) => Err(Failure::usage_text(
+            "--server-bin names a redis-server to start, and the embedded world starts none",
+            "leave one of the two away",
+        )),
+        World::Embedded => {
+            Ok(embedded("world embedded: picklock's own Redis model, as you asked".to_owned()))
+        }
+        World::Redis => {
+            let binary = find(server).map_err(|error| Failure::unavailable(&error))?;
+            Ok(started(&binary))
+        }
+        World::Auto => match find(server) {
+            Ok(binary) => Ok(started(&binary)),
+            Err(DiscoverError::NotFound) => Ok(embedded(
+                "world embedded: no redis-server was found on PATH, so picklock's own Redis model \
+                 stands in for it.\n  For the real thing install one (Debian and Ubuntu: \
+                 apt-get install redis-server), or name one with --server-bin PATH or --redis URL."
+                    .to_owned(),
+            )),
+            Err(error) => Err(Failure::unavailable(&error)),
+        },
+    }
+}
+
+/// What a scenario asks for that this world cannot do, and what to do about it.
+pub(super) fn cannot(world: World, scenario: &Scenario) -> Option<(String, &'static str)> {
+    let name = &scenario.name;
+    let searched = scenario
+        .only_virtual()
+        .map(|what| (format!("{name} asks for {what}"), "add --world virtual"));
+    let servers = scenario.only_servers().filter(|_| world == World::Embedded).map(|what| {
+        let why = format!("{name} asks for {what}, and the embedded model is one server in memory");
+        (why, "install a redis-server and use --world redis, or add --world virtual")
+    });
+    searched.or(servers)
+}
+
+/// Refuses a server that was named for the virtual world.
+pub(super) fn refuse_server(server: &ServerArgs) -> Result<(), Failure> {
+    // A variable that names the redis-server for other runs is no contradiction.
+    let contradicts = match server {
+        server if server.redis.is_some() => "--redis",
+        server if is_named_on_line(server) => "--server-bin",
+        _ => return Ok(()),
+    };
+    Err(Failure::usage_text(
+        format!("{contradicts} names a server, and the virtual world has none"),
+        "leave one of the two away",
+    ))
+}
+
+/// The redis-server that would be started.
+pub(super) fn find(server: &ServerArgs) -> Result<ServerBinary, DiscoverError> {
+    match named_by_variable(server) {
+        Some(path) => find_server(None, Some(path)),
+        None => find_server(named(server), None),
+    }
+}
+
+/// Whether the command line names a redis-server to start.
+pub(super) fn is_named_on_line(server: &ServerArgs) -> bool {
+    named(server).is_some() && named_by_variable(server).is_none()
+}
+
+/// The redis-server that was named; the first one, where there are several.
+pub(super) fn named(server: &ServerArgs) -> Option<&Path> {
+    server.server_bin.first().map(AsRef::as_ref)
+}
+
+/// Refuses several servers for what takes one.
+pub(super) fn refuse_several(server: &ServerArgs) -> Result<(), Failure> {
+    match &server.server_bin[..] {
+        [_, second, ..] => Err(Failure::usage_text(
+            format!("a run has one server, and --server-bin {} names another", second.display()),
+            "name one; `picklock matrix` takes several, and runs on one after the other",
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// The servers that were named, each as if it were the only one; one that is none where none was.
+pub(super) fn each(server: &ServerArgs) -> Result<Vec<ServerArgs>, Failure> {
+    let all = &server.server_bin;
+    if all.len() < 2 {
+        return Ok(vec![server.clone()]);
+    }
+    if server.redis.is_some() {
+        return Err(Failure::usage_text(
+            "--redis names a server that is there, and --server-bin several to start",
+            "leave one of the two away",
+        ));
+    }
+    if let Some(twice) = all.iter().enumerate().find(|(place, it)| all[..*place].contains(it)) {
+        return Err(Failure::usage_text(
+            format!("--server-bin names {} twice", twice.1.display()),
+            "name each server once",
+        ));
+    }
+    let only = |path: &PathBuf| ServerArgs { server_bin: vec![path.clone()], ..server.clone() };
+    Ok(all.iter().map(only).collect())
+}
+
+/// The command line's parser gives what the variable says as if it had been an option.
+fn named_by_variable(server: &ServerArgs) -> Option<&Path> {
+    let named = named(server)?;
+    let variable = std::env::var_os("PICKLOCK_REDIS_SERVER")?;
+    let on_line = std::env::args_os().any(|arg| arg.to_string_lossy().starts_with("--server-bin"));
+    (!on_line && variable == named.as_os_str()).then_some(named)
+}
+
+/// The server behind a URL of the user's.
+pub(super) fn parse_url(url: &str, server: &ServerArgs) -> Result<RedisUrl, Failure> {
+    let trust = match &server.tls_ca {
+        _ if server.tls_insecure => Trust::Anyone,
+        Some(path) => Trust::SystemAnd(path.clone()),
+        None => Trust::System,
+    };
+    RedisUrl::parse(url, trust).map_err(|error| {
+        Failure::usage_text(
+            format!("--redis: {error}"),
+            "write it as redis://[user:password@]host[:port][/database], or rediss:// for TLS",
+        )
+    })
+}
+
+fn of_url(asked: World, url: &str, server: &ServerArgs) -> Result<Chosen, Failure> {
+    if !matches!(asked, World::Auto | World::Redis) {
+        return Err(Failure::usage_text(
+            format!("--redis names a server, and the {} world has none", asked.name()),
+            "leave one of the two away",
+        ));
+    }
+    let url = parse_url(url, server)?;
+    let why = format!(
+        "world redis: {url}, as you asked; keys lie under a prefix of this run and are removed \
+         afterwards"
+    );
+    Ok(Chosen { world: World::Redis, choice: Choice::Url(url), why })
+}
+
+fn started(binary: &ServerBinary) -> Chosen {
+    let ServerBinary { path, version, found_by, .. } = binary;
+    let found = match *found_by {
+        "PATH" => "found on PATH".to_owned(),
+        named => format!("named by {named}"),
+    };
+    let why = format!(
+        "world redis: a private redis-server {version} ({}, {found}), started for this run",
+        path.display()
+    );
+    Chosen { world: World::Redis, choice: Choice::Started(binary.clone()), why }
+}
+
+fn embedded(why: String) -> Chosen {
+    Chosen { world: World::Embedded, choice: Choice::Embedded, why }
+}

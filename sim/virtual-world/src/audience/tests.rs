@@ -1,0 +1,202 @@
+//! Channels in the virtual world: who hears what, when, and what faults do to it.
+
+use std::sync::Arc;
+
+use picklock::env::Env;
+
+use super::super::env::VirtualEnv;
+use super::super::network::Way;
+use super::super::run::take_down;
+use super::super::tests::{MS, MS_NS, Said, ask, network, say, task, until, world};
+use super::*;
+
+/// Process 1 listens and says what it hears, until the connection breaks.
+fn listen(said: &Said) {
+    let said = Arc::clone(said);
+    task(1, async move {
+        let mut ear = VirtualEnv::of(1).subscribe(Node(0), b"c").await.unwrap();
+        say(&said, "listening");
+        hear_all(&mut ear, &said).await;
+    });
+}
+
+async fn hear_all(ear: &mut VirtualSubscription, said: &Said) {
+    loop {
+        match ear.next().await {
+            Ok(message) => say(said, String::from_utf8_lossy(&message)),
+            Err(error) => return say(said, error.to_string()),
+        }
+    }
+}
+
+/// Process 2 publishes; how many the server sent it to.
+fn publish(said: &Said, message: &'static str) {
+    let said = Arc::clone(said);
+    task(2, async move {
+        let sent = ask(VirtualEnv::of(2), Command::new("PUBLISH").arg("c").arg(message)).await;
+        say(&said, format!("{message} to {}", sent.as_int().unwrap()));
+    });
+}
+
+fn said_now(said: &Said) -> Vec<(u64, String)> {
+    std::mem::take(&mut said.lock().unwrap())
+}
+
+fn at(ms: u64, what: &str) -> (u64, String) {
+    (ms * MS_NS, what.to_owned())
+}
+
+const BROKEN: &str = "outcome unknown: the connection broke while listening";
+
+#[test]
+fn a_message_takes_as_long_as_an_answer() {
+    world(3);
+    network("1ms");
+    let said = Said::default();
+    listen(&said);
+    until(10 * MS_NS);
+    // Two ways for the connection, two for the subscription.
+    assert_eq!(said_now(&said), [at(4, "listening")]);
+    publish(&said, "one");
+    until(20 * MS_NS);
+    let expected = [at(12, "one"), at(12, "one to 1")];
+    assert!(expected.iter().all(|it| said.lock().unwrap().contains(it)), "{said:?}");
+    take_down();
+}
+
+#[test]
+fn a_partition_withholds_a_message_until_the_heal() {
+    world(3);
+    let said = Said::default();
+    listen(&said);
+    until(10 * MS_NS);
+    said_now(&said);
+    with(|world| world.link(1, 0).cut[Way::Back as usize] = true);
+    publish(&said, "one");
+    publish(&said, "two");
+    until(20 * MS_NS);
+    assert_eq!(said_now(&said), [at(10, "one to 1"), at(10, "two to 1")]);
+    with(|world| {
+        world.link(1, 0).cut = [false; 2];
+        world.release_withheld(1, 0, Way::Back);
+    });
+    until(21 * MS_NS);
+    assert_eq!(said_now(&said), [at(20, "one"), at(20, "two")]);
+    take_down();
+}
+
+#[test]
+fn who_listens_is_told_that_the_connection_broke_and_the_server_knows() {
+    world(3);
+    let said = Said::default();
+    listen(&said);
+    until(MS_NS);
+    said_now(&said);
+    let ear = with(|world| world.processes[1].ears[0].unwrap());
+    with(|world| world.break_conn(ear));
+    until(2 * MS_NS);
+    assert_eq!(said_now(&said), [at(1, BROKEN)]);
+    publish(&said, "lost");
+    until(3 * MS_NS);
+    assert_eq!(said_now(&said), [at(2, "lost to 0")]);
+    listen(&said);
+    until(4 * MS_NS);
+    publish(&said, "found");
+    until(5 * MS_NS);
+    let expected = [at(3, "listening"), at(4, "found"), at(4, "found to 1")];
+    assert!(expected.iter().all(|it| said.lock().unwrap().contains(it)), "{said:?}");
+    take_down();
+}
+
+#[test]
+fn a_silent_connection_is_replaced_by_who_asks_in_vain() {
+    world(3);
+    let said = Said::default();
+    listen(&said);
+    until(MS_NS);
+    let ear = with(|world| world.processes[1].ears[0].unwrap());
+    with(|world| world.conns[ear as usize].kill(Way::Back));
+    publish(&said, "never");
+    said_now(&said);
+    until(2 * MS_NS);
+    assert_eq!(said_now(&said), [at(1, "never to 1")], "the server cannot know");
+    // Unanswered: from then on the connection counts as silent.
+    let env = VirtualEnv::of(1);
+    task(1, async move { drop(env.subscribe(Node(0), b"d").await) });
+    until(1001 * MS_NS);
+    assert_eq!(said_now(&said), []);
+    until(1002 * MS_NS);
+    listen(&said);
+    until(1010 * MS_NS);
+    let expected = [at(1002, BROKEN), at(1002, "listening")];
+    assert!(expected.iter().all(|it| said.lock().unwrap().contains(it)), "{said:?}");
+    take_down();
+}
+
+#[test]
+fn who_stands_still_hears_later_and_who_has_died_is_counted_no_more() {
+    world(3);
+    let said = Said::default();
+    listen(&said);
+    until(MS_NS);
+    said_now(&said);
+    with(|world| world.pause(1));
+    publish(&said, "one");
+    until(5 * MS_NS);
+    assert_eq!(said_now(&said), [at(1, "one to 1")]);
+    with(|world| world.resume(1));
+    until(6 * MS_NS);
+    assert_eq!(said_now(&said), [at(5, "one")]);
+    with(|world| world.crash(1));
+    publish(&said, "two");
+    until(7 * MS_NS);
+    assert_eq!(said_now(&said), [at(6, "two to 0")]);
+    take_down();
+}
+
+#[test]
+fn one_seat_given_up_silences_no_other() {
+    world(3);
+    let said = Said::default();
+    let theirs = Arc::clone(&said);
+    task(1, async move {
+        let env = VirtualEnv::of(1);
+        let one = env.subscribe(Node(0), b"c").await.unwrap();
+        let mut other = env.subscribe(Node(0), b"c").await.unwrap();
+        drop(one);
+        env.sleep(10 * MS).await;
+        say(&theirs, String::from_utf8_lossy(&other.next().await.unwrap()));
+        drop(other);
+        let sent = ask(env, Command::new("PING")).await;
+        say(&theirs, format!("{sent:?}"));
+    });
+    until(5 * MS_NS);
+    publish(&said, "one");
+    until(20 * MS_NS);
+    let said_before = said_now(&said);
+    assert_eq!(said_before[..2], [at(5, "one to 1"), at(10, "one")]);
+    publish(&said, "two");
+    until(21 * MS_NS);
+    assert_eq!(said_now(&said), [at(20, "two to 0")], "the last has left");
+    take_down();
+}
+
+#[test]
+fn a_server_that_dies_says_so_to_who_listens() {
+    world(3);
+    let said = Said::default();
+    listen(&said);
+    until(MS_NS);
+    said_now(&said);
+    with(|world| world.end_server(0, redis_model::persistence::Ending::Killed));
+    until(2 * MS_NS);
+    assert_eq!(said_now(&said), [at(1, BROKEN)]);
+    with(|world| world.start_server(0));
+    listen(&said);
+    until(3 * MS_NS);
+    publish(&said, "back");
+    until(4 * MS_NS);
+    let expected = [at(2, "listening"), at(3, "back"), at(3, "back to 1")];
+    assert!(expected.iter().all(|it| said.lock().unwrap().contains(it)), "{said:?}");
+    take_down();
+}
