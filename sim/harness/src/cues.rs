@@ -1,63 +1,50 @@
-//! When staged faults strike: whoever comes to the place that a scenario names is met there.
+//! What is staged, and how far it has come: which cue strikes whom, and what lasts.
 //!
-//! Invariant: a fault with a phase, a command or a time strikes once, at the nth such place, and what is
-//! staged strikes at the same places in every world. Deliberately absent: how a world makes it happen,
-//! and chains of faults that wait for each other.
+//! Invariant: a fault with a phase, a command or a time strikes once, at the nth such place.
 
 use std::sync::Arc;
 
-use picklock::env::{Mark, Phase};
-use scenarios::fault::{By, Chance, Staged, Until, When, Whom};
-
-/// A world in which faults are staged.
-pub trait Stage {
-    /// What ends a fault that lasts until somebody comes to a phase.
-    type End: Copy;
-
-    /// What is staged.
-    fn cues(&mut self) -> &mut Cues<Self::End>;
-
-    /// The fault of this cue strikes this client, or the server that it names.
-    fn enter(&mut self, place: u32, client: u32);
-
-    /// The world is to [call](due) so many nanoseconds later.
-    fn later(&mut self, place: u32, in_ns: u64);
-
-    /// A fault is over.
-    fn end(&mut self, end: Self::End);
-
-    /// Whether something that happens by chance happens now.
-    fn strikes(&mut self, chance: Chance) -> bool;
-
-    /// Any client at all, from 1; none in particular (0) where a message is meant.
-    fn anybody(&mut self, place: u32) -> u32;
-}
+use picklock::env::Phase;
+use scenarios::fault::{By, Staged, Until, When, Whom};
 
 /// What is staged, and how far it has come. Clients are numbered from 1, cues from 0.
 #[derive(Debug)]
-pub struct Cues<E> {
+pub struct Cues<H> {
     /// Whether anything is staged.
     on: bool,
     all: Arc<[Staged]>,
     /// How many times each cue's place has been reached.
     reached: Vec<u32>,
     /// Whether each client has the lock, its release included.
-    holders: Vec<bool>,
+    pub(crate) holders: Vec<bool>,
     /// Faults that wait for somebody to hold the lock.
-    awaiting_holder: Vec<u32>,
+    pub(crate) awaiting_holder: Vec<u32>,
     /// What lasts until somebody comes to a phase.
-    lasting: Vec<Lasting<E>>,
+    lasting: Vec<Lasting<H>>,
+    /// The cue whose fault is striking, and the client that came to its place.
+    striking: Option<(u32, u32)>,
+}
+
+/// What ends a fault that lasts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End<H> {
+    /// This client goes on.
+    Resume(u32),
+    /// This client reaches the servers again.
+    Mend(u32),
+    /// These messages go on.
+    Deliver(H),
 }
 
 /// A fault that lasts until somebody comes to a phase.
 #[derive(Clone, Copy, Debug)]
-struct Lasting<E> {
+struct Lasting<H> {
     client: u32,
     until: Until,
-    end: E,
+    end: End<H>,
 }
 
-impl<E> Default for Cues<E> {
+impl<H> Default for Cues<H> {
     fn default() -> Self {
         Self {
             on: false,
@@ -66,11 +53,12 @@ impl<E> Default for Cues<E> {
             holders: Vec::new(),
             awaiting_holder: Vec::new(),
             lasting: Vec::new(),
+            striking: None,
         }
     }
 }
 
-impl<E: Copy> Cues<E> {
+impl<H: Copy> Cues<H> {
     /// Stages these, for clients up to this number. What has a time is given with it, in nanoseconds
     /// from now: the world is to [call](due) when it has come.
     pub fn set(&mut self, cues: &Arc<[Staged]>, clients: usize) -> Vec<(u32, u64)> {
@@ -93,6 +81,7 @@ impl<E: Copy> Cues<E> {
         self.holders.clear();
         self.awaiting_holder.clear();
         self.lasting.clear();
+        self.striking = None;
     }
 
     /// Whether anything is staged.
@@ -101,7 +90,7 @@ impl<E: Copy> Cues<E> {
     }
 
     /// Nothing strikes any more; what lasts, to be ended.
-    pub fn close(&mut self) -> Vec<E> {
+    pub fn close(&mut self) -> Vec<End<H>> {
         self.on = false;
         std::mem::take(&mut self.lasting).into_iter().map(|it| it.end).collect()
     }
@@ -116,6 +105,21 @@ impl<E: Copy> Cues<E> {
         self.all.get(place as usize)
     }
 
+    /// From now on it is this cue's fault that strikes, as this client came to its place; what it was before.
+    pub(crate) fn set_striking(&mut self, cue: Option<(u32, u32)>) -> Option<(u32, u32)> {
+        std::mem::replace(&mut self.striking, cue)
+    }
+
+    /// The cue whose fault is striking, as a history has it.
+    pub fn striking(&self) -> Option<u16> {
+        self.striking.and_then(|(cue, _)| u16::try_from(cue).ok())
+    }
+
+    /// The client that came to the place of the fault that is striking; 0 where none did.
+    pub fn came(&self) -> u32 {
+        self.striking.map_or(0, |(_, client)| client)
+    }
+
     /// A client that has the lock.
     pub fn holder(&self) -> Option<u32> {
         let holder = self.holders.iter().position(|holds| *holds)?;
@@ -128,15 +132,15 @@ impl<E: Copy> Cues<E> {
     }
 
     /// A fault that strikes this client lasts until what its cue says, if it says so.
-    pub fn lasts(&mut self, cue: &Staged, client: u32, end: E) {
+    pub fn lasts(&mut self, cue: &Staged, client: u32, end: End<H>) {
         if let Some(until) = cue.until {
             self.lasting.push(Lasting { client, until, end });
         }
     }
 
     /// What ends now that this client has come to this phase; to be asked until there is nothing.
-    fn ended_by(&mut self, client: u32, phase: Phase) -> Option<E> {
-        let ends = |it: &Lasting<E>| {
+    pub(crate) fn ended_by(&mut self, client: u32, phase: Phase) -> Option<End<H>> {
+        let ends = |it: &Lasting<H>| {
             let is_theirs = match it.until.by {
                 By::Another => it.client != client,
                 By::Any => true,
@@ -149,7 +153,7 @@ impl<E: Copy> Cues<E> {
     }
 
     /// Whether it is this client whose coming somewhere counts.
-    fn concerns(&self, whom: Whom, client: u32) -> bool {
+    pub(crate) fn concerns(&self, whom: Whom, client: u32) -> bool {
         match whom {
             Whom::Any | Whom::Primary | Whom::Server(_) => true,
             Whom::Holder => self.holds(client),
@@ -158,7 +162,7 @@ impl<E: Copy> Cues<E> {
     }
 
     /// Counts a client's coming to a cue's place; whether it was the nth.
-    fn comes(&mut self, place: u32, whom: Whom, client: u32, nth: u32) -> bool {
+    pub(crate) fn comes(&mut self, place: u32, whom: Whom, client: u32, nth: u32) -> bool {
         if !self.concerns(whom, client) {
             return false;
         }
@@ -166,91 +170,4 @@ impl<E: Copy> Cues<E> {
         *reached = reached.saturating_add(1);
         *reached == nth
     }
-}
-
-/// A client has said where its locking has come to.
-pub fn marked<S: Stage>(stage: &mut S, client: u32, mark: Mark) {
-    if !stage.cues().on {
-        return;
-    }
-    match mark {
-        Mark::Phase(phase) => reaches(stage, client, phase),
-        Mark::Lost => stage.cues().holders[client as usize] = false,
-        Mark::ValidUntil(_) | Mark::Fence(_) => {}
-    }
-}
-
-fn reaches<S: Stage>(stage: &mut S, client: u32, phase: Phase) {
-    if phase == Phase::AcquireApplied {
-        stage.cues().holders[client as usize] = true;
-    }
-    while let Some(end) = stage.cues().ended_by(client, phase) {
-        stage.end(end);
-    }
-    if phase == Phase::AcquireApplied {
-        for place in std::mem::take(&mut stage.cues().awaiting_holder) {
-            stage.enter(place, client);
-        }
-    }
-    let cues = stage.cues().all();
-    for (place, cue) in (0_u32..).zip(cues.iter()) {
-        if let Some(When::Phase(of, nth)) = cue.at.when()
-            && of == phase
-            && stage.cues().comes(place, cue.whom(), client, nth)
-        {
-            come(stage, place, cue, client);
-        }
-    }
-    if phase == Phase::Released {
-        stage.cues().holders[client as usize] = false;
-    }
-}
-
-/// A client is about to send a command of this name.
-pub fn about_to_send<S: Stage>(stage: &mut S, client: u32, name: &[u8]) {
-    // The run itself is nobody's client.
-    if client == 0 || !stage.cues().on {
-        return;
-    }
-    let cues = stage.cues().all();
-    for (place, cue) in (0_u32..).zip(cues.iter()) {
-        let enters = match cue.at.when() {
-            Some(When::Command(of, nth)) if of.as_bytes().eq_ignore_ascii_case(name) => {
-                stage.cues().comes(place, cue.whom(), client, nth)
-            }
-            Some(When::Chance(chance)) => {
-                stage.cues().concerns(cue.whom(), client) && stage.strikes(chance)
-            }
-            _ => false,
-        };
-        if enters {
-            come(stage, place, cue, client);
-        }
-    }
-}
-
-/// A client has come to a cue's place, and it strikes now or somewhat later.
-fn come<S: Stage>(stage: &mut S, place: u32, cue: &Staged, client: u32) {
-    match cue.at.after_ns() {
-        Some(in_ns) => stage.later(place, in_ns),
-        None => stage.enter(place, client),
-    }
-}
-
-/// It is time for a fault that waited for it.
-pub fn due<S: Stage>(stage: &mut S, place: u32) {
-    if !stage.cues().on {
-        return;
-    }
-    let Some(whom) = stage.cues().get(place).map(Staged::whom) else { return };
-    let client = match whom {
-        Whom::Client(client) => client,
-        Whom::Holder => match stage.cues().holder() {
-            Some(holder) => holder,
-            None => return stage.cues().awaiting_holder.push(place),
-        },
-        Whom::Any => stage.anybody(place),
-        Whom::Primary | Whom::Server(_) => 0,
-    };
-    stage.enter(place, client);
 }

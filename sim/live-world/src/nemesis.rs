@@ -24,10 +24,11 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 pub(super) use self::errand::{Errand, Task};
-use self::strike::{Ending, State};
+use self::strike::State;
 use super::env::LiveEnv;
 use fault_proxy::{Cut, Gate, Link, Proxy, Rules};
-use harness::cues::{self, Cues};
+use harness::cues::Cues;
+use harness::injector;
 
 /// How long the breath may last in which a client dies.
 const LAST_BREATH: Duration = Duration::from_millis(20);
@@ -89,7 +90,7 @@ impl Nemesis {
         state.cast = cast;
         drop(state);
         for (place, at_ns) in timed {
-            self.later(at_ns, move |it| it.direct(|stage| cues::due(stage, place)));
+            self.later(at_ns, move |it| it.direct(|stage| injector::due(stage, place)));
         }
     }
 
@@ -108,7 +109,7 @@ impl Nemesis {
             env.process().holds.store(holds, Ordering::Relaxed);
         }
         drop(state);
-        self.direct(|stage| cues::marked(stage, client, mark));
+        self.direct(|stage| injector::marked(stage, client, mark));
     }
 
     /// A client is about to send this command.
@@ -118,7 +119,7 @@ impl Nemesis {
         }
         let name = command.name();
         self.direct(|stage| {
-            cues::about_to_send(stage, client, name);
+            injector::about_to_send(stage, client, name);
             stage.end_doomed(client);
             stage.befall(client, node, name);
         });
@@ -150,7 +151,7 @@ impl Nemesis {
     pub(super) fn heal(&self) {
         self.direct(|stage| {
             for end in stage.state.cues.close() {
-                cues::Stage::end(stage, end);
+                injector::end(stage, end);
             }
             stage.heal();
             stage.send_owed();
@@ -227,10 +228,10 @@ impl State {
         }
     }
 
-    /// A gate that is shut, and what opens it.
-    fn gate(&mut self) -> (Gate, Ending) {
+    /// A gate that is shut, and its place.
+    fn gate(&mut self) -> (Gate, usize) {
         let gate = Gate::shut();
         self.gates.push(gate.clone());
-        (gate, Ending::Open(self.gates.len() - 1))
+        (gate, self.gates.len() - 1)
     }
 }

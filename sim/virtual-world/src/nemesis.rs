@@ -102,7 +102,7 @@ impl World {
     /// The same of a server, by the node that leads to it.
     fn note_at(&mut self, client: u32, node: Option<u16>, fault: Fault, for_ns: u64) {
         let in_hold = self.meets_hold(client);
-        let staged = self.nemesis.stage.striking;
+        let staged = self.nemesis.stage.cues.striking();
         self.write_down(client, What::Fault { fault, node, for_ns, in_hold, staged });
     }
 

@@ -112,7 +112,7 @@ fn a_paused_process_is_late_and_its_clock_went_on() {
         say(&theirs, format!("clock {}", env.now().as_ns() / MS_NS));
     });
     until(5 * MS_NS);
-    with(|world| world.pause(1));
+    with(|world| world.suspend(1));
     until(100 * MS_NS);
     assert!(said.lock().unwrap().is_empty(), "nothing is done by who stands still");
     with(|world| world.resume(1));
@@ -133,7 +133,7 @@ fn a_reply_that_arrives_in_a_pause_is_seen_after_it() {
         say(&theirs, "answered");
     });
     until(MS_NS / 2);
-    with(|world| world.pause(1));
+    with(|world| world.suspend(1));
     until(20 * MS_NS);
     assert!(value().is_some(), "what was sent before the pause is carried out");
     with(|world| world.resume(1));

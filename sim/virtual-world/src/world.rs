@@ -293,7 +293,7 @@ impl World {
     }
 
     /// Stops a process where it stands.
-    pub(super) fn pause(&mut self, process: u32) {
+    pub(super) fn suspend(&mut self, process: u32) {
         let process = &mut self.processes[process as usize];
         if process.state == State::Running {
             process.state = State::Paused;

@@ -139,10 +139,12 @@ impl Nemesis {
 
 impl Director<'_> {
     /// Has something done to a server; whoever came to the place waits for it.
-    pub(super) fn send_for(&mut self, place: u32, client: u32, task: Task) {
+    pub(super) fn send_for(&mut self, task: Task) {
         let in_hold = self.meets_hold(0) || matches!(task, Task::Drift { .. });
+        let client = self.state.cues.came();
         self.client(client, |env| env.process().hold());
-        self.send(Errand { task, cue: Some((place, client)), in_hold });
+        let cue = self.state.cues.striking().map(|cue| (u32::from(cue), client));
+        self.send(Errand { task, cue, in_hold });
     }
 
     /// What is owed is done now.

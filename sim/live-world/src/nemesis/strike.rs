@@ -11,17 +11,18 @@ use picklock::env::Node;
 use picklock::time::Instant;
 use rand_pcg::Pcg64;
 use rand_pcg::rand_core::Rng;
-use scenarios::fault::{Chance, Fault, Staged, Ways, Whom};
+use scenarios::fault::{Chance, Fault, Staged, Ways};
 use scenarios::history::What;
 
 use super::{Cast, Director, LAST_BREATH, Task};
 use crate::env::LiveEnv;
 use fault_proxy::{Action, ClientId, Cut, Gate, Occurrence, Rule, RuleId, Side};
-use harness::cues::{self, Cues, Stage};
+use harness::cues::{Cues, End};
+use harness::injector::{self, Clocks, Injector};
 
 /// What is staged, and what it is about to do.
 pub(super) struct State {
-    pub(super) cues: Cues<Ending>,
+    pub(super) cues: Cues<usize>,
     pub(super) cast: Cast,
     /// Faults that strike the next request of this client, or (0) of any.
     pub(super) armed: Vec<(u32, u32)>,
@@ -39,136 +40,114 @@ pub(super) struct State {
     pub(super) random: Pcg64,
 }
 
-/// What ends a fault that lasts.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Ending {
-    /// This client goes on.
-    Resume(u32),
-    /// This client's ways are mended.
-    Heal(u32),
-    /// This gate opens.
-    Open(usize),
-}
+impl Injector for Director<'_> {
+    /// The gate that they wait for.
+    type Held = usize;
 
-impl Stage for Director<'_> {
-    type End = Ending;
-
-    fn cues(&mut self) -> &mut Cues<Ending> {
+    fn cues(&mut self) -> &mut Cues<usize> {
         &mut self.state.cues
     }
 
-    fn enter(&mut self, place: u32, client: u32) {
-        let cues = self.state.cues.all();
-        let Some(cue) = cues.get(place as usize) else { return };
-        self.strike(place, cue, client);
+    fn strike_later(&mut self, cue: u32, in_ns: u64) {
+        self.nemesis.later(in_ns, move |it| it.direct(|world| injector::due(world, cue)));
     }
 
-    fn later(&mut self, place: u32, in_ns: u64) {
-        self.nemesis.later(in_ns, move |it| it.direct(|stage| cues::due(stage, place)));
+    fn end_later(&mut self, end: End<usize>, in_ns: u64) {
+        self.nemesis.later(in_ns, move |it| it.direct(|world| injector::end(world, end)));
     }
 
-    fn end(&mut self, end: Ending) {
-        match end {
-            Ending::Resume(client) => self.client(client, |env| env.process().resume()),
-            Ending::Heal(client) => self.state.cast.cut(client, Cut::None),
-            Ending::Open(gate) => self.state.gates[gate].open(),
-        }
-    }
-
-    fn strikes(&mut self, chance: Chance) -> bool {
+    fn happens(&mut self, chance: Chance) -> bool {
         let per_64k = u64::from(chance.per_64k());
         self.state.random.next_u64() >> 48 < per_64k
     }
 
-    fn anybody(&mut self, place: u32) -> u32 {
-        if self.state.cues.get(place).is_some_and(|cue| cue.kind.is_of_message()) {
-            return 0;
-        }
+    fn any_client(&mut self) -> u32 {
         let clients = self.state.cast.clients.len().saturating_sub(1).max(1) as u64;
         1 + u32::try_from(self.state.random.next_u64() % clients).unwrap_or(0)
+    }
+
+    fn any_server(&mut self) -> Option<u32> {
+        None
+    }
+
+    fn pause(&mut self, client: u32, cue: &Staged) -> bool {
+        let ran = self.of_client(client, |env| env.process().stop()).unwrap_or(false);
+        if ran {
+            self.note(client, Fault::Pause, cue.lasts_ns().unwrap_or(0));
+        }
+        ran
+    }
+
+    fn resume(&mut self, client: u32) {
+        self.client(client, |env| env.process().resume());
+    }
+
+    fn kill(&mut self, client: u32) {
+        let Some(cue) = self.state.cues.striking() else { return };
+        self.state.doomed.push((client, cue.into()));
+        // Where it says nothing more by itself.
+        let breath_ns = picklock::time::span_ns(LAST_BREATH);
+        self.nemesis.later(breath_ns, move |it| it.direct(|world| world.end_doomed(client)));
+    }
+
+    fn cut(&mut self, client: u32, ways: Ways, cue: &Staged) {
+        let cut = match ways {
+            Ways::Both => Cut::Both,
+            Ways::There => Cut::Requests,
+            Ways::Back => Cut::Replies,
+        };
+        self.state.cast.cut(client, cut);
+        self.note(client, Fault::Partition, cue.lasts_ns().unwrap_or(0));
+    }
+
+    fn mend(&mut self, client: u32) {
+        self.state.cast.cut(client, Cut::None);
+    }
+
+    fn arm(&mut self, client: u32, cue: u32) {
+        self.state.armed.push((client, cue));
+    }
+
+    fn deliver(&mut self, gate: usize) {
+        self.state.gates[gate].open();
+    }
+
+    fn set_drift(&mut self, whose: Clocks, ppm: i32) {
+        match whose {
+            Clocks::Server(server) => self.send_for(Task::Drift { server, ppm }),
+            Clocks::Client(client) => {
+                self.client(client, |env| {
+                    let now_ns = env.machine_now().as_ns();
+                    env.process().clock().set_drift(now_ns, ppm);
+                });
+                // It lasts as long as the run, so it meets every hold that is still to come.
+                let (fault, staged) = (Fault::Drift, self.state.cues.striking());
+                let what = What::Fault { fault, node: None, for_ns: 0, in_hold: true, staged };
+                self.write(client, what);
+            }
+        }
+    }
+
+    fn step_clock(&mut self, whose: Clocks, by_ns: i64) {
+        match whose {
+            Clocks::Server(server) => self.send_for(Task::Step { server, by_ns }),
+            Clocks::Client(client) => {
+                self.client(client, |env| env.process().clock().step_wall(by_ns));
+                self.note(client, Fault::ClockStep, by_ns.unsigned_abs());
+            }
+        }
+    }
+
+    fn flush_scripts(&mut self, server: Option<u32>) {
+        self.send_for(Task::FlushScripts { server });
+    }
+
+    fn end_server(&mut self, fault: Fault, server: Option<u32>, to: Option<u32>, for_ns: u64) {
+        self.send_for(Task::End { fault, server, to, for_ns });
     }
 }
 
 impl Director<'_> {
-    fn strike(&mut self, place: u32, cue: &Staged, client: u32) {
-        match cue.kind {
-            Fault::Pause => {
-                let ran = self.of_client(client, |env| env.process().stop()).unwrap_or(false);
-                if ran {
-                    self.note(place, client, cue.lasts_ns().unwrap_or(0));
-                    self.lasts(cue, client, Ending::Resume(client));
-                }
-            }
-            Fault::Crash => self.doom(place, client),
-            Fault::Partition => {
-                let cut = match cue.ways.unwrap_or_default() {
-                    Ways::Both => Cut::Both,
-                    Ways::There => Cut::Requests,
-                    Ways::Back => Cut::Replies,
-                };
-                self.state.cast.cut(client, cut);
-                self.note(place, client, cue.lasts_ns().unwrap_or(0));
-                self.lasts(cue, client, Ending::Heal(client));
-            }
-            Fault::Delay | Fault::LoseRequest | Fault::LoseReply | Fault::Reset => {
-                self.state.armed.push((client, place));
-            }
-            Fault::Drift | Fault::ClockStep => self.clocks(place, cue, client),
-            Fault::ScriptFlush => {
-                self.send_for(place, client, Task::FlushScripts { server: server(cue.whom()) });
-            }
-            Fault::Failover | Fault::PowerLoss | Fault::ServerCrash => {
-                let (server, to) = (server(cue.whom()), cue.to.and_then(server));
-                let for_ns = cue.lasts_ns().unwrap_or(0);
-                self.send_for(place, client, Task::End { fault: cue.kind, server, to, for_ns });
-            }
-        }
-    }
-
-    /// A client's clocks run off, or its wall clock jumps.
-    fn clocks(&mut self, place: u32, cue: &Staged, client: u32) {
-        if cue.whom().is_server() {
-            let server = server(cue.whom());
-            let task = match cue.kind {
-                Fault::Drift => Task::Drift { server, ppm: cue.ppm.unwrap_or(0) },
-                _ => Task::Step { server, by_ns: cue.by_ns() },
-            };
-            return self.send_for(place, client, task);
-        }
-        let (drift, step) = (cue.kind == Fault::Drift, cue.by_ns());
-        self.client(client, |env| {
-            let now = env.machine_now();
-            let mut clock = env.process().clock();
-            if drift {
-                clock.set_drift(now.as_ns(), cue.ppm.unwrap_or(0));
-            } else {
-                clock.step_wall(step);
-            }
-        });
-        if drift {
-            // It lasts as long as the run, so it meets every hold that is still to come.
-            let in_hold = true;
-            let what = What::Fault {
-                fault: Fault::Drift,
-                node: None,
-                for_ns: 0,
-                in_hold,
-                staged: staged(place),
-            };
-            self.write(client, what);
-        } else {
-            self.note(place, client, step.unsigned_abs());
-        }
-    }
-
-    /// The client ends its breath, and does nothing more.
-    fn doom(&mut self, place: u32, client: u32) {
-        self.state.doomed.push((client, place));
-        // Where it says nothing more by itself.
-        let breath_ns = picklock::time::span_ns(LAST_BREATH);
-        self.nemesis.later(breath_ns, move |it| it.direct(|stage| stage.end_doomed(client)));
-    }
-
     /// Ends this client, if its death was staged.
     pub(super) fn end_doomed(&mut self, client: u32) {
         let Some(at) = self.state.doomed.iter().position(|(whose, _)| *whose == client) else {
@@ -176,7 +155,7 @@ impl Director<'_> {
         };
         let (_, place) = self.state.doomed.remove(at);
         if self.of_client(client, |env| env.process().end()) == Some(true) {
-            self.note(place, client, 0);
+            injector::as_cue(self, place, client, |world| world.note(client, Fault::Crash, 0));
             self.client(client, LiveEnv::disconnect);
         }
     }
@@ -217,8 +196,8 @@ impl Director<'_> {
             // The first of the two leaves nothing for the second.
             Fault::Reset => sides.into_iter().take(1).map(Action::Reset).collect(),
             _ if cue.until.is_some() => {
-                let (gate, opens) = self.state.gate();
-                self.lasts(cue, client, opens);
+                let (gate, held) = self.state.gate();
+                injector::lasts(self, cue, client, End::Deliver(held));
                 sides.into_iter().map(|side| Action::Hold(side, gate.clone())).collect()
             }
             _ => {
@@ -265,22 +244,11 @@ impl Director<'_> {
         }
     }
 
-    /// What strikes this client lasts as long as the cue says.
-    fn lasts(&mut self, cue: &Staged, client: u32, end: Ending) {
-        self.state.cues.lasts(cue, client, end);
-        if let Some(for_ns) = cue.lasts_ns() {
-            self.nemesis.later(for_ns, move |it| it.direct(|stage| stage.end(end)));
-        }
-    }
-
     /// Writes down that a fault strikes this client.
-    fn note(&mut self, place: u32, client: u32, for_ns: u64) {
+    fn note(&mut self, client: u32, fault: Fault, for_ns: u64) {
         let in_hold = self.meets_hold(client);
-        let kind = self.state.cues.get(place).map(|cue| cue.kind);
-        if let Some(fault) = kind {
-            let what = What::Fault { fault, node: None, for_ns, in_hold, staged: staged(place) };
-            self.write(client, what);
-        }
+        let staged = self.state.cues.striking();
+        self.write(client, What::Fault { fault, node: None, for_ns, in_hold, staged });
     }
 
     pub(super) fn write(&self, client: u32, what: What) {
@@ -316,12 +284,4 @@ fn run_ns(env: &LiveEnv, origin: Instant) -> u64 {
 /// The place of a cue as a history has it.
 pub(super) fn staged(place: u32) -> Option<u16> {
     u16::try_from(place).ok()
-}
-
-/// The server that is meant; none: the primary.
-fn server(whom: Whom) -> Option<u32> {
-    match whom {
-        Whom::Server(server) => Some(server),
-        _ => None,
-    }
 }

@@ -140,7 +140,7 @@ fn who_stands_still_hears_later_and_who_has_died_is_counted_no_more() {
     listen(&said);
     until(MS_NS);
     said_now(&said);
-    with(|world| world.pause(1));
+    with(|world| world.suspend(1));
     publish(&said, "one");
     until(5 * MS_NS);
     assert_eq!(said_now(&said), [at(1, "one to 1")]);

@@ -11,6 +11,8 @@ use super::super::network::{Conn, Way};
 use super::super::process::State;
 use super::super::world::World;
 use super::draw::Rates;
+use super::strike::Plan;
+use harness::cues::End;
 
 impl World {
     /// Whether this client is stopped before it sends: it then goes on by itself, later, or never.
@@ -30,7 +32,7 @@ impl World {
             return true;
         }
         if process != 0 && self.choices_strike(self.nemesis.rates.crash) {
-            self.kill(process);
+            self.end_client(process);
             return true;
         }
         self.maybe_pause(process)
@@ -56,7 +58,8 @@ impl World {
             return false;
         }
         let for_ns = self.choices().span(Draw::Fault, most_ns);
-        self.stop(process, Some(for_ns))
+        self.plan_in(for_ns, Plan::Over(End::Resume(process)));
+        self.stop(process, for_ns)
     }
 
     /// How much later than its latency says a message arrives.

@@ -8,7 +8,8 @@ use scenarios::history::What;
 
 use super::super::choices::Draw;
 use super::super::world::World;
-use super::strike::{Clocks, Plan};
+use super::strike::Plan;
+use harness::injector::Clocks;
 
 /// How this schedule's faults strike: times in 65,536, and at most how hard.
 #[derive(Clone, Copy, Debug, Default)]
@@ -52,7 +53,7 @@ impl World {
             Rates { active: true, shuffles, pause, crash, delay, lose_request, lose_reply, reset };
         self.draw_drift(swarm, alone);
         self.draw_partitions(swarm, clients, alone);
-        let server = |_: &mut Self| Clocks::Server(0);
+        let server = |_: &mut Self| Clocks::Server(Some(0));
         self.draw_step(swarm.clock_step_most_ns(), swarm.within_ns(), alone, server);
         if swarm.script_flush && (alone || self.choices().pick(Draw::Swarm, 4) == 3) {
             let within_ns = swarm.within_ns();

@@ -8,26 +8,25 @@ use std::sync::Arc;
 
 use picklock::command::Command;
 use picklock::env::{Mark, Phase};
-use scenarios::fault::{Chance, Fault, Staged, Ways, Whom};
+use scenarios::fault::{Chance, Fault, Staged, Ways};
 
 use super::super::choices::Draw;
 use super::super::network::Way;
 use super::super::world::World;
-use super::strike::{Clocks, Plan};
-use harness::cues::{self, Cues};
+use super::strike::{Flow, Plan};
+use harness::cues::{Cues, End};
+use harness::injector::{self, Clocks, Injector, as_cue};
 
 /// What is staged, and what it is about to do.
 #[derive(Debug, Default)]
 pub(in super::super) struct Stage {
     /// When what strikes.
-    pub(super) cues: Cues<Plan>,
-    /// The cue whose fault is striking, for what is written down of it.
-    pub(super) striking: Option<u16>,
+    pub(super) cues: Cues<Flow>,
     /// Faults that strike the next request of this client, or (0) of any.
     armed: Vec<(u32, u32)>,
     /// The client that has come to the place where it dies, and the cue: it says in the same breath what
     /// it was about to say, and does nothing more.
-    doomed: Option<(u32, u32)>,
+    doomed: Option<(u32, Option<u16>)>,
     /// Messages that wait on a stalled connection.
     stalled: Vec<(u32, Way, u32)>,
 }
@@ -40,43 +39,87 @@ impl Stage {
 
     pub(super) fn reset(&mut self) {
         self.cues.reset();
-        self.striking = None;
         self.armed.clear();
         self.doomed = None;
         self.stalled.clear();
     }
 }
 
-impl cues::Stage for World {
-    type End = Plan;
+impl Injector for World {
+    type Held = Flow;
 
-    fn cues(&mut self) -> &mut Cues<Plan> {
+    fn cues(&mut self) -> &mut Cues<Flow> {
         &mut self.nemesis.stage.cues
     }
 
-    fn enter(&mut self, place: u32, client: u32) {
-        self.as_cue(place, |world| world.strike_cue(place, client));
+    fn strike_later(&mut self, cue: u32, in_ns: u64) {
+        self.plan_in(in_ns, Plan::Cue(cue));
     }
 
-    fn later(&mut self, place: u32, in_ns: u64) {
-        self.plan_in(in_ns, Plan::Cue(place));
+    fn end_later(&mut self, end: End<Flow>, in_ns: u64) {
+        self.plan_in(in_ns, Plan::Over(end));
     }
 
-    fn end(&mut self, end: Plan) {
-        self.end_lasting(end);
-    }
-
-    fn strikes(&mut self, chance: Chance) -> bool {
+    fn happens(&mut self, chance: Chance) -> bool {
         self.choices().strikes(chance.per_64k())
     }
 
-    fn anybody(&mut self, place: u32) -> u32 {
-        let cue = self.nemesis.stage.cues.get(place);
-        if cue.is_some_and(|cue| cue.kind.is_of_message()) {
-            return 0;
-        }
+    fn any_client(&mut self) -> u32 {
         let clients = u32::try_from(self.processes.len() - 1).unwrap_or(u32::MAX);
         1 + self.choices().pick(Draw::Fault, clients)
+    }
+
+    fn any_server(&mut self) -> Option<u32> {
+        let servers = self.lock_servers();
+        Some(self.choices().pick(Draw::Fault, servers))
+    }
+
+    fn pause(&mut self, client: u32, cue: &Staged) -> bool {
+        self.stop(client, cue.lasts_ns().unwrap_or(0))
+    }
+
+    fn resume(&mut self, client: u32) {
+        World::resume(self, client);
+    }
+
+    fn kill(&mut self, client: u32) {
+        if self.is_polling(client) {
+            self.nemesis.stage.doomed = Some((client, self.nemesis.stage.cues.striking()));
+        } else {
+            self.end_client(client);
+        }
+    }
+
+    fn cut(&mut self, client: u32, ways: Ways, cue: &Staged) {
+        self.cut_off(client, ways.there_and_back(), cue.lasts_ns().unwrap_or(0));
+    }
+
+    fn mend(&mut self, client: u32) {
+        World::mend(self, client);
+    }
+
+    fn arm(&mut self, client: u32, cue: u32) {
+        self.nemesis.stage.armed.push((client, cue));
+    }
+
+    fn deliver(&mut self, held: Flow) {
+        self.flow(held);
+    }
+
+    fn set_drift(&mut self, whose: Clocks, ppm: i32) {
+        World::set_drift(self, whose, ppm);
+    }
+
+    fn step_clock(&mut self, whose: Clocks, by_ns: i64) {
+        World::step_clock(self, whose, by_ns);
+    }
+
+    fn flush_scripts(&mut self, server: Option<u32>) {
+        World::flush_scripts(self, server);
+    }
+
+    fn end_server(&mut self, fault: Fault, server: Option<u32>, to: Option<u32>, for_ns: u64) {
+        World::end(self, fault, server, to, for_ns);
     }
 }
 
@@ -92,7 +135,7 @@ impl World {
     /// Everything that lasts ends, and nothing is staged any more.
     pub(super) fn end_stage(&mut self) {
         for end in self.nemesis.stage.cues.close() {
-            self.end_lasting(end);
+            injector::end(self, end);
         }
     }
 
@@ -106,93 +149,25 @@ impl World {
         if let Some(holds) = holds {
             self.processes[process as usize].holds = holds;
         }
-        cues::marked(self, process, mark);
+        injector::marked(self, process, mark);
     }
 
     /// A client is about to send a command.
     pub(super) fn about_to_send(&mut self, process: u32, command: &Command) {
-        cues::about_to_send(self, process, command.args().next().unwrap_or_default());
+        injector::about_to_send(self, process, command.args().next().unwrap_or_default());
     }
 
     /// It is time for a fault that waited for it.
     pub(super) fn cue(&mut self, place: u32) {
-        cues::due(self, place);
-    }
-
-    /// Does something of which is written down that it is this cue's.
-    fn as_cue(&mut self, place: u32, act: impl FnOnce(&mut Self)) {
-        self.nemesis.stage.striking = u16::try_from(place).ok();
-        act(self);
-        self.nemesis.stage.striking = None;
-    }
-
-    fn strike_cue(&mut self, place: u32, process: u32) {
-        let cues = self.nemesis.stage.cues.all();
-        let cue = &cues[place as usize];
-        let (kind, lasts_ns) = (cue.kind, cue.lasts_ns());
-        let for_ns = lasts_ns.unwrap_or(0);
-        let server = match cue.whom() {
-            Whom::Server(server) => Some(server),
-            Whom::Any if kind.loses_keys() => {
-                let servers = self.lock_servers();
-                Some(self.choices().pick(Draw::Fault, servers))
-            }
-            _ => None,
-        };
-        let clocks = match cue.whom() {
-            Whom::Primary | Whom::Server(_) => Clocks::Server(server.unwrap_or(self.fleet.primary)),
-            _ => Clocks::Client(process),
-        };
-        match kind {
-            Fault::Pause => {
-                if self.stop(process, lasts_ns) {
-                    self.lasts(cue, process, Plan::Resume(process));
-                }
-            }
-            Fault::Crash if self.is_polling(process) => {
-                self.nemesis.stage.doomed = Some((process, place));
-            }
-            Fault::Crash => self.kill(process),
-            Fault::Partition => {
-                self.cut(process, cue.ways.unwrap_or_default().there_and_back(), for_ns);
-                if lasts_ns.is_some() {
-                    self.plan_in(for_ns, Plan::Heal(process));
-                }
-                self.lasts(cue, process, Plan::Heal(process));
-            }
-            Fault::Delay | Fault::LoseRequest | Fault::LoseReply | Fault::Reset => {
-                self.nemesis.stage.armed.push((process, place));
-            }
-            Fault::Drift => self.set_drift(clocks, cue.ppm.unwrap_or(0)),
-            Fault::ClockStep => self.step_clock(clocks, cue.by_ns()),
-            Fault::ScriptFlush => self.flush_scripts(server),
-            Fault::Failover | Fault::PowerLoss | Fault::ServerCrash => {
-                let to = match cue.to {
-                    Some(Whom::Server(to)) => Some(to),
-                    _ => None,
-                };
-                self.end(kind, server, to, for_ns);
-            }
-        }
+        injector::due(self, place);
     }
 
     /// Ends the client whose death was staged for this moment.
     pub(in super::super) fn end_doomed(&mut self) {
-        if let Some((process, place)) = self.nemesis.stage.doomed.take() {
-            self.as_cue(place, |world| world.kill(process));
-        }
-    }
-
-    fn lasts(&mut self, cue: &Staged, process: u32, end: Plan) {
-        self.nemesis.stage.cues.lasts(cue, process, end);
-    }
-
-    fn end_lasting(&mut self, end: Plan) {
-        match end {
-            Plan::Resume(process) => self.resume(process),
-            Plan::Heal(process) => self.mend(process),
-            Plan::Flow { conn, way } => self.flow(conn, way),
-            _ => {}
+        let Some((process, cue)) = self.nemesis.stage.doomed.take() else { return };
+        match cue {
+            Some(cue) => as_cue(self, cue.into(), process, |world| world.end_client(process)),
+            None => self.end_client(process),
         }
     }
 
@@ -218,10 +193,7 @@ impl World {
             for (way, on) in [(Way::There, ways[0]), (Way::Back, ways[1])] {
                 if on && cue.until.is_some() {
                     self.conns[conn as usize].stalled[way as usize] = true;
-                    self.lasts(cue, process, Plan::Flow { conn, way });
-                    if let Some(for_ns) = cue.lasts_ns() {
-                        self.plan_in(for_ns, Plan::Flow { conn, way });
-                    }
+                    injector::lasts(self, cue, process, End::Deliver(Flow { conn, way }));
                 } else if on {
                     late = cue.lasts_ns().unwrap_or(0);
                     if way == Way::There {
@@ -232,7 +204,7 @@ impl World {
                 }
             }
             let for_ns = cue.lasts_ns().unwrap_or(late);
-            self.as_cue(place, |world| world.note(process, Fault::Delay, for_ns));
+            as_cue(self, place, process, |world| world.note(process, Fault::Delay, for_ns));
         }
         late_ns
     }
@@ -252,11 +224,11 @@ impl World {
         let (kind, ways) = (cue.kind, cue.ways.unwrap_or(Ways::There).there_and_back());
         match (kind, way) {
             (Fault::LoseRequest, Way::There) | (Fault::LoseReply, Way::Back) => {
-                self.as_cue(place, |world| world.lose_message(conn, way, kind));
+                as_cue(self, place, 0, |world| world.lose_message(conn, way, kind));
                 true
             }
             (Fault::Reset, _) if ways[way as usize] => {
-                self.as_cue(place, |world| world.reset_conn(conn));
+                as_cue(self, place, 0, |world| world.reset_conn(conn));
                 true
             }
             _ => false,
@@ -278,7 +250,8 @@ impl World {
     }
 
     /// What waits on a stalled connection goes on, in order.
-    pub(super) fn flow(&mut self, conn: u32, way: Way) {
+    pub(super) fn flow(&mut self, held: Flow) {
+        let Flow { conn, way } = held;
         self.conns[conn as usize].stalled[way as usize] = false;
         for (of, direction, call) in std::mem::take(&mut self.nemesis.stage.stalled) {
             if (of, direction) == (conn, way) {

@@ -10,19 +10,17 @@ use scenarios::history::What;
 use super::super::network::Way;
 use super::super::process::State;
 use super::super::world::World;
+use harness::cues::End;
+use harness::injector::{self, Clocks};
 use redis_model::persistence::Ending;
 
 /// What is planned for a later moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in super::super) enum Plan {
-    /// A paused process goes on.
-    Resume(u32),
+    /// A fault that lasted is over.
+    Over(End<Flow>),
     /// A process is cut off from the servers, and for how long.
     Cut { process: u32, ways: [bool; 2], for_ns: u64 },
-    /// And has its way again.
-    Heal(u32),
-    /// Messages on a connection go on.
-    Flow { conn: u32, way: Way },
     /// A wall clock jumps.
     Step { whose: Clocks, by_ns: i64 },
     /// A server forgets its scripts: this one, or the primary.
@@ -40,24 +38,22 @@ pub(in super::super) enum Plan {
     Nothing,
 }
 
-/// Whose clocks.
+/// What is held back on a connection, one way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) enum Clocks {
-    Client(u32),
-    Server(u32),
+pub(in super::super) struct Flow {
+    pub(super) conn: u32,
+    pub(super) way: Way,
 }
 
 impl World {
     pub(in super::super) fn strike(&mut self, plan: u32) {
         match std::mem::take(&mut self.nemesis.plans[plan as usize]) {
             Plan::Nothing => {}
-            Plan::Resume(process) => self.resume(process),
+            Plan::Over(over) => injector::end(self, over),
             Plan::Cut { process, ways, for_ns } => {
-                self.cut(process, ways, for_ns);
-                self.plan_in(for_ns, Plan::Heal(process));
+                self.cut_off(process, ways, for_ns);
+                self.plan_in(for_ns, Plan::Over(End::Mend(process)));
             }
-            Plan::Heal(process) => self.mend(process),
-            Plan::Flow { conn, way } => self.flow(conn, way),
             Plan::Step { whose, by_ns } => self.step_clock(whose, by_ns),
             Plan::FlushScripts(server) => self.flush_scripts(server),
             Plan::End { fault, server, to, for_ns } => self.end(fault, server, to, for_ns),
@@ -80,13 +76,13 @@ impl World {
                 self.promote(to);
                 self.start_server(old);
             }
-            Plan::Flow { conn, way } => self.flow(conn, way),
+            Plan::Over(End::Deliver(held)) => self.flow(held),
             _ => {}
         }
     }
 
     /// Cuts a client off, those ways.
-    pub(super) fn cut(&mut self, process: u32, ways: [bool; 2], for_ns: u64) {
+    pub(super) fn cut_off(&mut self, process: u32, ways: [bool; 2], for_ns: u64) {
         for server in 0..self.lock_servers() {
             self.link(process, server).cut = ways;
         }
@@ -94,20 +90,17 @@ impl World {
     }
 
     /// Stops a client that runs; whether it ran.
-    pub(in super::super) fn stop(&mut self, process: u32, for_ns: Option<u64>) -> bool {
+    pub(in super::super) fn stop(&mut self, process: u32, for_ns: u64) -> bool {
         if self.processes[process as usize].state != State::Running {
             return false;
         }
-        self.pause(process);
-        if let Some(for_ns) = for_ns {
-            self.plan_in(for_ns, Plan::Resume(process));
-        }
-        self.note(process, Fault::Pause, for_ns.unwrap_or(0));
+        self.suspend(process);
+        self.note(process, Fault::Pause, for_ns);
         true
     }
 
     /// Ends a client for good.
-    pub(super) fn kill(&mut self, process: u32) {
+    pub(super) fn end_client(&mut self, process: u32) {
         if self.processes[process as usize].state != State::Crashed {
             self.note(process, Fault::Crash, 0);
             self.crash(process);
@@ -121,6 +114,7 @@ impl World {
                 (client, None)
             }
             Clocks::Server(server) => {
+                let server = server.unwrap_or(self.fleet.primary);
                 self.servers[server as usize].clock.step_wall(by_ns);
                 (0, self.node_of(server))
             }
@@ -137,12 +131,13 @@ impl World {
                 client
             }
             Clocks::Server(server) => {
+                let server = server.unwrap_or(self.fleet.primary);
                 self.servers[server as usize].clock.set_drift(now_ns, ppm);
                 0
             }
         };
         // It lasts as long as the schedule, so it meets every hold that is still to come.
-        let (fault, node, staged) = (Fault::Drift, None, self.nemesis.stage.striking);
+        let (fault, node, staged) = (Fault::Drift, None, self.nemesis.stage.cues.striking());
         self.write_down(client, What::Fault { fault, node, for_ns: 0, in_hold: true, staged });
     }
 
@@ -180,7 +175,7 @@ impl World {
         if !self.is_up(server) || (fault == Fault::Failover && !self.has_heir()) {
             return;
         }
-        let staged = self.nemesis.stage.striking;
+        let staged = self.nemesis.stage.cues.striking();
         let in_hold = self.meets_hold(0) && !(self.must_lose(staged) && self.heir_knows(to));
         let node = self.node_of(server);
         self.write_down(0, What::Fault { fault, node, for_ns, in_hold, staged });

@@ -3,6 +3,7 @@
 //!
 //! Invariant: nothing here computes what the lock does. What it says and what the server says are counted.
 
+use harness::cues::End;
 use picklock::Renewal;
 use picklock::time::span_ns;
 
@@ -33,7 +34,10 @@ fn conditions(hold: &str, per_s: f64, pause: &str) -> Conditions {
 
 impl StandStill for VirtualEnv {
     async fn stand_still(&self, span: Duration) {
-        with(|world| world.stop(1, Some(span_ns(span))));
+        with(|world| {
+            world.stop(1, 0);
+            harness::injector::Injector::end_later(world, End::Resume(1), span_ns(span));
+        });
         // Goes on when the process does.
         self.sleep(Duration::from_nanos(1)).await;
     }

@@ -1,0 +1,224 @@
+//! What a world can do to those who live in it, and what a staged fault does with it.
+//!
+//! Invariant: a staged fault means the same in every world. `strike` is the only place that says what each
+//! kind does; a world says how. So a new kind of fault is an arm of `strike`, and whatever a world must newly be
+//! able to do.
+
+use picklock::env::{Mark, Phase};
+use scenarios::fault::{Chance, Fault, Staged, Ways, When, Whom};
+
+use crate::cues::{Cues, End};
+
+/// A world in which faults are staged. Clients are numbered from 1, cues and servers from 0.
+///
+/// What a method strikes it also [notes](Cues::striking) in the history. What meets nobody (a client that has
+/// died, a primary without a replica) does nothing and is not noted. What a world cannot do to its processes it
+/// leaves undone and says so in its remarks.
+pub trait Injector {
+    /// Messages that are held back on their way.
+    type Held: Copy;
+
+    /// What is staged.
+    fn cues(&mut self) -> &mut Cues<Self::Held>;
+    /// The world is to call [`due`] in so many nanoseconds.
+    fn strike_later(&mut self, cue: u32, in_ns: u64);
+    /// The world is to call [`end`] in so many nanoseconds.
+    fn end_later(&mut self, end: End<Self::Held>, in_ns: u64);
+
+    /// Whether something that happens by chance happens now.
+    fn happens(&mut self, chance: Chance) -> bool;
+    /// Any client.
+    fn any_client(&mut self) -> u32;
+    /// Any server of the lock; `None` for the primary.
+    fn any_server(&mut self) -> Option<u32>;
+
+    /// Stops a client that runs; whether it ran.
+    fn pause(&mut self, client: u32, cue: &Staged) -> bool;
+    /// A client that was stopped goes on.
+    fn resume(&mut self, client: u32);
+    /// Ends a client for good, as soon as it has said what it was about to say.
+    fn kill(&mut self, client: u32);
+    /// Cuts a client off from the servers of the lock.
+    fn cut(&mut self, client: u32, ways: Ways, cue: &Staged);
+    /// It reaches them again.
+    fn mend(&mut self, client: u32);
+    /// The next request of this client (0: of any), or the reply to it, is struck by this cue's fault.
+    fn arm(&mut self, client: u32, cue: u32);
+    /// What was held back goes on, in order.
+    fn deliver(&mut self, held: Self::Held);
+    /// From now on clocks run faster by so many parts per million, or slower.
+    fn set_drift(&mut self, whose: Clocks, ppm: i32);
+    /// A wall clock jumps.
+    fn step_clock(&mut self, whose: Clocks, by_ns: i64);
+    /// A server forgets its scripts; `None` for the primary.
+    fn flush_scripts(&mut self, server: Option<u32>);
+    /// Ends a server, as this fault does; `None` for the primary. After so many nanoseconds it is there again or
+    /// has been replaced, by `to` if it is a failover that names somebody.
+    fn end_server(&mut self, fault: Fault, server: Option<u32>, to: Option<u32>, for_ns: u64);
+}
+
+/// Whose clocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clocks {
+    /// A client's.
+    Client(u32),
+    /// A server's; `None` for the primary.
+    Server(Option<u32>),
+}
+
+/// A client has said where its locking has come to.
+pub fn marked<I: Injector>(world: &mut I, client: u32, mark: Mark) {
+    if !world.cues().on() {
+        return;
+    }
+    match mark {
+        Mark::Phase(phase) => reaches(world, client, phase),
+        Mark::Lost => world.cues().holders[client as usize] = false,
+        Mark::ValidUntil(_) | Mark::Fence(_) => {}
+    }
+}
+
+fn reaches<I: Injector>(world: &mut I, client: u32, phase: Phase) {
+    if phase == Phase::AcquireApplied {
+        world.cues().holders[client as usize] = true;
+    }
+    while let Some(over) = world.cues().ended_by(client, phase) {
+        end(world, over);
+    }
+    if phase == Phase::AcquireApplied {
+        for place in std::mem::take(&mut world.cues().awaiting_holder) {
+            strike(world, place, client);
+        }
+    }
+    let cues = world.cues().all();
+    for (place, cue) in (0_u32..).zip(cues.iter()) {
+        if let Some(When::Phase(of, nth)) = cue.at.when()
+            && of == phase
+            && world.cues().comes(place, cue.whom(), client, nth)
+        {
+            come(world, place, cue, client);
+        }
+    }
+    if phase == Phase::Released {
+        world.cues().holders[client as usize] = false;
+    }
+}
+
+/// A client is about to send a command of this name.
+pub fn about_to_send<I: Injector>(world: &mut I, client: u32, name: &[u8]) {
+    // The run itself is nobody's client.
+    if client == 0 || !world.cues().on() {
+        return;
+    }
+    let cues = world.cues().all();
+    for (place, cue) in (0_u32..).zip(cues.iter()) {
+        let enters = match cue.at.when() {
+            Some(When::Command(of, nth)) if of.as_bytes().eq_ignore_ascii_case(name) => {
+                world.cues().comes(place, cue.whom(), client, nth)
+            }
+            Some(When::Chance(chance)) => {
+                world.cues().concerns(cue.whom(), client) && world.happens(chance)
+            }
+            _ => false,
+        };
+        if enters {
+            come(world, place, cue, client);
+        }
+    }
+}
+
+/// A client has come to a cue's place, and it strikes now or somewhat later.
+fn come<I: Injector>(world: &mut I, place: u32, cue: &Staged, client: u32) {
+    match cue.at.after_ns() {
+        Some(in_ns) => world.strike_later(place, in_ns),
+        None => strike(world, place, client),
+    }
+}
+
+/// It is time for a cue that waited for it.
+pub fn due<I: Injector>(world: &mut I, place: u32) {
+    if !world.cues().on() {
+        return;
+    }
+    let all = world.cues().all();
+    let Some(cue) = all.get(place as usize) else { return };
+    let client = match cue.whom() {
+        Whom::Client(client) => client,
+        Whom::Holder => match world.cues().holder() {
+            Some(holder) => holder,
+            None => return world.cues().awaiting_holder.push(place),
+        },
+        Whom::Any if !cue.kind.is_of_message() => world.any_client(),
+        Whom::Any | Whom::Primary | Whom::Server(_) => 0,
+    };
+    strike(world, place, client);
+}
+
+/// The fault of this cue strikes this client, or the server that it names.
+fn strike<I: Injector>(world: &mut I, cue: u32, client: u32) {
+    let all = world.cues().all();
+    if let Some(staged) = all.get(cue as usize) {
+        as_cue(world, cue, client, |world| strike_as(world, cue, staged, client));
+    }
+}
+
+/// Does something that is noted as this cue's.
+pub fn as_cue<I: Injector>(world: &mut I, cue: u32, client: u32, act: impl FnOnce(&mut I)) {
+    let before = world.cues().set_striking(Some((cue, client)));
+    act(world);
+    world.cues().set_striking(before);
+}
+
+fn strike_as<I: Injector>(world: &mut I, cue: u32, staged: &Staged, client: u32) {
+    let server = match staged.whom() {
+        Whom::Server(server) => Some(server),
+        Whom::Any if staged.kind.loses_keys() => world.any_server(),
+        _ => None,
+    };
+    let clocks = match staged.whom().is_server() {
+        true => Clocks::Server(server),
+        false => Clocks::Client(client),
+    };
+    match staged.kind {
+        Fault::Pause => {
+            if world.pause(client, staged) {
+                lasts(world, staged, client, End::Resume(client));
+            }
+        }
+        Fault::Crash => world.kill(client),
+        Fault::Partition => {
+            world.cut(client, staged.ways.unwrap_or_default(), staged);
+            lasts(world, staged, client, End::Mend(client));
+        }
+        Fault::Delay | Fault::LoseRequest | Fault::LoseReply | Fault::Reset => {
+            world.arm(client, cue)
+        }
+        Fault::Drift => world.set_drift(clocks, staged.ppm.unwrap_or(0)),
+        Fault::ClockStep => world.step_clock(clocks, staged.by_ns()),
+        Fault::ScriptFlush => world.flush_scripts(server),
+        Fault::Failover | Fault::PowerLoss | Fault::ServerCrash => {
+            let to = match staged.to {
+                Some(Whom::Server(to)) => Some(to),
+                _ => None,
+            };
+            world.end_server(staged.kind, server, to, staged.lasts_ns().unwrap_or(0));
+        }
+    }
+}
+
+/// What strikes this client lasts as long as the cue says.
+pub fn lasts<I: Injector>(world: &mut I, staged: &Staged, client: u32, end: End<I::Held>) {
+    world.cues().lasts(staged, client, end);
+    if let Some(for_ns) = staged.lasts_ns() {
+        world.end_later(end, for_ns);
+    }
+}
+
+/// A fault that lasted is over.
+pub fn end<I: Injector>(world: &mut I, end: End<I::Held>) {
+    match end {
+        End::Resume(client) => world.resume(client),
+        End::Mend(client) => world.mend(client),
+        End::Deliver(held) => world.deliver(held),
+    }
+}
