@@ -43,6 +43,7 @@ const ALLOWED: [(&str, &[&str]); 12] = [
             "picklock",
             "scenarios",
             "reports",
+            "harness",
             "redis-model",
             "ttl-model",
             "virtual-world",

@@ -106,6 +106,20 @@ impl Journal {
         look(&self.lock().history)
     }
 
+    /// Takes the history so far out; one with the same head begins.
+    pub fn take(&self) -> History {
+        let mut inner = self.lock();
+        let next = History::new(inner.history.head.clone());
+        std::mem::replace(&mut inner.history, next)
+    }
+
+    /// Takes the memory of a history that was taken out. The head stays as it is.
+    pub fn give_back(&self, mut history: History) {
+        let mut inner = self.lock();
+        std::mem::swap(&mut history.head, &mut inner.history.head);
+        inner.history = history;
+    }
+
     /// The history so far.
     pub fn history(&self) -> History {
         self.lock().history.clone()

@@ -3,17 +3,16 @@
 mod audience;
 mod call;
 mod choices;
+mod contract;
 mod dial;
 mod env;
 mod fleet;
-pub mod matrix;
 mod nemesis;
 mod network;
 mod process;
 mod queue;
 mod run;
 mod sleep;
-pub mod sweep;
 mod tasks;
 #[cfg(test)]
 mod tests;
@@ -22,5 +21,6 @@ mod world;
 
 pub use audience::VirtualSubscription;
 pub use choices::{Choices, Draw};
+pub use contract::VirtualWorld;
 pub use env::{VirtualConn, VirtualEnv};
 pub use run::{Runner, Schedule, WORLD};

@@ -1,19 +1,19 @@
-//! Runs in the virtual world: one schedule, or a sweep over many seeds.
+//! A sweep: one scenario over many seeds, in the virtual world.
 //!
 //! Invariant: whatever a sweep finds, the seed it reports is run once more for the report, with the
-//! same bytes as before. Deliberately absent: signals for a single schedule, which takes no time.
+//! same bytes as before.
 
 #![expect(
     clippy::disallowed_methods,
     reason = "the pace of a sweep is measured in the user's time"
 )]
 
-use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+use harness::sweep;
+use harness::world::World as _;
 use nix::time::{ClockId, clock_gettime};
 use picklock::time::span_ns;
 use reports::single::Told;
@@ -22,85 +22,48 @@ use scenarios::matrix::expected;
 use scenarios::scenario::Scenario;
 use scenarios::sweep::Sweep;
 
-use super::super::args::{OutputFormat, RunArgs, Seeds};
+use super::super::args::{OutputFormat, RunArgs, Seeds, World};
 use super::super::exit::Exit;
 use super::super::failure::Failure;
 use super::super::progress::Progress;
 use super::super::terminal::Terminal;
 use super::super::{load, output, signal, world};
-use super::report::{self, Made};
-use super::{directory, seed, unbuildable};
-use live_world::endpoint::ServerInfo;
-use live_world::run::{Order, Run};
-use redis_model::options::VERSION;
-use virtual_world::{Choices, Runner, WORLD, sweep};
+use super::report::{self, Report};
+use super::{failed, request};
+use virtual_world::{VirtualWorld, WORLD};
 
 /// So many failing seeds are told.
 const KEEP: usize = 5;
 
-/// Runs, reports, and says how picklock ends.
+/// Runs many schedules, and reports the first that violated something, or else the first.
 pub(super) fn main(
     args: &RunArgs,
-    scenario: &Scenario,
-    terminal: &Terminal,
-) -> Result<Exit, Failure> {
-    world::refuse_server(&args.server)?;
-    match &args.seeds {
-        Some(seeds) => many(args, scenario, seeds, terminal),
-        None => one(args, scenario, terminal),
-    }
-}
-
-fn one(args: &RunArgs, scenario: &Scenario, terminal: &Terminal) -> Result<Exit, Failure> {
-    let seed = seed(args)?;
-    let made = schedule(scenario, seed)?;
-    let (started, directory) = directory(args, scenario, seed)?;
-    let order = Order { scenario, seed, world: WORLD };
-    report::write(args, order, &started, made, directory, terminal)
-}
-
-/// One schedule, as a report takes it.
-fn schedule(scenario: &Scenario, seed: u64) -> Result<Made, Failure> {
-    let mut runner = Runner::new(scenario).map_err(|error| unbuildable(&error))?;
-    let schedule = runner.run(seed, Choices::seeded(seed));
-    let stuck = schedule.facts.stuck;
-    let remarks = match stuck {
-        0 => Vec::new(),
-        _ => vec![format!("{stuck} tasks were still waiting when everything had been put right")],
-    };
-    let history = runner.journal().history();
-    let run = Run { history, cut_short: None, disturbed: None, server_commands: None, remarks };
-    let server = ServerInfo {
-        software: "picklock model".to_owned(),
-        version: format!("{VERSION}{}", scenario.software().besides()),
-        how: "virtual time".to_owned(),
-        addr: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
-    };
-    // Nobody asks the model of this world on a connection.
-    let (capabilities, logs) = (BTreeMap::new(), Vec::new());
-    Ok(Made { run, server, capabilities, logs, is_private: true })
-}
-
-fn many(
-    args: &RunArgs,
-    scenario: &Scenario,
+    scenario: &Arc<Scenario>,
     seeds: &Seeds,
     terminal: &Terminal,
 ) -> Result<Exit, Failure> {
+    if args.world != World::Virtual {
+        return Err(Failure::usage_text(
+            format!("--seeds {seeds} asks for many schedules, and only the virtual world has them"),
+            "add --world virtual, or give one --seed",
+        ));
+    }
+    world::refuse_server(&args.server)?;
+    let mut world = VirtualWorld::default();
     // Looked at before anything is made.
-    Runner::new(scenario).map_err(|error| unbuildable(&error))?;
-    let (started, directory) = directory(args, scenario, seeds.0.start)?;
+    world.check(scenario).map_err(failed)?;
+    let report = Report::begin(args, WORLD, &request(scenario, seeds.0.start))?;
     let found = look(args, scenario, seeds, terminal)?;
     let reported = found.sweep.failing.keys().next().copied().unwrap_or(seeds.0.start);
-    let order = Order { scenario, seed: reported, world: WORLD };
-    directory
+    report
+        .directory()
         .write("sweep.json", |out| {
             serde_json::to_writer_pretty(&mut *out, &found.sweep)?;
             out.write_all(b"\n")
         })
         .map_err(|error| Failure::unavailable(&error))?;
-    let made = schedule(scenario, reported)?;
-    let (first, path) = report::files(args, order, &started, made, directory, terminal)?;
+    let run = world.run(&request(scenario, reported)).map_err(failed)?;
+    let (first, path) = report.of_seed(reported).files(run, terminal)?;
     let replay = |seeds: &str| report::replay(args, scenario, WORLD, seeds, true);
     let one = |seed: u64| replay(&format!("--seed {seed}"));
     let again = |seed: Option<u64>| seed.map_or_else(|| replay(&format!("--seeds {seeds}")), one);
@@ -129,17 +92,13 @@ struct Found {
 
 fn look(
     args: &RunArgs,
-    scenario: &Scenario,
+    scenario: &Arc<Scenario>,
     seeds: &Seeds,
     terminal: &Terminal,
 ) -> Result<Found, Failure> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = args.threads.map_or(cores, usize::from);
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::unavailable(&error))?;
+    let runtime = world::runtime()?;
     let (wall, cpu_ns) = (Instant::now(), cpu_ns());
     let total = seeds.0.end - seeds.0.start;
     let sweep = runtime.block_on(async {
@@ -148,10 +107,12 @@ fn look(
         let shown = Arc::clone(&watched);
         let done = move || shown.done.load(Ordering::Relaxed);
         let progress = Progress::show(terminal, done, total, "schedules");
-        let (theirs, watch) = (scenario.clone(), Arc::clone(&watched));
+        let (theirs, watch) = (Arc::clone(scenario), Arc::clone(&watched));
         let order =
             sweep::Order { seeds: seeds.0.clone(), threads, keep: KEEP, digest: args.digest };
-        let mut work = tokio::task::spawn_blocking(move || sweep::sweep(&theirs, &order, &watch));
+        let mut work = tokio::task::spawn_blocking(move || {
+            sweep::sweep(VirtualWorld::default, &theirs, &order, &watch)
+        });
         let swept = tokio::select! {
             biased;
             swept = &mut work => swept,
@@ -162,7 +123,7 @@ fn look(
         };
         drop(progress);
         let swept = swept.map_err(|error| Failure::internal(error.to_string()))?;
-        let mut sweep = swept.map_err(|error| unbuildable(&error))?;
+        let mut sweep = swept.map_err(failed)?;
         sweep.interrupted = sweep.schedules < total;
         Ok::<_, Failure>(sweep)
     })?;
