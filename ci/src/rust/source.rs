@@ -33,6 +33,14 @@ impl Source {
         self.tests.iter().filter_map(|part| module_name(&self.code[part.clone()])).collect()
     }
 
+    /// How many lines, of code or not, a build without tests has.
+    pub fn lines_without_tests(&self) -> usize {
+        let lines = |part: &str| part.lines().count();
+        let in_tests: usize = self.tests.iter().map(|part| lines(&self.code[part.clone()])).sum();
+        // A part may lie inside another where the whole file is a test.
+        lines(&self.code).saturating_sub(in_tests)
+    }
+
     /// The code with its test-only parts blanked too.
     pub fn code_without_tests(&self) -> String {
         let mut code = self.code.clone().into_bytes();
@@ -154,6 +162,14 @@ mod tests {
     fn a_whole_file_may_be_a_test() {
         assert!(Source::new("#![cfg(test)]\nfn a() {}").is_test_at(15));
         assert!(!Source::new("#![cfg(unix)]\nfn a() {}").is_test_at(15));
+    }
+
+    #[test]
+    fn lines_of_tests_do_not_count() {
+        let lines = |text| Source::new(text).lines_without_tests();
+        assert_eq!(lines("// a\n\nfn b() {}\n"), 3);
+        assert_eq!(lines("fn a() {}\n#[cfg(test)]\nmod tests {\n\n}\nfn b() {}\n"), 2);
+        assert_eq!(lines("#![cfg(test)]\n#[cfg(test)]\nmod tests {}\n"), 0);
     }
 
     #[test]

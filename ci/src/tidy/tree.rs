@@ -49,6 +49,8 @@ impl File {
 pub struct Tree {
     /// In the order of their paths.
     pub files: Vec<File>,
+    /// The directories of the packages; one may lie inside another's.
+    pub packages: Vec<String>,
 }
 
 impl Tree {
@@ -61,7 +63,10 @@ impl Tree {
         for file in &mut files {
             file.is_test |= test_modules.iter().any(|module| belongs_to(&file.path, module));
         }
-        Self { files }
+        let manifests = files.iter().filter(|file| file.name() == "Cargo.toml");
+        let packages = manifests.filter(|file| file.text.lines().any(|line| line == "[package]"));
+        let packages = packages.map(|file| file.dir().to_owned()).collect();
+        Self { files, packages }
     }
 
     /// Reads the text files under `root`.
@@ -91,6 +96,12 @@ impl Tree {
     /// The Rust files, with their source.
     pub fn rust(&self) -> impl Iterator<Item = (&File, &Source)> {
         self.files.iter().filter_map(|file| Some((file, file.rust.as_ref()?)))
+    }
+
+    /// The directory of the package that a file belongs to: the nearest above it.
+    pub fn package_of(&self, file: &File) -> Option<&str> {
+        let holds = |dir: &&String| dir.is_empty() || belongs_to(&file.path, dir);
+        self.packages.iter().filter(holds).max_by_key(|dir| dir.len()).map(String::as_str)
     }
 
     /// The file at this path.
@@ -177,6 +188,23 @@ mod tests {
             "a/tests/whole.rs",
         ];
         assert_eq!(tests, expected);
+    }
+
+    #[test]
+    fn a_file_belongs_to_the_nearest_package() {
+        let tree = Tree::new([
+            ("Cargo.toml", "[workspace]\n"),
+            ("a/Cargo.toml", "[package]\nname = \"a\"\n"),
+            ("a/b/Cargo.toml", "# A package.\n[package]\n"),
+            ("a/src/x.rs", ""),
+            ("a/b/src/x.rs", ""),
+            ("a/bc/x.rs", ""),
+            ("c/x.rs", ""),
+        ]);
+        let package = |path| tree.package_of(tree.get(path).expect("it is there"));
+        assert_eq!(tree.packages, ["a", "a/b"]);
+        assert_eq!((package("a/src/x.rs"), package("a/b/src/x.rs")), (Some("a"), Some("a/b")));
+        assert_eq!((package("a/bc/x.rs"), package("c/x.rs")), (Some("a"), None));
     }
 
     #[test]
