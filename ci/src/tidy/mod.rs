@@ -1,6 +1,7 @@
 //! The checks, one a file, and what they look at and say.
 
 pub mod apis;
+pub mod circles;
 pub mod dependencies;
 pub mod finding;
 pub mod heads;

@@ -8,7 +8,7 @@ use cargo_metadata::{Metadata, MetadataCommand};
 
 use super::finding::Finding;
 use super::tree::Tree;
-use super::{apis, dependencies, heads, length, manifests, names, wiring, words};
+use super::{apis, circles, dependencies, heads, length, manifests, names, wiring, words};
 
 /// What all checks said.
 #[derive(Clone, Debug, Default)]
@@ -66,6 +66,7 @@ pub fn check(tree: &Tree, metadata: &Metadata) -> Report {
         names::check(tree),
         words::check(tree),
         apis::check(tree),
+        circles::check(tree),
     ]
     .concat();
     findings.sort();
@@ -88,6 +89,8 @@ mod tests {
             ("core/src/long.rs", long.as_str()),
             ("core/src/lib.rs", "//! A library with logic.\nfn f() { println!(\"\"); }"),
             ("core/src/bare.rs", ""),
+            ("core/src/a.rs", "//! One of a circle.\nuse crate::b::B;"),
+            ("core/src/b.rs", "//! The other of it.\nuse crate::a::A;"),
             ("core/src/word.rs", concat!("//! See /wo", "rk/x there.\n")),
             ("scenarios/catalog/gc-pause.toml", ""),
             ("scenarios/src/other.rs", "//! It knows a scenario.\nconst A: &str = \"gc-pause\";"),
@@ -104,6 +107,7 @@ mod tests {
             "core/src/long.rs:501: ",
             "core/src/lib.rs:2: logic in lib.rs",
             "core/src/bare.rs:1: ",
+            "core/src/a.rs:2: a circle",
             "core/src/word.rs:1: ",
             "scenarios/src/other.rs:2: ",
             "core/src/lib.rs:2: println! in library code",
