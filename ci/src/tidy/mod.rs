@@ -10,5 +10,6 @@ pub mod manifests;
 pub mod names;
 pub mod run;
 pub mod tree;
+pub mod type_names;
 pub mod wiring;
 pub mod words;

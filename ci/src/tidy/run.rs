@@ -8,7 +8,9 @@ use cargo_metadata::{Metadata, MetadataCommand};
 
 use super::finding::Finding;
 use super::tree::Tree;
-use super::{apis, circles, dependencies, heads, length, manifests, names, wiring, words};
+use super::{
+    apis, circles, dependencies, heads, length, manifests, names, type_names, wiring, words,
+};
 
 /// What all checks said.
 #[derive(Clone, Debug, Default)]
@@ -67,6 +69,7 @@ pub fn check(tree: &Tree, metadata: &Metadata) -> Report {
         words::check(tree),
         apis::check(tree),
         circles::check(tree),
+        type_names::check(tree),
     ]
     .concat();
     findings.sort();
@@ -89,8 +92,8 @@ mod tests {
             ("core/src/long.rs", long.as_str()),
             ("core/src/lib.rs", "//! A library with logic.\nfn f() { println!(\"\"); }"),
             ("core/src/bare.rs", ""),
-            ("core/src/a.rs", "//! One of a circle.\nuse crate::b::B;"),
-            ("core/src/b.rs", "//! The other of it.\nuse crate::a::A;"),
+            ("core/src/a.rs", "//! One of a circle.\nuse crate::b::B;\nstruct Twice;"),
+            ("core/src/b.rs", "//! The other of it.\nuse crate::a::A;\nstruct Twice;"),
             ("core/src/word.rs", concat!("//! See /wo", "rk/x there.\n")),
             ("scenarios/catalog/gc-pause.toml", ""),
             ("scenarios/src/other.rs", "//! It knows a scenario.\nconst A: &str = \"gc-pause\";"),
@@ -108,6 +111,7 @@ mod tests {
             "core/src/lib.rs:2: logic in lib.rs",
             "core/src/bare.rs:1: ",
             "core/src/a.rs:2: a circle",
+            "core/src/a.rs:3: 2 types",
             "core/src/word.rs:1: ",
             "scenarios/src/other.rs:2: ",
             "core/src/lib.rs:2: println! in library code",
