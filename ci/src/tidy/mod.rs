@@ -8,6 +8,7 @@ pub mod heads;
 pub mod length;
 pub mod manifests;
 pub mod names;
+pub mod pages;
 pub mod run;
 pub mod tree;
 pub mod type_names;

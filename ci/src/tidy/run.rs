@@ -9,7 +9,7 @@ use cargo_metadata::{Metadata, MetadataCommand};
 use super::finding::Finding;
 use super::tree::Tree;
 use super::{
-    apis, circles, dependencies, heads, length, manifests, names, type_names, wiring, words,
+    apis, circles, dependencies, heads, length, manifests, names, pages, type_names, wiring, words,
 };
 
 /// What all checks said.
@@ -70,6 +70,7 @@ pub fn check(tree: &Tree, metadata: &Metadata) -> Report {
         apis::check(tree),
         circles::check(tree),
         type_names::check(tree),
+        pages::check(tree),
     ]
     .concat();
     findings.sort();
@@ -95,6 +96,7 @@ mod tests {
             ("core/src/a.rs", "//! One of a circle.\nuse crate::b::B;\nstruct Twice;"),
             ("core/src/b.rs", "//! The other of it.\nuse crate::a::A;\nstruct Twice;"),
             ("core/src/word.rs", concat!("//! See /wo", "rk/x there.\n")),
+            ("README.md", "[x](none)"),
             ("scenarios/catalog/gc-pause.toml", ""),
             ("scenarios/src/other.rs", "//! It knows a scenario.\nconst A: &str = \"gc-pause\";"),
         ]);
@@ -110,6 +112,7 @@ mod tests {
             "core/src/long.rs:501: ",
             "core/src/lib.rs:2: logic in lib.rs",
             "core/src/bare.rs:1: ",
+            "README.md:1: ",
             "core/src/a.rs:2: a circle",
             "core/src/a.rs:3: 2 types",
             "core/src/word.rs:1: ",

@@ -49,6 +49,8 @@ impl File {
 pub struct Tree {
     /// In the order of their paths.
     pub files: Vec<File>,
+    /// The paths of pictures, fonts and what else is no text.
+    pub not_text: Vec<String>,
     /// The directories of the packages; one may lie inside another's.
     pub packages: Vec<String>,
 }
@@ -66,7 +68,7 @@ impl Tree {
         let manifests = files.iter().filter(|file| file.name() == "Cargo.toml");
         let packages = manifests.filter(|file| file.text.lines().any(|line| line == "[package]"));
         let packages = packages.map(|file| file.dir().to_owned()).collect();
-        Self { files, packages }
+        Self { files, packages, not_text: Vec::new() }
     }
 
     /// Reads the text files under `root`.
@@ -79,18 +81,19 @@ impl Tree {
             None => walked(root)?,
         };
         let mut files = Vec::new();
+        let mut not_text = Vec::new();
         for path in paths {
             let place = root.join(&path);
             // A link has its text elsewhere; a listed file may have been deleted and not committed.
             if !place.symlink_metadata().is_ok_and(|found| found.is_file()) {
                 continue;
             }
-            // What is not UTF-8 is a picture or a font, not a text.
-            if let Ok(text) = String::from_utf8(fs::read(&place)?) {
-                files.push((path, text));
+            match String::from_utf8(fs::read(&place)?) {
+                Ok(text) => files.push((path, text)),
+                Err(_) => not_text.push(path),
             }
         }
-        Ok(Self::new(files))
+        Ok(Self { not_text, ..Self::new(files) })
     }
 
     /// The Rust files, with their source.
@@ -102,6 +105,14 @@ impl Tree {
     pub fn package_of(&self, file: &File) -> Option<&str> {
         let holds = |dir: &&String| dir.is_empty() || belongs_to(&file.path, dir);
         self.packages.iter().filter(holds).max_by_key(|dir| dir.len()).map(String::as_str)
+    }
+
+    /// True where a file or a directory is at this path.
+    pub fn has(&self, path: &str) -> bool {
+        let mut paths = self.files.iter().map(|file| &file.path).chain(&self.not_text);
+        paths.any(|other| {
+            other == path || other.strip_prefix(path).is_some_and(|rest| rest.starts_with('/'))
+        })
     }
 
     /// The file at this path.
@@ -232,5 +243,7 @@ mod tests {
             tree.files.iter().map(|file| file.path.as_str()).collect::<Vec<_>>(),
             ["a/b.rs"]
         );
+        assert!(tree.has("a/b.rs") && tree.has("a") && tree.has("d.png"));
+        assert!(!tree.has("a/b") && !tree.has("target") && !tree.has("d"));
     }
 }
