@@ -98,8 +98,10 @@ fn dead_path(tree: &Tree, span: &str) -> Option<String> {
         return None;
     }
     let longer = tree.files.iter().find(|file| file.path.ends_with(&format!("/{span}")));
-    let likely = longer.map_or("one that exists", |file| file.path.as_str());
-    Some(format!("there is no {span}: write the whole path from the root ({likely})"))
+    Some(match longer {
+        Some(file) => format!("there is no {span}: write the path from the root, {}", file.path),
+        None => format!("there is no {span}: name a file that exists, from the root"),
+    })
 }
 
 /// A page with its code told from its prose.
