@@ -18,7 +18,7 @@ const LIST_OF_SCENARIOS: &str = "scenarios/src/catalog.rs";
 const LIST_OF_FAULTS: &str = "scenarios/src/fault.rs";
 /// A name that is also a word of Redis's and of everybody's: its literal says nothing.
 const COMMON_WORD: &str = "none";
-const LOOKED_AT: [&str; 3] = ["scenarios/src/", "sim/src/", "reports/src/"];
+const LOOKED_AT: [&str; 3] = ["scenarios/src/", "sim/", "reports/src/"];
 
 /// Finds code that names a scenario or a recipe.
 pub fn check(tree: &Tree) -> Vec<Finding> {
@@ -102,7 +102,9 @@ mod tests {
     fn a_name_in_code_is_found_either_way_it_is_spelt() {
         for name in ["gc-pause", "gc_pause", "power-loss", "single-watchdog", "single_watchdog"] {
             let text = format!("fn f() {{}}\nfn g() -> &'static str {{ \"{name}\" }}");
-            for path in ["scenarios/src/a.rs", "sim/src/cli/a.rs", "reports/src/a.rs"] {
+            for path in
+                ["scenarios/src/a.rs", "sim/src/a.rs", "sim/harness/src/a.rs", "reports/src/a.rs"]
+            {
                 assert_eq!(found(&[(path, &text)]), [format!("{path}:2")], "{name}");
             }
         }
