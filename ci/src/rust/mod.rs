@@ -8,4 +8,4 @@ mod source;
 pub use imports::{Import, imports};
 pub use items::{close, item_end, skip_attribute, skip_space, word_at};
 pub use mask::{Literal, Masked, mask};
-pub use source::{Source, line_of, words};
+pub use source::{RustSource, line_of, words};

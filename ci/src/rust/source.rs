@@ -7,7 +7,7 @@ use super::mask::{Literal, mask};
 
 /// A Rust file, masked, with its test-only parts known.
 #[derive(Clone, Debug, Default)]
-pub struct Source {
+pub struct RustSource {
     /// The text without comments and the insides of literals; offsets as in the file.
     pub code: String,
     /// The string literals, in order.
@@ -15,7 +15,7 @@ pub struct Source {
     tests: Vec<Range<usize>>,
 }
 
-impl Source {
+impl RustSource {
     /// Reads the text of a Rust file.
     pub fn new(text: &str) -> Self {
         let masked = mask(text);
@@ -140,7 +140,7 @@ mod tests {
     #[test]
     fn test_parts_are_known_and_the_rest_is_not() {
         let text = "fn a() {}\n#[cfg(test)]\nmod tests { fn b() {} }\nfn c() {}\n";
-        let source = Source::new(text);
+        let source = RustSource::new(text);
         let at = |needle| text.find(needle).expect("the needle is there");
         assert!(source.is_test_at(at("fn b")));
         assert!(!source.is_test_at(at("fn a")) && !source.is_test_at(at("fn c")));
@@ -160,13 +160,13 @@ mod tests {
 
     #[test]
     fn a_whole_file_may_be_a_test() {
-        assert!(Source::new("#![cfg(test)]\nfn a() {}").is_test_at(15));
-        assert!(!Source::new("#![cfg(unix)]\nfn a() {}").is_test_at(15));
+        assert!(RustSource::new("#![cfg(test)]\nfn a() {}").is_test_at(15));
+        assert!(!RustSource::new("#![cfg(unix)]\nfn a() {}").is_test_at(15));
     }
 
     #[test]
     fn lines_of_tests_do_not_count() {
-        let lines = |text| Source::new(text).lines_without_tests();
+        let lines = |text| RustSource::new(text).lines_without_tests();
         assert_eq!(lines("// a\n\nfn b() {}\n"), 3);
         assert_eq!(lines("fn a() {}\n#[cfg(test)]\nmod tests {\n\n}\nfn b() {}\n"), 2);
         assert_eq!(lines("#![cfg(test)]\n#[cfg(test)]\nmod tests {}\n"), 0);
@@ -175,7 +175,7 @@ mod tests {
     #[test]
     fn test_modules_of_other_files_are_named() {
         let text = "#[cfg(test)] #[a] pub(crate) mod far;\n#[cfg(test)] mod near {}\nmod plain;";
-        assert_eq!(Source::new(text).test_modules(), ["far"]);
+        assert_eq!(RustSource::new(text).test_modules(), ["far"]);
     }
 
     #[test]

@@ -4,20 +4,20 @@
 //! the end of every server we started; a bare `unwrap` panics without saying which invariant broke;
 //! a library that prints mixes its words with the results on stdout.
 
-use super::finding::Finding;
+use super::diagnostic::Diagnostic;
 use super::tree::{File, Tree};
-use crate::rust::{Source, close, line_of, skip_space, word_at, words};
+use crate::rust::{RustSource, close, line_of, skip_space, word_at, words};
 
 /// The packages that are programs; the others are libraries.
 const PROGRAMS: [&str; 3] = ["sim", "benches", "ci"];
 const PRINTING: [&str; 4] = ["println!", "eprintln!", "print!", "eprint!"];
 
 /// Finds calls that are banned where they stand.
-pub fn check(tree: &Tree) -> Vec<Finding> {
+pub fn check(tree: &Tree) -> Vec<Diagnostic> {
     let mut findings = Vec::new();
     for (file, source) in tree.rust() {
         let mut report = |at: usize, what: String| {
-            findings.push(Finding::new(&file.path, line_of(&file.text, at), what));
+            findings.push(Diagnostic::new(&file.path, line_of(&file.text, at), what));
         };
         for at in unbiased(&source.code) {
             let what = "select! without `biased;` as its first word: its order escapes the seed";
@@ -51,7 +51,7 @@ fn unbiased(code: &str) -> Vec<usize> {
 }
 
 /// Calls of `process::exit`, and imports that would hide one.
-fn exits(file: &File, source: &Source) -> Vec<usize> {
+fn exits(file: &File, source: &RustSource) -> Vec<usize> {
     if file.name() == "main.rs" {
         return Vec::new();
     }
@@ -64,7 +64,7 @@ fn exits(file: &File, source: &Source) -> Vec<usize> {
     direct.chain(imported).collect()
 }
 
-fn unwraps(file: &File, source: &Source) -> Vec<usize> {
+fn unwraps(file: &File, source: &RustSource) -> Vec<usize> {
     if file.is_test || file.path.starts_with("benches/") {
         return Vec::new();
     }
@@ -76,7 +76,7 @@ fn unwraps(file: &File, source: &Source) -> Vec<usize> {
     all.filter(|&at| !source.is_test_at(at)).collect()
 }
 
-fn printing(tree: &Tree, file: &File, source: &Source) -> Vec<(usize, &'static str)> {
+fn printing(tree: &Tree, file: &File, source: &RustSource) -> Vec<(usize, &'static str)> {
     let library = tree.package_of(file).filter(|package| !PROGRAMS.contains(package));
     let in_library = library.is_some_and(|dir| file.path.starts_with(&format!("{dir}/src/")));
     if file.is_test || !in_library {

@@ -7,17 +7,17 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 
-use super::finding::Finding;
+use super::diagnostic::Diagnostic;
 use super::tree::{File, Tree};
 use crate::rust::{close, imports, line_of, skip_space, word_at, words};
 
 /// The names of a module and of those it lies in, outermost first.
-type Path<'a> = Vec<&'a str>;
+type ModulePath<'a> = Vec<&'a str>;
 /// For two modules of one directory, the first place where one imports from the other.
 type Edges<'a> = BTreeMap<(&'a str, &'a str), (&'a File, usize)>;
 
 /// Names the shortest circle among modules that import each other.
-pub fn check(tree: &Tree) -> Vec<Finding> {
+pub fn check(tree: &Tree) -> Vec<Diagnostic> {
     let mut findings = Vec::new();
     for dir in &tree.packages {
         let sources = sources(tree, dir);
@@ -32,7 +32,7 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
 /// A file of a package's library, or of its program where it has no library.
 struct ModuleFile<'a> {
     file: &'a File,
-    module: Path<'a>,
+    module: ModulePath<'a>,
     code: String,
 }
 
@@ -41,7 +41,7 @@ fn sources<'a>(tree: &'a Tree, dir: &str) -> Vec<ModuleFile<'a>> {
     let ours = tree.rust().filter(|(file, _)| !file.is_test && tree.package_of(file) == Some(dir));
     let sources = ours.filter_map(|(file, source)| {
         let inside = file.path.strip_prefix(dir)?.trim_start_matches('/').strip_prefix("src/")?;
-        let mut module: Path<'a> = inside.strip_suffix(".rs")?.split('/').collect();
+        let mut module: ModulePath<'a> = inside.strip_suffix(".rs")?.split('/').collect();
         if module[0] == "bin" || (has_library && module == ["main"]) {
             return None;
         }
@@ -56,11 +56,11 @@ fn sources<'a>(tree: &'a Tree, dir: &str) -> Vec<ModuleFile<'a>> {
 /// What is known of a package's modules.
 struct Modules<'a> {
     sources: &'a [ModuleFile<'a>],
-    all: BTreeSet<Path<'a>>,
+    all: BTreeSet<ModulePath<'a>>,
     /// What a module names by `use`: the path behind the name.
-    names: BTreeMap<(Path<'a>, &'a str), Path<'a>>,
+    names: BTreeMap<(ModulePath<'a>, &'a str), ModulePath<'a>>,
     /// Where each import stands, in which module, and what it names.
-    imports: Vec<(&'a ModuleFile<'a>, usize, Path<'a>, Path<'a>)>,
+    imports: Vec<(&'a ModuleFile<'a>, usize, ModulePath<'a>, ModulePath<'a>)>,
 }
 
 impl<'a> Modules<'a> {
@@ -84,7 +84,12 @@ impl<'a> Modules<'a> {
     }
 
     /// The module that defines what a path names; nothing where that is another package's.
-    fn definer(&self, from: &Path<'a>, path: &[&'a str], renamings: usize) -> Option<Path<'a>> {
+    fn definer(
+        &self,
+        from: &ModulePath<'a>,
+        path: &[&'a str],
+        renamings: usize,
+    ) -> Option<ModulePath<'a>> {
         let mut at = from.clone();
         for (place, &word) in path.iter().enumerate() {
             match word {
@@ -110,8 +115,8 @@ impl<'a> Modules<'a> {
     }
 
     /// The edges among the modules of each directory.
-    fn edges(&self) -> BTreeMap<Path<'a>, Edges<'a>> {
-        let mut edges: BTreeMap<Path<'a>, Edges<'a>> = BTreeMap::new();
+    fn edges(&self) -> BTreeMap<ModulePath<'a>, Edges<'a>> {
+        let mut edges: BTreeMap<ModulePath<'a>, Edges<'a>> = BTreeMap::new();
         for (source, offset, module, path) in &self.imports {
             // Longer chains of `use` than this go round in a circle themselves.
             let Some(definer) = self.definer(module, path, 9) else { continue };
@@ -171,7 +176,7 @@ fn way<'a>(edges: &Edges<'a>, from: &'a str, to: &str) -> Option<Vec<&'a str>> {
     None
 }
 
-fn describe(parent: &str, circle: &[&str], edges: &Edges<'_>) -> Finding {
+fn describe(parent: &str, circle: &[&str], edges: &Edges<'_>) -> Diagnostic {
     let places = circle.windows(2).map(|step| {
         let (file, offset) = edges[&(step[0], step[1])];
         (step[1], file.path.as_str(), line_of(&file.text, offset))
@@ -185,7 +190,7 @@ fn describe(parent: &str, circle: &[&str], edges: &Edges<'_>) -> Finding {
         circle[0],
         steps.join(" -> ")
     );
-    Finding::new(places[0].1, places[0].2, what)
+    Diagnostic::new(places[0].1, places[0].2, what)
 }
 
 #[cfg(test)]

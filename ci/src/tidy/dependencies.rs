@@ -6,7 +6,7 @@
 
 use cargo_metadata::{Dependency, DependencyKind, Metadata, Package};
 
-use super::finding::Finding;
+use super::diagnostic::Diagnostic;
 use super::tree::Tree;
 
 /// Every package, those of the workspace that it may depend on, and its runtime: a row for each.
@@ -50,7 +50,7 @@ enum Runtime {
 }
 
 /// Finds dependencies that go the wrong way.
-pub fn check(tree: &Tree, metadata: &Metadata) -> Vec<Finding> {
+pub fn check(tree: &Tree, metadata: &Metadata) -> Vec<Diagnostic> {
     let packages = metadata.workspace_packages();
     let members: Vec<&str> = packages.iter().map(|package| package.name.as_str()).collect();
     let mut findings = Vec::new();
@@ -59,7 +59,7 @@ pub fn check(tree: &Tree, metadata: &Metadata) -> Vec<Finding> {
         let manifest = package.manifest_path.strip_prefix(root).unwrap_or(&package.manifest_path);
         let text = tree.get(manifest.as_str()).map_or("", |file| file.text.as_str());
         for (name, what) in check_package(package, &members) {
-            findings.push(Finding::new(manifest.as_str(), line_of_key(text, &name), what));
+            findings.push(Diagnostic::new(manifest.as_str(), line_of_key(text, &name), what));
         }
     }
     findings

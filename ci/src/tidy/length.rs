@@ -1,7 +1,7 @@
 //! No Rust file is so long that a reader loses the thread, and no package so large that nobody
 //! knows all of it.
 
-use super::finding::Finding;
+use super::diagnostic::Diagnostic;
 use super::tree::Tree;
 
 /// Beyond this a file wants splitting.
@@ -16,41 +16,41 @@ const MOST_IN_PACKAGE: usize = 15_000;
 const MOST_UNDER_SIM: usize = 10_000;
 
 /// Finds files and packages that are too long.
-pub fn check(tree: &Tree) -> Vec<Finding> {
-    let mut findings: Vec<Finding> =
+pub fn check(tree: &Tree) -> Vec<Diagnostic> {
+    let mut findings: Vec<Diagnostic> =
         tree.packages.iter().filter_map(|dir| check_package(tree, dir)).collect();
     for (file, _) in tree.rust() {
         let lines = file.text.lines().count();
         if lines > MOST {
             let what = format!("{lines} lines, {MOST} are the most: split the file by subject");
-            findings.push(Finding::new(&file.path, MOST + 1, what));
+            findings.push(Diagnostic::new(&file.path, MOST + 1, what));
         } else if file.name() == "main.rs" && lines > MOST_IN_MAIN {
             let what = format!(
                 "{lines} lines, {MOST_IN_MAIN} are the most in main.rs: move the rest into a module"
             );
-            findings.push(Finding::new(&file.path, MOST_IN_MAIN + 1, what));
+            findings.push(Diagnostic::new(&file.path, MOST_IN_MAIN + 1, what));
         }
     }
     findings
 }
 
-fn check_package(tree: &Tree, dir: &str) -> Option<Finding> {
+fn check_package(tree: &Tree, dir: &str) -> Option<Diagnostic> {
     let files = tree.rust().filter(|(file, _)| !file.is_test && tree.package_of(file) == Some(dir));
     let lines: usize = files.map(|(_, source)| source.lines_without_tests()).sum();
     let under_sim = dir.split('/').next() == Some("sim");
     let most = if under_sim { MOST_UNDER_SIM } else { MOST_IN_PACKAGE };
     let what =
         format!("{lines} lines without tests, {most} are the most in this package: split it");
-    (lines > most).then(|| Finding::new(&format!("{dir}/Cargo.toml"), 1, what))
+    (lines > most).then(|| Diagnostic::new(&format!("{dir}/Cargo.toml"), 1, what))
 }
 
 /// Names files that will soon be too long.
-pub fn notes(tree: &Tree) -> Vec<Finding> {
+pub fn notes(tree: &Tree) -> Vec<Diagnostic> {
     let lengths = tree.rust().map(|(file, _)| (file, file.text.lines().count()));
     let long = lengths.filter(|&(_, lines)| lines > MANY && lines <= MOST);
     long.map(|(file, lines)| {
         let what = format!("{lines} lines; past {MOST} the file must be split");
-        Finding::new(&file.path, lines, what)
+        Diagnostic::new(&file.path, lines, what)
     })
     .collect()
 }

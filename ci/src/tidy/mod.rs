@@ -3,7 +3,7 @@
 pub mod apis;
 pub mod circles;
 pub mod dependencies;
-pub mod finding;
+pub mod diagnostic;
 pub mod heads;
 pub mod length;
 pub mod manifests;

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use super::finding::Finding;
+use super::diagnostic::Diagnostic;
 use super::tree::{File, Tree};
 use crate::rust::{line_of, words};
 
@@ -21,7 +21,7 @@ const COMMON_WORD: &str = "none";
 const LOOKED_AT: [&str; 3] = ["scenarios/src/", "sim/", "reports/src/"];
 
 /// Finds code that names a scenario or a recipe.
-pub fn check(tree: &Tree) -> Vec<Finding> {
+pub fn check(tree: &Tree) -> Vec<Diagnostic> {
     let names = names(tree);
     let mut findings = Vec::new();
     for (file, source) in tree.rust() {
@@ -41,7 +41,7 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
                 "code names the {kind} `{name}`: let the {kind} say what is special about it, or ask \
                  the list"
             );
-            findings.push(Finding::new(&file.path, line_of(&file.text, literal.offset), what));
+            findings.push(Diagnostic::new(&file.path, line_of(&file.text, literal.offset), what));
         }
     }
     findings

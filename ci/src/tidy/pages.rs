@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use super::finding::Finding;
+use super::diagnostic::Diagnostic;
 use super::tree::{File, Tree};
 use crate::rust::line_of;
 
@@ -19,24 +19,24 @@ const NAME_FILES: [&str; 2] = ["CONTRIBUTING.md", "ARCHITECTURE.md"];
 const ENDINGS: [&str; 3] = [".rs", ".toml", ".md"];
 
 /// Finds links and paths that lead nowhere, and pages that the summary leaves out.
-pub fn check(tree: &Tree) -> Vec<Finding> {
+pub fn check(tree: &Tree) -> Vec<Diagnostic> {
     let in_book = |file: &&File| file.dir() == BOOK && file.name().ends_with(".md");
     let in_front = |file: &&File| FRONT.contains(&file.path.as_str());
     let pages = tree.files.iter().filter(|file| in_front(file) || in_book(file));
-    let mut findings: Vec<Finding> = pages.flat_map(|page| check_page(tree, page)).collect();
+    let mut findings: Vec<Diagnostic> = pages.flat_map(|page| check_page(tree, page)).collect();
     if let Some(summary) = tree.get(SUMMARY) {
         let prose = Prose::new(&summary.text);
         let listed = |page: &File| prose.links().any(|(_, target)| target == page.name());
         let left_out = tree.files.iter().filter(in_book);
         for page in left_out.filter(|page| page.path != SUMMARY && !listed(page)) {
             let what = format!("{} is not in the summary of the book: add it", page.path);
-            findings.push(Finding::new(SUMMARY, 1, what));
+            findings.push(Diagnostic::new(SUMMARY, 1, what));
         }
     }
     findings
 }
 
-fn check_page(tree: &Tree, page: &File) -> Vec<Finding> {
+fn check_page(tree: &Tree, page: &File) -> Vec<Diagnostic> {
     let prose = Prose::new(&page.text);
     let links = prose.links().filter_map(|(at, target)| Some((at, dead_link(tree, page, target)?)));
     let names_files = NAME_FILES.contains(&page.path.as_str());
@@ -46,7 +46,7 @@ fn check_page(tree: &Tree, page: &File) -> Vec<Finding> {
         Some((span.start, what))
     });
     let all = links.chain(paths);
-    all.map(|(at, what)| Finding::new(&page.path, line_of(&page.text, at), what)).collect()
+    all.map(|(at, what)| Diagnostic::new(&page.path, line_of(&page.text, at), what)).collect()
 }
 
 /// What is wrong with a link; other sites are not asked.

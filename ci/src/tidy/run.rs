@@ -6,7 +6,7 @@ use std::io;
 
 use cargo_metadata::{Metadata, MetadataCommand};
 
-use super::finding::Finding;
+use super::diagnostic::Diagnostic;
 use super::tree::Tree;
 use super::{
     apis, circles, dependencies, heads, length, manifests, names, pages, type_names, wiring, words,
@@ -16,9 +16,9 @@ use super::{
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     /// What must be put right, in the order of files and lines.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<Diagnostic>,
     /// What may be worth a look.
-    pub notes: Vec<Finding>,
+    pub notes: Vec<Diagnostic>,
     /// How many files were looked at.
     pub files: usize,
 }

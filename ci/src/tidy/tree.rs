@@ -9,7 +9,7 @@ use std::io;
 use std::path::Path;
 use std::process::Command;
 
-use crate::rust::Source;
+use crate::rust::RustSource;
 
 /// Directories that are never part of the source, for a tree without git.
 const NOT_SOURCE: [&str; 3] = [".git", "target", "picklock-out"];
@@ -22,7 +22,7 @@ pub struct File {
     /// All of it.
     pub text: String,
     /// The file as Rust, if it is Rust.
-    pub rust: Option<Source>,
+    pub rust: Option<RustSource>,
     /// True where only a test build compiles any of it.
     pub is_test: bool,
 }
@@ -97,7 +97,7 @@ impl Tree {
     }
 
     /// The Rust files, with their source.
-    pub fn rust(&self) -> impl Iterator<Item = (&File, &Source)> {
+    pub fn rust(&self) -> impl Iterator<Item = (&File, &RustSource)> {
         self.files.iter().filter_map(|file| Some((file, file.rust.as_ref()?)))
     }
 
@@ -122,7 +122,7 @@ impl Tree {
 }
 
 fn file(path: String, text: String) -> File {
-    let rust = path.ends_with(".rs").then(|| Source::new(&text));
+    let rust = path.ends_with(".rs").then(|| RustSource::new(&text));
     let in_tests =
         |part: &str| part == "tests" || part == "tests.rs" || part.ends_with("_tests.rs");
     let is_test = path.split('/').any(in_tests);

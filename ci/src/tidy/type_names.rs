@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use super::finding::Finding;
+use super::diagnostic::Diagnostic;
 use super::tree::Tree;
 use crate::rust::{close, line_of, skip_space, word_at, words};
 
@@ -16,11 +16,11 @@ const EXCEPTIONS: [(&str, &str); 0] = [];
 const HERE: &str = "ci/src/tidy/type_names.rs";
 
 /// Finds type names with several definitions, and exceptions that nothing needs.
-pub fn check(tree: &Tree) -> Vec<Finding> {
+pub fn check(tree: &Tree) -> Vec<Diagnostic> {
     check_but(tree, &EXCEPTIONS)
 }
 
-fn check_but(tree: &Tree, exceptions: &[(&str, &str)]) -> Vec<Finding> {
+fn check_but(tree: &Tree, exceptions: &[(&str, &str)]) -> Vec<Diagnostic> {
     let mut definitions: BTreeMap<String, Vec<(&str, usize)>> = BTreeMap::new();
     for (file, source) in tree.rust() {
         let elsewhere = file.path.split('/').any(|part| NOT_LOOKED_AT.contains(&part));
@@ -36,7 +36,7 @@ fn check_but(tree: &Tree, exceptions: &[(&str, &str)]) -> Vec<Finding> {
     definitions.retain(|_, places| places.len() > 1);
     let unneeded = exceptions.iter().filter(|(name, _)| !definitions.contains_key(*name));
     let unneeded = unneeded.map(|(name, _)| {
-        Finding::new(HERE, 1, format!("no two types are called {name}: remove the exception"))
+        Diagnostic::new(HERE, 1, format!("no two types are called {name}: remove the exception"))
     });
     let twice = definitions.iter().filter(|(name, _)| !exceptions.iter().any(|(it, _)| it == name));
     let twice = twice.map(|(name, places)| {
@@ -46,7 +46,7 @@ fn check_but(tree: &Tree, exceptions: &[(&str, &str)]) -> Vec<Finding> {
             all.len(),
             all.join(", ")
         );
-        Finding::new(places[0].0, places[0].1, what)
+        Diagnostic::new(places[0].0, places[0].1, what)
     });
     twice.chain(unneeded).collect()
 }

@@ -4,7 +4,7 @@
 //!
 //! The words are put together from pieces, so that this file passes its own check.
 
-use super::finding::Finding;
+use super::diagnostic::Diagnostic;
 use super::tree::{File, Tree};
 use crate::rust::{close, line_of, skip_space, word_at, words};
 
@@ -45,12 +45,12 @@ const TERMS: [(&str, &str); 9] = [
 const ENDINGS: [&str; 5] = ["", "s", "ed", "en", "ing"];
 
 /// Finds forbidden words in every text file, `Cargo.lock` excepted: cargo writes it.
-pub fn check(tree: &Tree) -> Vec<Finding> {
+pub fn check(tree: &Tree) -> Vec<Diagnostic> {
     let written_by_us = tree.files.iter().filter(|file| file.name() != "Cargo.lock");
     written_by_us.flat_map(|file| [lines(file), ignored(file), terms(file)].concat()).collect()
 }
 
-fn lines(file: &File) -> Vec<Finding> {
+fn lines(file: &File) -> Vec<Diagnostic> {
     let mut findings = Vec::new();
     for (place, line) in file.text.lines().enumerate() {
         let said = machine_path(line)
@@ -66,7 +66,7 @@ fn lines(file: &File) -> Vec<Finding> {
                     "`{host}` is the host of a package registry: name the package, not the host"
                 )
             }));
-        findings.extend(said.map(|what| Finding::new(&file.path, place + 1, what)));
+        findings.extend(said.map(|what| Diagnostic::new(&file.path, place + 1, what)));
     }
     findings
 }
@@ -101,7 +101,7 @@ fn registry(line: &str) -> Option<&'static str> {
 }
 
 /// A test that is left out says why.
-fn ignored(file: &File) -> Vec<Finding> {
+fn ignored(file: &File) -> Vec<Diagnostic> {
     let Some(source) = &file.rust else { return Vec::new() };
     let bare = words(&source.code, "ignore").filter(|&at| {
         let before = source.code[..at].trim_end();
@@ -111,16 +111,16 @@ fn ignored(file: &File) -> Vec<Finding> {
         attribute && !source.code[after..].starts_with('=')
     });
     let what = "a test left out without a reason: write #[ignore = \"why\"]";
-    bare.map(|at| Finding::new(&file.path, line_of(&file.text, at), what)).collect()
+    bare.map(|at| Diagnostic::new(&file.path, line_of(&file.text, at), what)).collect()
 }
 
 /// Each term once a file, in its path or where a name has it first.
-fn terms(file: &File) -> Vec<Finding> {
+fn terms(file: &File) -> Vec<Diagnostic> {
     let Some(source) = &file.rust else { return Vec::new() };
     let found = TERMS.into_iter().filter_map(|(term, say)| {
         let in_code = || Some(line_of(&file.text, named(&source.code, term)?));
         let line = named(&file.path, term).map(|_| 1).or_else(in_code)?;
-        Some(Finding::new(&file.path, line, format!("`{term}` in a name: say {say}")))
+        Some(Diagnostic::new(&file.path, line, format!("`{term}` in a name: say {say}")))
     });
     found.collect()
 }
