@@ -20,7 +20,7 @@ pub fn check(tree: &Tree) -> Vec<Diagnostic> {
             findings.push(Diagnostic::new(&file.path, line_of(&file.text, at), what));
         };
         for at in unbiased(&source.code) {
-            let what = "select! without `biased;` as its first word: its order escapes the seed";
+            let what = "select! without `biased;` as its first word: its order would not follow from the seed";
             report(at, what.to_owned());
         }
         for at in exits(file, source) {
@@ -28,7 +28,7 @@ pub fn check(tree: &Tree) -> Vec<Diagnostic> {
             report(at, what.to_owned());
         }
         for at in unwraps(file, source) {
-            let what = "a panic without words: use expect, and say which invariant holds";
+            let what = "unwrap without a message: use expect, and say which invariant holds";
             report(at, what.to_owned());
         }
         for (at, call) in printing(tree, file, source) {

@@ -83,8 +83,8 @@ fn check_package(package: &Package, members: &[&str]) -> Vec<(String, String)> {
         let other = dependency.name.as_str();
         if members.contains(&other) && !lists(allowed, other) {
             let what = format!(
-                "{name} may not depend on {other} (of the workspace, it may on: {}): turn the arrow \
-                 round, or move the code",
+                "{name} may not depend on {other} (of the workspace, it may on: {}): reverse \
+                 the dependency, or move the code",
                 if allowed.is_empty() { "none" } else { allowed }
             );
             wrong.push((other.to_owned(), what));

@@ -1,7 +1,7 @@
 //! The checks, one a file, and what they look at and say.
 
 pub mod apis;
-pub mod circles;
+pub mod cycles;
 pub mod dependencies;
 pub mod diagnostic;
 pub mod heads;

@@ -57,11 +57,11 @@ fn dead_link(tree: &Tree, page: &File, target: &str) -> Option<String> {
     let (path, anchor) = target.split_once('#').unwrap_or((target, ""));
     let path = if path.is_empty() { page.path.clone() } else { joined(page.dir(), path) };
     if !tree.has(&path) {
-        return Some(format!("the link to {target} leads nowhere: there is no {path}"));
+        return Some(format!("broken link to {target}: there is no {path}"));
     }
     let to = tree.get(&path).filter(|to| !anchor.is_empty() && to.name().ends_with(".md"))?;
     (!Prose::new(&to.text).anchors().any(|heading| heading == anchor))
-        .then(|| format!("the link to {target} leads nowhere: {path} has no such heading"))
+        .then(|| format!("broken link to {target}: {path} has no such heading"))
 }
 
 /// `path` as seen from the directory, from the root.

@@ -9,7 +9,7 @@ use cargo_metadata::{Metadata, MetadataCommand};
 use super::diagnostic::Diagnostic;
 use super::tree::Tree;
 use super::{
-    apis, circles, dependencies, heads, length, manifests, names, pages, type_names, wiring, words,
+    apis, cycles, dependencies, heads, length, manifests, names, pages, type_names, wiring, words,
 };
 
 /// What all checks said.
@@ -68,7 +68,7 @@ pub fn check(tree: &Tree, metadata: &Metadata) -> Report {
         names::check(tree),
         words::check(tree),
         apis::check(tree),
-        circles::check(tree),
+        cycles::check(tree),
         type_names::check(tree),
         pages::check(tree),
     ]
@@ -93,7 +93,7 @@ mod tests {
             ("core/src/long.rs", long.as_str()),
             ("core/src/lib.rs", "//! A library with logic.\nfn f() { println!(\"\"); }"),
             ("core/src/bare.rs", ""),
-            ("core/src/a.rs", "//! One of a circle.\nuse crate::b::B;\nstruct Twice;"),
+            ("core/src/a.rs", "//! One of a cycle.\nuse crate::b::B;\nstruct Twice;"),
             ("core/src/b.rs", "//! The other of it.\nuse crate::a::A;\nstruct Twice;"),
             ("core/src/word.rs", concat!("//! See /wo", "rk/x there.\n")),
             ("README.md", "[x](none)"),
@@ -113,7 +113,7 @@ mod tests {
             "core/src/lib.rs:2: logic in lib.rs",
             "core/src/bare.rs:1: ",
             "README.md:1: ",
-            "core/src/a.rs:2: a circle",
+            "core/src/a.rs:2: import cycle",
             "core/src/a.rs:3: 2 types",
             "core/src/word.rs:1: ",
             "scenarios/src/other.rs:2: ",

@@ -110,7 +110,7 @@ fn ignored(file: &File) -> Vec<Diagnostic> {
         let after = skip_space(&source.code, at + word_at(&source.code, at).len());
         attribute && !source.code[after..].starts_with('=')
     });
-    let what = "a test left out without a reason: write #[ignore = \"why\"]";
+    let what = "an ignored test without a reason: write #[ignore = \"why\"]";
     bare.map(|at| Diagnostic::new(&file.path, line_of(&file.text, at), what)).collect()
 }
 

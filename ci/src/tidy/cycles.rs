@@ -1,4 +1,4 @@
-//! No circle of imports among the modules of one directory: each can be read after those it uses.
+//! No import cycle among the modules of one directory: each can be read after those it uses.
 //!
 //! A module counts together with everything below it, so `x.rs` and `x/` are one; what a module and
 //! its own parts use of each other is their affair. An import counts for the module that defines
@@ -16,14 +16,14 @@ type ModulePath<'a> = Vec<&'a str>;
 /// For two modules of one directory, the first place where one imports from the other.
 type Edges<'a> = BTreeMap<(&'a str, &'a str), (&'a File, usize)>;
 
-/// Names the shortest circle among modules that import each other.
+/// Names the shortest cycle among modules that import each other.
 pub fn check(tree: &Tree) -> Vec<Diagnostic> {
     let mut findings = Vec::new();
     for dir in &tree.packages {
         let sources = sources(tree, dir);
         for (parent, edges) in Modules::new(&sources).edges() {
             let name = [&[dir.as_str()], &parent[..]].concat().join("/");
-            findings.extend(circles(&edges).iter().map(|circle| describe(&name, circle, &edges)));
+            findings.extend(cycles(&edges).iter().map(|cycle| describe(&name, cycle, &edges)));
         }
     }
     findings
@@ -118,7 +118,7 @@ impl<'a> Modules<'a> {
     fn edges(&self) -> BTreeMap<ModulePath<'a>, Edges<'a>> {
         let mut edges: BTreeMap<ModulePath<'a>, Edges<'a>> = BTreeMap::new();
         for (source, offset, module, path) in &self.imports {
-            // Longer chains of `use` than this go round in a circle themselves.
+            // Longer chains of `use` than this form a cycle themselves.
             let Some(definer) = self.definer(module, path, 9) else { continue };
             let common = module.iter().zip(&definer).take_while(|(a, b)| a == b).count();
             if let (Some(&user), Some(&used)) = (module.get(common), definer.get(common)) {
@@ -140,9 +140,9 @@ fn inline_modules(code: &str) -> Vec<(Range<usize>, &str)> {
     bodies.collect()
 }
 
-/// The shortest circle of each group of modules that all reach each other.
-fn circles<'a>(edges: &Edges<'a>) -> Vec<Vec<&'a str>> {
-    let mut circles: Vec<Vec<&str>> = Vec::new();
+/// The shortest cycle of each group of modules that all reach each other.
+fn cycles<'a>(edges: &Edges<'a>) -> Vec<Vec<&'a str>> {
+    let mut cycles: Vec<Vec<&str>> = Vec::new();
     let mut done = BTreeSet::new();
     for &(start, _) in edges.keys() {
         let reaches = |other: &&str| way(edges, start, other).is_some();
@@ -150,11 +150,11 @@ fn circles<'a>(edges: &Edges<'a>) -> Vec<Vec<&'a str>> {
         if done.insert(start) && way(edges, start, start).is_some() {
             let all: BTreeSet<&str> = edges.keys().map(|&(user, _)| user).collect();
             let group: Vec<&str> = all.into_iter().filter(reaches).filter(reached_by).collect();
-            circles.extend(group.iter().filter_map(|at| way(edges, at, at)).min_by_key(Vec::len));
+            cycles.extend(group.iter().filter_map(|at| way(edges, at, at)).min_by_key(Vec::len));
             done.extend(group);
         }
     }
-    circles
+    cycles
 }
 
 /// The shortest way along one edge or more; it begins at `from` and ends at `to`.
@@ -176,8 +176,8 @@ fn way<'a>(edges: &Edges<'a>, from: &'a str, to: &str) -> Option<Vec<&'a str>> {
     None
 }
 
-fn describe(parent: &str, circle: &[&str], edges: &Edges<'_>) -> Diagnostic {
-    let places = circle.windows(2).map(|step| {
+fn describe(parent: &str, cycle: &[&str], edges: &Edges<'_>) -> Diagnostic {
+    let places = cycle.windows(2).map(|step| {
         let (file, offset) = edges[&(step[0], step[1])];
         (step[1], file.path.as_str(), line_of(&file.text, offset))
     });
@@ -185,9 +185,9 @@ fn describe(parent: &str, circle: &[&str], edges: &Edges<'_>) -> Diagnostic {
     let steps: Vec<String> =
         places.iter().map(|(used, path, line)| format!("{used} ({path}:{line})")).collect();
     let what = format!(
-        "a circle of imports in {parent}: {} -> {}; turn one import round, or move what both need \
+        "import cycle in {parent}: {} -> {}; reverse one import, or move what both need \
          to a module of its own",
-        circle[0],
+        cycle[0],
         steps.join(" -> ")
     );
     Diagnostic::new(places[0].1, places[0].2, what)
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_circle_names_a_line_for_each_step() {
+    fn a_cycle_names_a_line_for_each_step() {
         let said = said(&[
             ("lib.rs", "mod b; mod c; mod d;"),
             ("b.rs", "\nuse crate::c::C;"),
@@ -213,10 +213,10 @@ mod tests {
             ("c/deep.rs", "\n\nfn f() -> crate::d::D {}"),
             ("d.rs", "use super::{std, b::{self, B}};"),
         ]);
-        let circle = "b -> c (a/src/b.rs:2) -> d (a/src/c/deep.rs:3) -> b (a/src/d.rs:1);";
+        let cycle = "b -> c (a/src/b.rs:2) -> d (a/src/c/deep.rs:3) -> b (a/src/d.rs:1);";
         assert_eq!(said.len(), 1);
         assert!(
-            said[0].starts_with(&format!("a/src/b.rs:2: a circle of imports in a: {circle}")),
+            said[0].starts_with(&format!("a/src/b.rs:2: import cycle in a: {cycle}")),
             "{said:?}"
         );
     }
@@ -269,8 +269,8 @@ mod tests {
     fn a_module_in_a_file_is_a_module() {
         let inner = "mod d { use super::super::c::C; use super::e::E; }\nmod e { fn f() {} }";
         assert_eq!(said(&[("b.rs", inner), ("c.rs", "use crate::b::d::D;")]).len(), 1);
-        let circle = "mod d { use super::e::E; }\nmod e { fn f() -> super::d::D {} }";
-        assert!(said(&[("b.rs", circle)])[0].contains("in a/b: d -> e"));
+        let cycle = "mod d { use super::e::E; }\nmod e { fn f() -> super::d::D {} }";
+        assert!(said(&[("b.rs", cycle)])[0].contains("in a/b: d -> e"));
     }
 
     #[test]
