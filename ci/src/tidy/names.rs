@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use super::finding::Finding;
+use super::diagnostic::Diagnostic;
 use super::tree::{File, Tree};
 use crate::rust::{line_of, words};
 
@@ -18,10 +18,10 @@ const LIST_OF_SCENARIOS: &str = "scenarios/src/catalog.rs";
 const LIST_OF_FAULTS: &str = "scenarios/src/fault.rs";
 /// A name that is also a word of Redis's and of everybody's: its literal says nothing.
 const COMMON_WORD: &str = "none";
-const LOOKED_AT: [&str; 3] = ["scenarios/src/", "sim/src/", "reports/src/"];
+const LOOKED_AT: [&str; 3] = ["scenarios/src/", "sim/", "reports/src/"];
 
 /// Finds code that names a scenario or a recipe.
-pub fn check(tree: &Tree) -> Vec<Finding> {
+pub fn check(tree: &Tree) -> Vec<Diagnostic> {
     let names = names(tree);
     let mut findings = Vec::new();
     for (file, source) in tree.rust() {
@@ -41,7 +41,7 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
                 "code names the {kind} `{name}`: let the {kind} say what is special about it, or ask \
                  the list"
             );
-            findings.push(Finding::new(&file.path, line_of(&file.text, literal.offset), what));
+            findings.push(Diagnostic::new(&file.path, line_of(&file.text, literal.offset), what));
         }
     }
     findings
@@ -102,7 +102,9 @@ mod tests {
     fn a_name_in_code_is_found_either_way_it_is_spelt() {
         for name in ["gc-pause", "gc_pause", "power-loss", "single-watchdog", "single_watchdog"] {
             let text = format!("fn f() {{}}\nfn g() -> &'static str {{ \"{name}\" }}");
-            for path in ["scenarios/src/a.rs", "sim/src/cli/a.rs", "reports/src/a.rs"] {
+            for path in
+                ["scenarios/src/a.rs", "sim/src/a.rs", "sim/harness/src/a.rs", "reports/src/a.rs"]
+            {
                 assert_eq!(found(&[(path, &text)]), [format!("{path}:2")], "{name}");
             }
         }

@@ -37,6 +37,7 @@ impl LiveWorld {
     }
 
     async fn open(&self, scenario: &Scenario, seed: u64) -> Result<Fleet, RunError> {
+        #[expect(clippy::disallowed_methods, reason = "no other run's keys may have this name")]
         let unique = getrandom::u64().map_err(|error| RunError::Unavailable(error.into()))?;
         let keys = KeySpace::of_run(&format!("{}-{seed}-{unique:016x}", scenario.name));
         let supervisor = self.supervisor.clone();
