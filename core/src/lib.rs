@@ -160,6 +160,8 @@ pub mod locks;
 mod native;
 mod observe;
 pub mod options;
+#[cfg(all(doctest, feature = "tokio"))]
+mod pages;
 pub mod queue;
 pub mod queue_scripts;
 mod quorum;

@@ -4,7 +4,7 @@
 //! (an operation without an answer, the moment at which a command was carried out) would excuse it.
 //! A run in which nobody ever contended shows nothing, and is called inconclusive. Events are seen
 //! once, in order, and what is kept of them is what is still open. A file an invariant or family of
-//! them; `docs/judging.md` says what each of them means. Deliberately absent: any knowledge of recipes
+//! them; `docs/verdicts.md` says what each of them means. Deliberately absent: any knowledge of recipes
 //! and worlds.
 
 mod availability;

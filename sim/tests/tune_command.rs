@@ -1,5 +1,5 @@
-//! `picklock tune` as its user meets it: what it says, what it writes, what it refuses, and that the README's
-//! examples are what it says.
+//! `picklock tune` as its user meets it: what it says, what it writes, what it refuses, and that the examples of
+//! docs/tune.md are what it says.
 
 mod cli_support;
 
@@ -187,13 +187,15 @@ fn who_ends_it_early_has_what_was_found_and_is_told_that_it_is_not_all() {
     );
 }
 
-/// The README's examples: each command as it stands there says what stands below it, and draws what is kept.
+/// Each command of the page prints the block below it, and draws the chart that is kept.
 #[test]
-fn the_examples_of_the_readme_are_what_it_says() {
-    let readme = include_str!("../../README.md");
+fn the_examples_of_the_page_are_what_it_says() {
+    let page = include_str!("../../docs/tune.md");
     let room = Room::new();
     let mut seen = 0;
-    let mut blocks = readme.split("```").skip(1).step_by(2).map(str::trim);
+    // A block begins with its language, which ends with the line.
+    let blocks = page.split("```").skip(1).step_by(2);
+    let mut blocks = blocks.filter_map(|it| it.split_once('\n')).map(|(_, text)| text.trim());
     while let Some(block) = blocks.next() {
         let Some(words) = block.strip_prefix("picklock tune --preset ") else { continue };
         let words = words.replace("\\\n", " ");
