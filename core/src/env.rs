@@ -130,6 +130,12 @@ impl CallError {
         matches!(self, Self::Indeterminate(_))
     }
 
+    /// For a reply that the command does not have. Something between us and Redis has changed it, so
+    /// nothing is known.
+    pub(crate) fn unexpected(reply: &Reply) -> Self {
+        Self::Indeterminate(format!("unexpected reply {reply:?}").into())
+    }
+
     /// True where the server answered with this error code, such as `NOSCRIPT`.
     pub fn has_code(&self, code: &str) -> bool {
         matches!(self, Self::Refused(error) if &*error.code == code)

@@ -139,22 +139,18 @@
 //! | `lock.release` | the release, to its end | `released`, `expired`, `taken`, `release_unknown` |
 //! | `lock.clean_up` | what follows an unknown outcome | `cleaned_up`, `clean_up_given_up` |
 
-mod answers;
 mod attempt;
 mod background;
 mod cleanup;
 pub mod command;
-mod companion;
 pub mod counters;
-mod ears;
 pub mod env;
+mod fan_out;
 pub mod fence;
 pub mod guard;
-mod hold;
-mod lease;
-mod line;
-mod link;
+mod held_lock;
 pub mod lock;
+mod lock_conn;
 #[cfg(feature = "tokio")]
 pub mod locks;
 mod native;
@@ -168,7 +164,10 @@ mod renewal;
 pub mod reply;
 pub mod script;
 pub mod scripts;
+mod shared_hold;
 pub mod single;
+mod slot_keys;
+mod subscriber;
 mod sync;
 mod target;
 pub mod time;
@@ -178,8 +177,9 @@ pub mod token;
 pub mod tokio_env;
 pub mod validity;
 pub mod wait;
+mod wait_queue;
+mod watch_cell;
 mod watchdog;
-mod watched;
 pub mod with;
 
 #[cfg(all(test, not(picklock_loom)))]

@@ -16,7 +16,7 @@ use crate::lock::{NotAcquired, Outcome};
 use crate::options::{Options, OptionsError};
 use crate::queue::Queue;
 use crate::single::Single;
-use crate::target::Common;
+use crate::target::LockContext;
 use crate::tokio_env::{Cluster, TokioEnv};
 use crate::wait::Poll;
 use crate::with::{Holding, Unprotected};
@@ -24,17 +24,17 @@ use crate::with::{Holding, Unprotected};
 /// Where locks are kept: made from a [`redis::Client`], a [`TokioEnv`] (as of
 /// [`TokioEnv::sentinel`]), or a [`Cluster`].
 #[derive(Clone)]
-pub struct Service(Kind);
+pub struct Service(ServiceKind);
 
 #[derive(Clone)]
-enum Kind {
+enum ServiceKind {
     Server(TokioEnv),
     Cluster(Cluster),
 }
 
 impl From<TokioEnv> for Service {
     fn from(env: TokioEnv) -> Self {
-        Self(Kind::Server(env))
+        Self(ServiceKind::Server(env))
     }
 }
 
@@ -46,7 +46,7 @@ impl From<Client> for Service {
 
 impl From<Cluster> for Service {
     fn from(cluster: Cluster) -> Self {
-        Self(Kind::Cluster(cluster))
+        Self(ServiceKind::Cluster(cluster))
     }
 }
 
@@ -56,7 +56,7 @@ pub struct Locks {
     service: Service,
     options: Options,
     poll: Poll,
-    common: Common,
+    context: LockContext,
 }
 
 impl Locks {
@@ -70,8 +70,8 @@ impl Locks {
 
     /// Locks of this service, held in this way. Nothing is sent yet.
     pub fn new(service: impl Into<Service>, options: Options) -> Self {
-        let (poll, common) = (Poll::default(), Common::default());
-        Self { service: service.into(), options, poll, common }
+        let (poll, context) = (Poll::default(), LockContext::default());
+        Self { service: service.into(), options, poll, context }
     }
 
     /// The same, and who waits pauses in this way.
@@ -86,7 +86,13 @@ impl Locks {
     /// See [`Single::new`].
     pub fn single(&self, key: impl Into<Box<[u8]>>) -> Result<Single<TokioEnv>, OptionsError> {
         let key = key.into();
-        Single::among(self.env(&key), Node(0), key, self.options.clone(), self.common.clone())
+        Single::with_context(
+            self.env(&key),
+            Node(0),
+            key,
+            self.options.clone(),
+            self.context.clone(),
+        )
     }
 
     /// The lock of this key that is handed over, first come, first served. Keep it: its clones share
@@ -96,7 +102,13 @@ impl Locks {
     /// See [`Queue::new`].
     pub fn queue(&self, key: impl Into<Box<[u8]>>) -> Result<Queue<TokioEnv>, OptionsError> {
         let key = key.into();
-        Queue::among(self.env(&key), Node(0), key, self.options.clone(), self.common.clone())
+        Queue::with_context(
+            self.env(&key),
+            Node(0),
+            key,
+            self.options.clone(),
+            self.context.clone(),
+        )
     }
 
     /// Tries once to take the lock of this key; see [`Single::try_acquire`].
@@ -139,18 +151,18 @@ impl Locks {
     /// Waits until nothing is left to do behind guards and acquisitions that have gone, of all locks made here.
     /// Before a runtime ends this gives the releases of dropped guards the time to run; see [`Single::drain`].
     pub async fn drain(&self) {
-        self.common.background.drained().await;
+        self.context.background.drained().await;
     }
 
     /// What all locks made here have done.
     pub fn counters(&self) -> &Counters {
-        &self.common.counters
+        &self.context.counters
     }
 
     fn env(&self, key: &[u8]) -> TokioEnv {
         match &self.service.0 {
-            Kind::Server(env) => env.clone(),
-            Kind::Cluster(cluster) => TokioEnv::for_key(cluster, key),
+            ServiceKind::Server(env) => env.clone(),
+            ServiceKind::Cluster(cluster) => TokioEnv::for_key(cluster, key),
         }
     }
 }

@@ -1,71 +1,82 @@
-//! Several nodes asked at once, and answered for as soon as enough of them have answered.
+//! Calls to several nodes at once, until enough of them have been answered.
 //!
-//! Invariant: every node is asked before anything is decided, and what has not answered by then can be let go on
-//! to its end: dropping a call recalls nothing, and its answer tells the world what became of it. Deliberately
-//! absent: what answers mean.
+//! Invariant: every call is started before anything is decided, and calls without an answer by then can be
+//! completed afterwards. They should be: dropping a call does not cancel its command, and only its answer
+//! tells whether the command was carried out.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// What nodes have answered so far, each at its place.
-pub(crate) struct Answers<T> {
-    open: Vec<Option<Asking<T>>>,
-    said: Vec<Option<T>>,
+/// Calls to several nodes, and their answers so far, in the order of the nodes.
+pub(crate) struct FanOut<T> {
+    pending: Vec<Option<PendingReply<T>>>,
+    received: Vec<Option<T>>,
 }
 
 /// The wait for an answer.
-pub(crate) type Asking<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+pub(crate) type PendingReply<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-impl<T> Answers<T> {
-    /// Nobody has been asked yet.
-    pub(crate) fn of<F>(asked: impl IntoIterator<Item = F>) -> Self
+impl<T> Default for FanOut<T> {
+    /// No calls.
+    fn default() -> Self {
+        Self { pending: Vec::new(), received: Vec::new() }
+    }
+}
+
+impl<T> FanOut<T> {
+    /// These calls, none of them started yet.
+    pub(crate) fn of<F>(calls: impl IntoIterator<Item = F>) -> Self
     where
         F: Future<Output = T> + Send + 'static,
     {
-        let open: Vec<_> = asked.into_iter().map(|it| Some(Box::pin(it) as Asking<T>)).collect();
-        let said = open.iter().map(|_| None).collect();
-        Self { open, said }
+        let pending: Vec<_> =
+            calls.into_iter().map(|it| Some(Box::pin(it) as PendingReply<T>)).collect();
+        let received = pending.iter().map(|_| None).collect();
+        Self { pending, received }
     }
 
-    /// What has been said.
-    pub(crate) fn said(&self) -> &[Option<T>] {
-        &self.said
+    /// The answers so far.
+    pub(crate) fn received(&self) -> &[Option<T>] {
+        &self.received
     }
 
-    /// Asks all, and waits until what has been said decides.
+    /// Starts all calls, and waits until `decide` gives a result for the answers so far.
     pub(crate) async fn until<R>(&mut self, decide: impl Fn(&[Option<T>]) -> Option<R>) -> R {
         poll_fn(|cx| {
             self.poll_all(cx);
-            decide(&self.said).map_or(Poll::Pending, Poll::Ready)
+            decide(&self.received).map_or(Poll::Pending, Poll::Ready)
         })
         .await
     }
 
-    /// What has been said, and the wait for it where nothing has been yet.
-    pub(crate) fn into_each(self) -> impl Iterator<Item = Result<T, Asking<T>>> {
-        self.said.into_iter().zip(self.open).filter_map(|(said, open)| match (said, open) {
-            (Some(said), _) => Some(Ok(said)),
-            (None, open) => open.map(Err),
+    /// Each answer, or the wait for it.
+    pub(crate) fn into_each(self) -> impl Iterator<Item = Result<T, PendingReply<T>>> {
+        self.received.into_iter().zip(self.pending).filter_map(|(answer, pending)| {
+            match (answer, pending) {
+                (Some(answer), _) => Some(Ok(answer)),
+                (None, pending) => pending.map(Err),
+            }
         })
     }
 
-    /// The wait for all who have not answered; none where all have.
+    /// The wait for all answers that are missing; none where there are none.
     pub(crate) fn rest(self) -> Option<impl Future<Output = ()> + use<T>> {
-        let mut open: Vec<_> = self.open.into_iter().flatten().collect();
+        let mut pending: Vec<_> = self.pending.into_iter().flatten().collect();
         let wait = poll_fn(move |cx| {
-            open.retain_mut(|it| it.as_mut().poll(cx).is_pending());
-            if open.is_empty() { Poll::Ready(()) } else { Poll::Pending }
+            pending.retain_mut(|it| it.as_mut().poll(cx).is_pending());
+            if pending.is_empty() { Poll::Ready(()) } else { Poll::Pending }
         });
-        self.said.iter().any(Option::is_none).then_some(wait)
+        self.received.iter().any(Option::is_none).then_some(wait)
     }
 
     fn poll_all(&mut self, cx: &mut Context<'_>) {
-        for (open, said) in self.open.iter_mut().zip(&mut self.said) {
-            if let Some(asking) = open
-                && let Poll::Ready(answer) = asking.as_mut().poll(cx)
+        for (pending, received) in self.pending.iter_mut().zip(&mut self.received) {
+            if let Some(reply) = pending
+                && let Poll::Ready(answer) = reply.as_mut().poll(cx)
             {
-                (*open, *said) = (None, Some(answer));
+                // A future that is ready must not be polled again.
+                (*pending, *received) = (None, Some(answer));
             }
         }
     }
@@ -82,9 +93,9 @@ mod tests {
     type Desk = Arc<Mutex<[Option<u32>; 3]>>;
 
     /// Three who answer once their place on the desk has something; how often each was asked.
-    fn three() -> (Desk, Arc<[AtomicU32; 3]>, Answers<u32>) {
+    fn three() -> (Desk, Arc<[AtomicU32; 3]>, FanOut<u32>) {
         let (desk, asked) = (Desk::default(), Arc::<[AtomicU32; 3]>::default());
-        let answers = Answers::of((0..3).map(|place| {
+        let answers = FanOut::of((0..3).map(|place| {
             let (desk, asked) = (Arc::clone(&desk), Arc::clone(&asked));
             poll_fn(move |_| {
                 asked[place].fetch_add(1, Ordering::Relaxed);
@@ -94,8 +105,8 @@ mod tests {
         (desk, asked, answers)
     }
 
-    fn two(said: &[Option<u32>]) -> Option<u32> {
-        let there: Vec<u32> = said.iter().flatten().copied().collect();
+    fn two(received: &[Option<u32>]) -> Option<u32> {
+        let there: Vec<u32> = received.iter().flatten().copied().collect();
         (there.len() >= 2).then(|| there.iter().sum())
     }
 
@@ -106,7 +117,7 @@ mod tests {
         let decided = World::new().poll_and_drop(answers.until(two));
         assert_eq!(decided, Some(3));
         assert!(asked.iter().all(|it| it.load(Ordering::Relaxed) == 1), "{asked:?}");
-        assert_eq!(answers.said(), [Some(1), Some(2), None]);
+        assert_eq!(answers.received(), [Some(1), Some(2), None]);
     }
 
     #[test]
