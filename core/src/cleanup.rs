@@ -168,12 +168,12 @@ impl Cleanup {
         token: &OwnerToken,
     ) -> (ConnEpoch, Result<KeyOwner, CallError>) {
         let epoch = lock_conn.epoch();
-        let mut asked = pin!(target.give_up(lock_conn, token));
+        let mut deletion = pin!(target.give_up(lock_conn, token));
         if !epoch.is_behind_acquire() {
-            return asked.await;
+            return deletion.await;
         }
         let quick = target.options.call_timeout() / QUICK_PART;
-        match within(&target.env, quick, asked.as_mut()).await {
+        match within(&target.env, quick, deletion.as_mut()).await {
             Some(answer) => answer,
             None => {
                 lock_conn.broke(epoch);

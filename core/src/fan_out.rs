@@ -8,7 +8,7 @@ use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// Calls to several nodes, and their answers so far, in the order of the nodes.
+/// Calls to several nodes, and their fan_out so far, in the order of the nodes.
 pub(crate) struct FanOut<T> {
     pending: Vec<Option<PendingReply<T>>>,
     received: Vec<Option<T>>,
@@ -36,12 +36,12 @@ impl<T> FanOut<T> {
         Self { pending, received }
     }
 
-    /// The answers so far.
+    /// The fan_out so far.
     pub(crate) fn received(&self) -> &[Option<T>] {
         &self.received
     }
 
-    /// Starts all calls, and waits until `decide` gives a result for the answers so far.
+    /// Starts all calls, and waits until `decide` gives a result for the fan_out so far.
     pub(crate) async fn until<R>(&mut self, decide: impl Fn(&[Option<T>]) -> Option<R>) -> R {
         poll_fn(|cx| {
             self.poll_all(cx);
@@ -60,7 +60,7 @@ impl<T> FanOut<T> {
         })
     }
 
-    /// The wait for all answers that are missing; none where there are none.
+    /// The wait for all fan_out that are missing; none where there are none.
     pub(crate) fn rest(self) -> Option<impl Future<Output = ()> + use<T>> {
         let mut pending: Vec<_> = self.pending.into_iter().flatten().collect();
         let wait = poll_fn(move |cx| {
@@ -90,19 +90,19 @@ mod tests {
     use super::*;
     use crate::testing::World;
 
-    type Desk = Arc<Mutex<[Option<u32>; 3]>>;
+    type Inboxes = Arc<Mutex<[Option<u32>; 3]>>;
 
-    /// Three who answer once their place on the desk has something; how often each was asked.
-    fn three() -> (Desk, Arc<[AtomicU32; 3]>, FanOut<u32>) {
-        let (desk, asked) = (Desk::default(), Arc::<[AtomicU32; 3]>::default());
-        let answers = FanOut::of((0..3).map(|place| {
-            let (desk, asked) = (Arc::clone(&desk), Arc::clone(&asked));
+    /// Three calls that are answered once their inbox has something; how often each was polled.
+    fn three() -> (Inboxes, Arc<[AtomicU32; 3]>, FanOut<u32>) {
+        let (inboxes, polled) = (Inboxes::default(), Arc::<[AtomicU32; 3]>::default());
+        let fan_out = FanOut::of((0..3).map(|place| {
+            let (inboxes, polled) = (Arc::clone(&inboxes), Arc::clone(&polled));
             poll_fn(move |_| {
-                asked[place].fetch_add(1, Ordering::Relaxed);
-                desk.lock().unwrap()[place].map_or(Poll::Pending, Poll::Ready)
+                polled[place].fetch_add(1, Ordering::Relaxed);
+                inboxes.lock().unwrap()[place].map_or(Poll::Pending, Poll::Ready)
             })
         }));
-        (desk, asked, answers)
+        (inboxes, polled, fan_out)
     }
 
     fn two(received: &[Option<u32>]) -> Option<u32> {
@@ -112,40 +112,40 @@ mod tests {
 
     #[test]
     fn all_are_asked_before_anything_is_decided() {
-        let (desk, asked, mut answers) = three();
-        *desk.lock().unwrap() = [Some(1), Some(2), None];
-        let decided = World::new().poll_and_drop(answers.until(two));
+        let (inboxes, polled, mut fan_out) = three();
+        *inboxes.lock().unwrap() = [Some(1), Some(2), None];
+        let decided = World::new().poll_and_drop(fan_out.until(two));
         assert_eq!(decided, Some(3));
-        assert!(asked.iter().all(|it| it.load(Ordering::Relaxed) == 1), "{asked:?}");
-        assert_eq!(answers.received(), [Some(1), Some(2), None]);
+        assert!(polled.iter().all(|it| it.load(Ordering::Relaxed) == 1), "{polled:?}");
+        assert_eq!(fan_out.received(), [Some(1), Some(2), None]);
     }
 
     #[test]
     fn it_is_decided_as_soon_as_enough_have_answered_and_not_before() {
-        let (desk, _, mut answers) = three();
+        let (inboxes, _, mut fan_out) = three();
         let world = World::new();
-        assert_eq!(world.poll_and_drop(answers.until(two)), None);
-        desk.lock().unwrap()[2] = Some(5);
-        assert_eq!(world.poll_and_drop(answers.until(two)), None);
-        desk.lock().unwrap()[0] = Some(1);
-        assert_eq!(world.poll_and_drop(answers.until(two)), Some(6));
+        assert_eq!(world.poll_and_drop(fan_out.until(two)), None);
+        inboxes.lock().unwrap()[2] = Some(5);
+        assert_eq!(world.poll_and_drop(fan_out.until(two)), None);
+        inboxes.lock().unwrap()[0] = Some(1);
+        assert_eq!(world.poll_and_drop(fan_out.until(two)), Some(6));
     }
 
     #[test]
     fn who_has_not_answered_is_waited_for_to_the_end_and_nobody_else() {
-        let (desk, asked, mut answers) = three();
-        *desk.lock().unwrap() = [Some(1), None, Some(2)];
+        let (inboxes, polled, mut fan_out) = three();
+        *inboxes.lock().unwrap() = [Some(1), None, Some(2)];
         let world = World::new();
-        assert_eq!(world.poll_and_drop(answers.until(two)), Some(3));
-        let mut rest = Box::pin(answers.rest().expect("one has not answered"));
+        assert_eq!(world.poll_and_drop(fan_out.until(two)), Some(3));
+        let mut rest = Box::pin(fan_out.rest().expect("one has not answered"));
         assert_eq!(world.poll_and_drop(rest.as_mut()), None);
-        desk.lock().unwrap()[1] = Some(7);
+        inboxes.lock().unwrap()[1] = Some(7);
         assert_eq!(world.poll_and_drop(rest), Some(()));
-        let counts: Vec<u32> = asked.iter().map(|it| it.load(Ordering::Relaxed)).collect();
+        let counts: Vec<u32> = polled.iter().map(|it| it.load(Ordering::Relaxed)).collect();
         assert_eq!(counts, [1, 3, 1]);
-        let (desk, _, mut answers) = three();
-        *desk.lock().unwrap() = [Some(1); 3];
-        assert_eq!(world.poll_and_drop(answers.until(two)), Some(3));
-        assert!(answers.rest().is_none());
+        let (inboxes, _, mut fan_out) = three();
+        *inboxes.lock().unwrap() = [Some(1); 3];
+        assert_eq!(world.poll_and_drop(fan_out.until(two)), Some(3));
+        assert!(fan_out.rest().is_none());
     }
 }

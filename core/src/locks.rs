@@ -1,7 +1,7 @@
 //! Locks by name, over one service: a server, a primary that sentinels name, or a cluster.
 //!
-//! Invariant: all locks made here share connections, options and counters, and none shares a hold.
-//! Deliberately absent: lock code. What is made here is a [`Single`] or a [`Queue`] like any other.
+//! Invariant: all locks made here share connections, options and counters, and none shares a hold. Each is a
+//! [`Single`] or a [`Queue`] like any other.
 
 use std::fmt;
 use std::future::Future;
@@ -21,8 +21,8 @@ use crate::tokio_env::{Cluster, TokioEnv};
 use crate::wait::Poll;
 use crate::with::{Holding, Unprotected};
 
-/// Where locks are kept: made from a [`redis::Client`], a [`TokioEnv`] (as of
-/// [`TokioEnv::sentinel`]), or a [`Cluster`].
+/// The service that keeps the locks: made from a [`redis::Client`], a [`TokioEnv`] (such as
+/// [`TokioEnv::sentinel`] gives), or a [`Cluster`].
 #[derive(Clone)]
 pub struct Service(ServiceKind);
 
@@ -60,7 +60,7 @@ pub struct Locks {
 }
 
 impl Locks {
-    /// Locks on the server at a URL, held in this way. Nothing is sent yet.
+    /// Locks with these options on the server at a URL. Nothing is sent yet.
     ///
     /// # Errors
     /// What redis-rs finds wrong with the URL.
@@ -68,13 +68,13 @@ impl Locks {
         Ok(Self::new(TokioEnv::open(url)?, options))
     }
 
-    /// Locks of this service, held in this way. Nothing is sent yet.
+    /// Locks with these options on this service. Nothing is sent yet.
     pub fn new(service: impl Into<Service>, options: Options) -> Self {
         let (poll, context) = (Poll::default(), LockContext::default());
         Self { service: service.into(), options, poll, context }
     }
 
-    /// The same, and who waits pauses in this way.
+    /// The same locks, with these pauses between attempts.
     #[must_use]
     pub fn polling(self, poll: Poll) -> Self {
         Self { poll, ..self }
@@ -95,8 +95,8 @@ impl Locks {
         )
     }
 
-    /// The lock of this key that is handed over, first come, first served. Keep it: its clones share
-    /// one subscription, and two that are made apart have two.
+    /// The lock of this key that is handed over, first come, first served. Keep it and clone it: clones share one
+    /// subscription, and two locks made apart have two.
     ///
     /// # Errors
     /// See [`Queue::new`].
@@ -119,7 +119,7 @@ impl Locks {
         Ok(self.single(key)?.try_acquire().await?)
     }
 
-    /// Tries to take the lock of this key until `deadline` has passed; see [`Single::acquire`].
+    /// Tries to take the lock of this key for at most `deadline`; see [`Single::acquire`].
     ///
     /// # Errors
     /// See [`NoLock`].
@@ -131,13 +131,13 @@ impl Locks {
         Ok(self.single(key)?.acquire(deadline, self.poll).await?)
     }
 
-    /// Takes the lock of this key, waiting for it until `deadline` has passed, does the work, and
-    /// releases the lock. The work is stopped where the lock is lost; dropping the future stops it too,
-    /// and releases. For work that is longer than the TTL, options need a
+    /// Takes the lock of this key, waiting for at most `deadline`, does the work, and releases the lock. The work
+    /// is dropped if the lock is lost; dropping the future drops the work and releases. For work that takes
+    /// longer than the TTL, the options need a
     /// [`watchdog`](crate::options::OptionsBuilder::watchdog).
     ///
     /// # Errors
-    /// [`NotDone`] says whether the work was begun, stopped, or done without protection to its end.
+    /// [`NotDone`] says whether the work was not begun, stopped, or not protected until its end.
     pub async fn with<F: Future>(
         &self,
         key: impl Into<Box<[u8]>>,
@@ -148,8 +148,8 @@ impl Locks {
         Ok(guard.protect(work).await?)
     }
 
-    /// Waits until nothing is left to do behind guards and acquisitions that have gone, of all locks made here.
-    /// Before a runtime ends this gives the releases of dropped guards the time to run; see [`Single::drain`].
+    /// Waits for the background tasks of dropped guards and acquisitions of all locks made here, so that they
+    /// run before the runtime ends; see [`Single::drain`].
     pub async fn drain(&self) {
         self.context.background.drained().await;
     }
@@ -188,7 +188,7 @@ pub enum NoLock {
 }
 
 impl NoLock {
-    /// Whether the server had taken the lock for this caller; see [`NotAcquired::outcome`].
+    /// Whether the server had granted the lock to this caller; see [`NotAcquired::outcome`].
     pub fn outcome(&self) -> Outcome {
         match self {
             Self::Options(_) => Outcome::No,
@@ -197,13 +197,13 @@ impl NoLock {
     }
 }
 
-/// Why work under a lock was not done as it should be.
+/// Why work under a lock was not done, or not protected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotDone<T> {
     /// The work was not begun.
     #[error(transparent)]
     NoLock(#[from] NoLock),
-    /// The work was begun.
+    /// The work was begun, and the lock did not last until it was done.
     #[error(transparent)]
     Unprotected(#[from] Unprotected<T>),
 }

@@ -24,7 +24,7 @@ pub(crate) async fn acquisition<E: Env, T>(
     let answer = work.instrument(span.clone()).await;
     let ended = match &answer {
         Ok(_) => Count::Acquired,
-        Err(error) => Count::of_missed(error),
+        Err(error) => Count::of_failed(error),
     };
     if ended == Count::Deadline {
         target.counters.count(ended);
@@ -34,8 +34,8 @@ pub(crate) async fn acquisition<E: Env, T>(
 }
 
 /// One attempt of an acquisition.
-pub(crate) fn attempted<E: Env>(target: &LockTarget<E>, missed: Option<&NotAcquired>) {
-    target.counters.count(missed.map_or(Count::Acquired, Count::of_missed));
+pub(crate) fn attempted<E: Env>(target: &LockTarget<E>, error: Option<&NotAcquired>) {
+    target.counters.count(error.map_or(Count::Acquired, Count::of_failed));
 }
 
 /// Counts an unknown outcome when it is dropped, as with the future of an attempt that has not ended.

@@ -151,7 +151,7 @@ mod tests {
         }
     }
 
-    /// With everything that three and five nodes can have found, lost, or not said yet: own is told as soon as it
+    /// With every result of three and five nodes, failed and pending ones included: own is reported as soon as it
     /// is certain, whatever nodes without a word would have said; not own, only where that is certain as well.
     #[test]
     fn no_later_word_changes_what_was_decided() {

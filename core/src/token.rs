@@ -12,7 +12,7 @@ pub(crate) const LEN: usize = 32;
 
 /// 128 random bits, written as 32 hexadecimal digits.
 ///
-/// Whoever knows it can release the lock, so neither `Debug` nor any log shows it whole.
+/// A client that knows it can release the lock, so neither `Debug` nor any log shows it whole.
 #[derive(Clone, PartialEq, Eq)]
 pub struct OwnerToken([u8; LEN]);
 

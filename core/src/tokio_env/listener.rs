@@ -80,7 +80,7 @@ impl ListenerShared {
     }
 
     fn deliver(&self, channel: &[u8], payload: &[u8]) {
-        self.health.heard();
+        self.health.received();
         for (_, subscriber) in self.subscribers().channels.get(channel).into_iter().flatten() {
             // A subscription that is being dropped does not need it.
             let _ = subscriber.send(payload.into());
@@ -119,7 +119,7 @@ impl Listener {
         let (mut sink, channel) = (shared.sink.clone(), Message::from(channel));
         let named = channel.clone();
         let mut confirmed = Box::pin(async move { sink.subscribe(&named[..]).await });
-        shared.health.asked();
+        shared.health.sent();
         let (subscription, polled) = {
             let mut subscribers = shared.subscribers();
             if subscribers.ended {
@@ -137,11 +137,11 @@ impl Listener {
             Poll::Pending => confirmed.await,
         };
         let Err(error) = answer else {
-            shared.health.heard();
+            shared.health.received();
             return Ok(subscription);
         };
         if let Some(refusal) = server_error(&error) {
-            shared.health.heard();
+            shared.health.received();
             return Err(CallError::Refused(refusal));
         }
         shared.health.broken.store(true, Ordering::Relaxed);

@@ -143,7 +143,7 @@ async fn lead(addr: &Addr, host: &Host, options: TokioOptions) -> Result<ServerC
         Ok(Reply::Array(parts)) if parts.first().and_then(Reply::as_bytes) == Some(b"master") => {
             Ok(conn)
         }
-        // Without permission to ask, the first write tells: a replica refuses it.
+        // Without permission to ask, the first write shows it: a replica refuses that.
         Err(error) if error.has_code("NOPERM") => Ok(conn),
         Err(CallError::Refused(refusal)) => Err(refusal.into()),
         Err(error) => Err(CallError::NotSent(error.to_string().into())),

@@ -42,19 +42,20 @@ pub(super) struct ServerConn {
 pub(super) struct Health {
     pub(super) broken: AtomicBool,
     /// When the first call was made since which nothing was received.
-    asked_ns: AtomicU64,
-    heard_ns: AtomicU64,
+    waiting_since_ns: AtomicU64,
+    received_ns: AtomicU64,
 }
 
 impl Health {
-    pub(super) fn asked(&self) {
+    pub(super) fn sent(&self) {
         let now_ns = monotonic().as_ns();
-        let _ = self.asked_ns.compare_exchange(0, now_ns, Ordering::Relaxed, Ordering::Relaxed);
+        let _ =
+            self.waiting_since_ns.compare_exchange(0, now_ns, Ordering::Relaxed, Ordering::Relaxed);
     }
 
-    pub(super) fn heard(&self) {
-        self.heard_ns.store(monotonic().as_ns(), Ordering::Relaxed);
-        self.asked_ns.store(0, Ordering::Relaxed);
+    pub(super) fn received(&self) {
+        self.received_ns.store(monotonic().as_ns(), Ordering::Relaxed);
+        self.waiting_since_ns.store(0, Ordering::Relaxed);
     }
 
     pub(super) fn is_silent(&self) -> bool {
@@ -62,12 +63,12 @@ impl Health {
     }
 
     fn is_silent_for(&self, span: Duration) -> bool {
-        let asked_ns = self.asked_ns.load(Ordering::Relaxed);
-        asked_ns != 0 && monotonic().since(Instant::from_ns(asked_ns)) >= span
+        let waiting_since_ns = self.waiting_since_ns.load(Ordering::Relaxed);
+        waiting_since_ns != 0 && monotonic().since(Instant::from_ns(waiting_since_ns)) >= span
     }
 
     fn is_idle(&self) -> bool {
-        monotonic().since(Instant::from_ns(self.heard_ns.load(Ordering::Relaxed))) >= IDLE
+        monotonic().since(Instant::from_ns(self.received_ns.load(Ordering::Relaxed))) >= IDLE
     }
 }
 
@@ -79,7 +80,7 @@ impl ServerConn {
             .set_response_timeout(options.response_timeout);
         let made = client.get_multiplexed_async_connection_with_config(&config).await;
         let conn = Self { inner: made.map_err(connect_error)?, health: Arc::default() };
-        conn.health.heard();
+        conn.health.received();
         Ok(conn)
     }
 
@@ -122,7 +123,7 @@ impl ServerConn {
     pub(super) async fn call(&self, command: &Command) -> Result<Reply, CallError> {
         let packed = packed(command);
         let mut inner = self.inner.clone();
-        self.health.asked();
+        self.health.sent();
         let answer = inner.send_packed_command(&packed).await;
         self.classify(answer)
     }
@@ -133,7 +134,7 @@ impl ServerConn {
         let mut both = Pipeline::with_capacity(2);
         both.add_command(redis::cmd("ASKING")).add_command(packed(command));
         let mut inner = self.inner.clone();
-        self.health.asked();
+        self.health.sent();
         let answers = inner.send_packed_commands(&both, 0, 2).await;
         self.classify(answers.map(|mut answers| answers.pop().unwrap_or(Value::Nil)))
     }
@@ -152,7 +153,7 @@ impl ServerConn {
                 }
             },
         };
-        self.health.heard();
+        self.health.received();
         if answer.as_ref().is_err_and(|error| error.has_code("READONLY")) {
             // The server is a replica now: the next connect looks for the new primary.
             self.health.broken.store(true, Ordering::Relaxed);
@@ -169,7 +170,7 @@ fn packed(command: &Command) -> Cmd {
     packed
 }
 
-/// Nanoseconds since the process first asked; one origin for every environment of the process, so
+/// Nanoseconds since the first call in this process; one origin for every environment of the process, so
 /// that their instants compare.
 #[expect(clippy::disallowed_methods, reason = "this is the environment that reads the clock")]
 pub(super) fn monotonic() -> Instant {

@@ -45,7 +45,7 @@ pub(super) struct SlotConn {
 }
 
 struct SlotRoute {
-    /// The slot's owner, as far as this connection has been told.
+    /// The slot's owner, as far as this connection knows.
     owner: Addr,
     /// The node that has answered last.
     last: Addr,
@@ -84,7 +84,7 @@ impl SlotConn {
         Ok(Self { nodes: Arc::clone(nodes), slot, route, unordered: AtomicUsize::new(0) })
     }
 
-    /// The slot's owner, as far as this connection has been told.
+    /// The slot's owner, as far as this connection knows.
     pub(super) fn owner(&self) -> Addr {
         lock(&self.route).owner.clone()
     }
