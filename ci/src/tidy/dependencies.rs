@@ -10,8 +10,9 @@ use super::diagnostic::Diagnostic;
 use super::tree::Tree;
 
 /// Every package, those of the workspace that it may depend on, and its runtime: a row for each.
-const PACKAGES: [(&str, &str, Runtime); 12] = [
-    ("picklock", "", Runtime::Optional),
+const PACKAGES: [(&str, &str, Runtime); 13] = [
+    ("picklock", "test-server", Runtime::Optional),
+    ("test-server", "", Runtime::Never),
     ("scenarios", "picklock", Runtime::Never),
     ("reports", "scenarios", Runtime::Never),
     ("harness", "picklock scenarios", Runtime::Never),
@@ -27,7 +28,7 @@ const PACKAGES: [(&str, &str, Runtime); 12] = [
     (
         "sim",
         "picklock scenarios reports harness redis-model ttl-model virtual-world fault-proxy \
-         live-world",
+         live-world test-server",
         Runtime::Free,
     ),
     (

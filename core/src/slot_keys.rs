@@ -1,14 +1,13 @@
 //! The names of the keys that a lock needs beside its own, in the same hash slot.
 //!
-//! Invariant: a companion hashes as its key does, by the rule of Redis Cluster: what stands between
-//! the first brace and the next closing one counts, unless that is nothing. So a script that names
-//! both runs on a cluster, and a lock may live there. That holds for a companion the user has named,
-//! too, and on one server as well: a lock that works there works on a cluster. Deliberately absent:
-//! which node a slot is on.
+//! Invariant: a slot key hashes as its lock's key does, by the rule of Redis Cluster: the text between the
+//! first opening brace and the next closing one counts, unless it is empty. So a script that names both
+//! keys runs on a cluster. That is checked of a key that the user has named, too, and on one server as
+//! well: a lock that works there works on a cluster.
 
 use crate::options::{OptionsError, check_key_len};
 
-/// The part of a key that decides its slot.
+/// The part of a key that determines its slot.
 pub(crate) fn hash_tag(key: &[u8]) -> &[u8] {
     let tag = key.iter().position(|byte| *byte == b'{').and_then(|open| {
         let rest = &key[open + 1..];
@@ -17,7 +16,7 @@ pub(crate) fn hash_tag(key: &[u8]) -> &[u8] {
     tag.filter(|tag| !tag.is_empty()).unwrap_or(key)
 }
 
-/// How many slots there are.
+/// The number of slots of a cluster.
 const SLOTS: u16 = 16_384;
 
 /// The hash slot of a key: CRC16 (XMODEM) of its tag.
@@ -31,11 +30,11 @@ pub(crate) fn slot(key: &[u8]) -> u16 {
     crc % SLOTS
 }
 
-/// Checks a companion of `key` that the user has named.
+/// Checks a further key of the lock of `key` that the user has named.
 ///
 /// # Errors
-/// [`OptionsError`] where it is no key, the lock's own, or in another slot.
-pub(crate) fn check_companion(key: &[u8], other: &[u8]) -> Result<(), OptionsError> {
+/// [`OptionsError`] where it is empty, too long, the lock's own, or in another slot.
+pub(crate) fn check_slot_key(key: &[u8], other: &[u8]) -> Result<(), OptionsError> {
     check_key_len(other.len())?;
     if key == other {
         return Err(OptionsError::KeyTwice);
@@ -47,12 +46,12 @@ pub(crate) fn check_companion(key: &[u8], other: &[u8]) -> Result<(), OptionsErr
     Ok(())
 }
 
-/// The key of this name beside `key`: another for each of both. So a key that has a tag is not joined to
-/// the name as one that is made into a tag, or `k` and `{k}` would meet in one.
+/// The key with this name in the slot of `key`; it differs for each key and each name. That is why a key with
+/// a tag and one without are joined to the name in different ways: otherwise `k` and `{k}` would share one.
 ///
 /// # Errors
-/// [`OptionsError::KeyAlone`] where no other key with that beginning shares its slot.
-pub(crate) fn companion(key: &[u8], name: &str) -> Result<Box<[u8]>, OptionsError> {
+/// [`OptionsError::KeyAlone`] for a key with a closing brace and no tag: braces around it would end early.
+pub(crate) fn slot_key(key: &[u8], name: &str) -> Result<Box<[u8]>, OptionsError> {
     let name = name.as_bytes();
     if hash_tag(key).len() < key.len() {
         return Ok([key, b".", name].concat().into());
@@ -70,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_tag_is_what_redis_says_it_is() {
+    fn the_tag_is_the_one_of_redis() {
         for (key, tag) in [
             ("key", "key"),
             ("a{b}c", "b"),
@@ -86,9 +85,9 @@ mod tests {
     }
 
     #[test]
-    fn a_companion_has_the_name_of_its_key_in_it() {
+    fn a_slot_key_contains_its_key_and_name() {
         let of = |key: &str| {
-            companion(key.as_bytes(), "q").map(|it| String::from_utf8_lossy(&it).into_owned())
+            slot_key(key.as_bytes(), "q").map(|it| String::from_utf8_lossy(&it).into_owned())
         };
         assert_eq!(of("key").as_deref(), Ok("{key}:q"));
         assert_eq!(of("a{b}c").as_deref(), Ok("a{b}c.q"));
@@ -99,7 +98,7 @@ mod tests {
 
     #[test]
     fn slots_are_those_of_a_cluster() {
-        // What CLUSTER KEYSLOT says.
+        // As CLUSTER KEYSLOT answers.
         for (key, expected) in [
             ("123456789", 12_739),
             ("foo", 12_182),
@@ -114,8 +113,8 @@ mod tests {
     }
 
     #[test]
-    fn a_companion_of_the_users_is_in_the_slot_or_refused() {
-        let check = |key: &str, other: &str| check_companion(key.as_bytes(), other.as_bytes());
+    fn a_named_key_is_in_the_slot_or_refused() {
+        let check = |key: &str, other: &str| check_slot_key(key.as_bytes(), other.as_bytes());
         let elsewhere = |key: &str, other: &str| {
             let (slot, other_slot) = (slot(key.as_bytes()), slot(other.as_bytes()));
             Err(OptionsError::OtherSlot { slot, other_slot })
@@ -126,7 +125,7 @@ mod tests {
         assert_eq!(slot(b"key"), slot(b"{key}"));
         assert_eq!(check("key", "n"), elsewhere("key", "n"));
         assert_eq!(check("{a}key", "{b}key"), elsewhere("{a}key", "{b}key"));
-        // An empty tag is none, neither in the key nor in its companion.
+        // An empty tag is none, in either key.
         assert_eq!(check("{}key", "{}n"), elsewhere("{}key", "{}n"));
         assert_eq!(check("{}key", "{{}key}"), elsewhere("{}key", "{{}key}"));
         // Only the first pair of braces counts.
@@ -138,8 +137,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_two_keys_share_a_companion(one in "[a{}:.]{1,5}", other in "[a{}:.]{1,5}") {
-            let of = |key: &str| companion(key.as_bytes(), "q");
+        fn no_two_keys_share_a_slot_key(one in "[a{}:.]{1,5}", other in "[a{}:.]{1,5}") {
+            let of = |key: &str| slot_key(key.as_bytes(), "q");
             let braced = format!("{{{one}}}");
             for other in [&other, &braced] {
                 if let (Ok(mine), Ok(its)) = (of(&one), of(other)) {
@@ -149,8 +148,8 @@ mod tests {
         }
 
         #[test]
-        fn a_companion_shares_the_slot(key in "[ab{}]{1,8}") {
-            if let Ok(other) = companion(key.as_bytes(), "q") {
+        fn a_slot_key_shares_the_slot(key in "[ab{}]{1,8}") {
+            if let Ok(other) = slot_key(key.as_bytes(), "q") {
                 prop_assert_eq!(hash_tag(&other), hash_tag(key.as_bytes()));
                 prop_assert_ne!(&*other, key.as_bytes());
             }

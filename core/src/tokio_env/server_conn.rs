@@ -1,8 +1,8 @@
 //! One multiplexed connection to one server.
 //!
-//! Invariant: an error that the server answered is *refused*, and everything else that goes wrong
-//! after a command was handed over is *indeterminate*. Commands are written in the order of their
-//! first polls. Deliberately absent: making it again once it has broken, and redirections.
+//! Invariant: an error that the server answered is *refused*, and every other failure after a command was
+//! handed over is *indeterminate*. Commands are written in the order of their first polls. A broken
+//! connection stays broken: [`Host`](super::host::Host) makes another.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -16,44 +16,46 @@ use redis::{
     AsyncConnectionConfig, Client, Cmd, ErrorKind, Pipeline, RedisError, RedisResult, Value,
 };
 
-use super::TokioOptions;
+use super::options::TokioOptions;
 use crate::command::Command;
 use crate::env::CallError;
 use crate::reply::{Reply, ServerError};
 use crate::time::{Instant, span_ns};
 
-/// A server that has been asked and has said nothing at all for this long is asked on a new
-/// connection: a peer that vanished without a word is otherwise noticed only after minutes.
+/// A connection on which a command waits and nothing has been received for this long is replaced: a peer that
+/// vanished without closing is otherwise noticed only after minutes.
 const SILENCE: Duration = Duration::from_secs(1);
 
-/// A connection that has been idle for this long is looked at before it is used again.
+/// A connection that has been idle for this long is checked before it is used again.
 const IDLE: Duration = Duration::from_secs(1);
 
 /// A multiplexed connection.
 #[derive(Clone)]
-pub(super) struct Wire {
+pub(super) struct ServerConn {
     inner: MultiplexedConnection,
     health: Arc<Health>,
 }
 
-/// What calls have found out about their connection; instants in nanoseconds, zero for never.
+/// What calls have observed of their connection. Instants are in nanoseconds, zero for never. The atomics need no
+/// ordering: each is read by itself, and a late read only delays a replacement.
 #[derive(Default)]
 pub(super) struct Health {
     pub(super) broken: AtomicBool,
-    /// When the first call was made that has had no word from the server since.
-    asked_ns: AtomicU64,
-    heard_ns: AtomicU64,
+    /// When the first call was made since which nothing was received.
+    waiting_since_ns: AtomicU64,
+    received_ns: AtomicU64,
 }
 
 impl Health {
-    pub(super) fn asked(&self) {
+    pub(super) fn sent(&self) {
         let now_ns = monotonic().as_ns();
-        let _ = self.asked_ns.compare_exchange(0, now_ns, Ordering::Relaxed, Ordering::Relaxed);
+        let _ =
+            self.waiting_since_ns.compare_exchange(0, now_ns, Ordering::Relaxed, Ordering::Relaxed);
     }
 
-    pub(super) fn heard(&self) {
-        self.heard_ns.store(monotonic().as_ns(), Ordering::Relaxed);
-        self.asked_ns.store(0, Ordering::Relaxed);
+    pub(super) fn received(&self) {
+        self.received_ns.store(monotonic().as_ns(), Ordering::Relaxed);
+        self.waiting_since_ns.store(0, Ordering::Relaxed);
     }
 
     pub(super) fn is_silent(&self) -> bool {
@@ -61,28 +63,28 @@ impl Health {
     }
 
     fn is_silent_for(&self, span: Duration) -> bool {
-        let asked_ns = self.asked_ns.load(Ordering::Relaxed);
-        asked_ns != 0 && monotonic().since(Instant::from_ns(asked_ns)) >= span
+        let waiting_since_ns = self.waiting_since_ns.load(Ordering::Relaxed);
+        waiting_since_ns != 0 && monotonic().since(Instant::from_ns(waiting_since_ns)) >= span
     }
 
     fn is_idle(&self) -> bool {
-        monotonic().since(Instant::from_ns(self.heard_ns.load(Ordering::Relaxed))) >= IDLE
+        monotonic().since(Instant::from_ns(self.received_ns.load(Ordering::Relaxed))) >= IDLE
     }
 }
 
-impl Wire {
+impl ServerConn {
     /// Connects.
     pub(super) async fn open(client: &Client, options: TokioOptions) -> Result<Self, CallError> {
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(options.connect_timeout))
             .set_response_timeout(options.response_timeout);
         let made = client.get_multiplexed_async_connection_with_config(&config).await;
-        let wire = Self { inner: made.map_err(connect_error)?, health: Arc::default() };
-        wire.health.heard();
-        Ok(wire)
+        let conn = Self { inner: made.map_err(connect_error)?, health: Arc::default() };
+        conn.health.received();
+        Ok(conn)
     }
 
-    /// Broken for good, as far as is known.
+    /// Whether it is known to be broken.
     pub(super) fn is_broken(&self) -> bool {
         self.health.broken.load(Ordering::Relaxed)
     }
@@ -94,9 +96,9 @@ impl Wire {
         !self.health.is_idle() || self.is_open().await
     }
 
-    /// Whether the task behind the connection still takes commands. After the server has closed an
-    /// idle connection it does not, and to find that out with the acquisition itself would make an
-    /// unknown outcome of it. The command is withdrawn before it is sent, or does nothing.
+    /// Whether the task behind the connection still takes commands. It does not after the server has closed
+    /// an idle connection, and finding that out with an acquisition would leave its outcome unknown. The PING
+    /// is withdrawn before it is sent, or does nothing.
     pub(super) async fn is_open(&self) -> bool {
         let mut inner = self.inner.clone();
         let ping = redis::cmd("PING");
@@ -121,29 +123,29 @@ impl Wire {
     pub(super) async fn call(&self, command: &Command) -> Result<Reply, CallError> {
         let packed = packed(command);
         let mut inner = self.inner.clone();
-        self.health.asked();
+        self.health.sent();
         let answer = inner.send_packed_command(&packed).await;
-        self.judge(answer)
+        self.classify(answer)
     }
 
-    /// The same for a key that is being migrated hither. ASKING holds for the next command of its
-    /// connection, and others share this one: so both are written at once.
+    /// Sends a command for a key that is being migrated to this node. ASKING applies to the next command of its
+    /// connection, and others share this one, so both are written at once.
     pub(super) async fn call_asking(&self, command: &Command) -> Result<Reply, CallError> {
         let mut both = Pipeline::with_capacity(2);
         both.add_command(redis::cmd("ASKING")).add_command(packed(command));
         let mut inner = self.inner.clone();
-        self.health.asked();
+        self.health.sent();
         let answers = inner.send_packed_commands(&both, 0, 2).await;
-        self.judge(answers.map(|mut answers| answers.pop().unwrap_or(Value::Nil)))
+        self.classify(answers.map(|mut answers| answers.pop().unwrap_or(Value::Nil)))
     }
 
-    fn judge(&self, answer: RedisResult<Value>) -> Result<Reply, CallError> {
+    fn classify(&self, answer: RedisResult<Value>) -> Result<Reply, CallError> {
         let answer = match answer {
             Ok(value) => reply(value),
             Err(error) => match server_error(&error) {
                 Some(refusal) => Err(CallError::Refused(refusal)),
                 None => {
-                    // A reply that redis-rs has timed out says nothing of the connection.
+                    // A timeout of redis-rs says nothing about the connection.
                     if !error.is_timeout() {
                         self.health.broken.store(true, Ordering::Relaxed);
                     }
@@ -151,9 +153,9 @@ impl Wire {
                 }
             },
         };
-        self.health.heard();
+        self.health.received();
         if answer.as_ref().is_err_and(|error| error.has_code("READONLY")) {
-            // It was a primary, and is a replica now: whoever connects next looks for the other.
+            // The server is a replica now: the next connect looks for the new primary.
             self.health.broken.store(true, Ordering::Relaxed);
         }
         answer
@@ -168,12 +170,12 @@ fn packed(command: &Command) -> Cmd {
     packed
 }
 
-/// Nanoseconds since the process first asked; one origin for every environment of the process, so
+/// Nanoseconds since the first call in this process; one origin for every environment of the process, so
 /// that their instants compare.
 #[expect(clippy::disallowed_methods, reason = "this is the environment that reads the clock")]
 pub(super) fn monotonic() -> Instant {
     static ORIGIN: OnceLock<std::time::Instant> = OnceLock::new();
-    // Never zero, which stands for never above.
+    // Never zero, which `Health` uses for never.
     let since = ORIGIN.get_or_init(std::time::Instant::now).elapsed();
     Instant::from_ns(span_ns(since).saturating_add(1))
 }
@@ -184,13 +186,13 @@ fn reply(value: Value) -> Result<Reply, CallError> {
             code: error.code().into(),
             message: error.details().unwrap_or_default().into(),
         })),
-        other => level(other),
+        other => flatten(other),
     }
 }
 
-/// A reply that is not itself an error. An error *inside* one (as EXEC has them) says that a part
-/// was not carried out, and nothing of the rest.
-fn level(value: Value) -> Result<Reply, CallError> {
+/// A reply that is not itself an error. With an error *inside* (as in EXEC's), a part was not carried out, and of
+/// the rest nothing is known.
+fn flatten(value: Value) -> Result<Reply, CallError> {
     Ok(match value {
         Value::Nil => Reply::Nil,
         Value::Okay => Reply::Ok,
@@ -201,13 +203,13 @@ fn level(value: Value) -> Result<Reply, CallError> {
         Value::VerbatimString { text, .. } => Reply::bulk(text.as_bytes()),
         Value::Double(value) => Reply::bulk(value.to_string().as_bytes()),
         Value::Array(items) | Value::Set(items) => {
-            Reply::Array(items.into_iter().map(level).collect::<Result<_, _>>()?)
+            Reply::Array(items.into_iter().map(flatten).collect::<Result<_, _>>()?)
         }
         Value::Map(pairs) => {
             let flat = pairs.into_iter().flat_map(|(key, value)| [key, value]);
-            Reply::Array(flat.map(level).collect::<Result<_, _>>()?)
+            Reply::Array(flat.map(flatten).collect::<Result<_, _>>()?)
         }
-        Value::Attribute { data, .. } => level(*data)?,
+        Value::Attribute { data, .. } => flatten(*data)?,
         other => {
             return Err(CallError::Indeterminate(format!("unexpected reply {other:?}").into()));
         }
@@ -228,7 +230,7 @@ pub(super) fn server_error(error: &RedisError) -> Option<ServerError> {
 pub(super) fn connect_error(error: RedisError) -> CallError {
     match (error.kind(), server_error(&error)) {
         (_, Some(refusal)) => CallError::Refused(refusal),
-        // Here redis-rs drops the server's own words; this is the code it has for it.
+        // redis-rs drops the server's message here; this is the code that Redis uses.
         (ErrorKind::AuthenticationFailed, None) => CallError::Refused(ServerError {
             code: "WRONGPASS".into(),
             message: error.to_string().into(),
@@ -242,7 +244,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn replies_of_both_protocols_are_levelled() {
+    fn replies_of_both_protocols_are_alike() {
         let map = Value::Map(vec![(Value::SimpleString("a".into()), Value::Double(1.5))]);
         let flat = Reply::Array(vec![Reply::Status("a".into()), Reply::bulk(b"1.5")]);
         assert_eq!(reply(map), Ok(flat));

@@ -10,23 +10,23 @@ use super::World;
 use crate::env::{CallError, Subscription};
 
 #[derive(Default)]
-pub(super) struct Audience {
-    seats: BTreeMap<u64, Seat>,
+pub(super) struct PubSub {
+    seats: BTreeMap<u64, LeaseNode>,
     taken: u64,
     /// How the next attempts to subscribe go wrong.
     pub(super) faults: VecDeque<CallError>,
 }
 
-struct Seat {
+struct LeaseNode {
     channel: Box<[u8]>,
     inbox: VecDeque<Box<[u8]>>,
     broken: bool,
 }
 
-impl Audience {
+impl PubSub {
     pub(super) fn take(&mut self, channel: &[u8]) -> u64 {
         self.taken += 1;
-        let seat = Seat { channel: channel.into(), inbox: VecDeque::new(), broken: false };
+        let seat = LeaseNode { channel: channel.into(), inbox: VecDeque::new(), broken: false };
         self.seats.insert(self.taken, seat);
         self.taken
     }
