@@ -152,6 +152,11 @@ pub struct Finding {
 }
 
 impl Finding {
+    /// What was found of one invariant.
+    pub fn new(name: &'static str, level: Level, verdict: Verdict) -> Self {
+        Self { name, level, verdict }
+    }
+
     /// The same where somebody from outside may have caused what was seen: nothing is concluded.
     #[must_use]
     pub fn doubted(self, why: &str) -> Self {

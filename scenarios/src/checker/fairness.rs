@@ -11,10 +11,11 @@ use std::collections::BTreeMap;
 
 use picklock::env::Phase;
 
+use super::seen::{Checker, End, Seen};
 use super::story;
 use crate::fault::Fault;
 use crate::history::{Event, Head, What};
-use crate::verdict::{Verdict, Witness};
+use crate::verdict::{Finding, Level, Verdict, Witness};
 
 /// An acquisition that wants the lock.
 #[derive(Clone, Copy, Debug)]
@@ -39,7 +40,8 @@ impl Waiting {
 }
 
 /// Who is in line.
-pub(super) struct Fairness {
+#[derive(Default)]
+struct Fairness {
     within: u32,
     /// By acquisition.
     waiting: BTreeMap<u32, Waiting>,
@@ -53,14 +55,14 @@ pub(super) struct Fairness {
     first: Option<Witness>,
 }
 
-impl Fairness {
-    /// Of a recipe that claims that so many at most overtake anybody.
-    pub(super) fn new(within: u32) -> Self {
-        let (waiting, struck, until_ns) = (BTreeMap::new(), Vec::new(), None);
-        Self { within, waiting, struck, until_ns, seen: 0, tried: false, first: None }
-    }
+pub(super) fn checker(head: &Head) -> Option<Box<dyn Checker>> {
+    let within = head.fair_within?;
+    Some(Box::new(Fairness { within, ..Fairness::default() }))
+}
 
-    pub(super) fn see(&mut self, event: &Event, head: &Head) {
+impl Checker for Fairness {
+    fn see(&mut self, seen: &Seen<'_>) {
+        let Seen { event, head, .. } = *seen;
         self.seen += 1;
         let acquisition = event.acquisition;
         match event.what {
@@ -80,6 +82,17 @@ impl Fairness {
         }
     }
 
+    fn finish(&mut self, _: &End<'_>) -> Vec<Finding> {
+        let verdict = match self.first.take() {
+            Some(witness) => Verdict::Violated(witness),
+            None if self.tried => Verdict::Held,
+            None => Verdict::NotApplicable("nobody surely came behind another in line".to_owned()),
+        };
+        vec![Finding::new("fairness", Level::Progress, verdict)]
+    }
+}
+
+impl Fairness {
     fn with(&mut self, acquisition: u32, change: impl FnOnce(&mut Waiting)) {
         if let Some(it) = self.waiting.get_mut(&acquisition) {
             change(it);
@@ -146,14 +159,6 @@ impl Fairness {
             self.until_ns = self.until_ns.max(Some(until_ns));
         } else if !self.struck.contains(&client) {
             self.struck.push(client);
-        }
-    }
-
-    pub(super) fn finish(self) -> Verdict {
-        match self.first {
-            Some(witness) => Verdict::Violated(witness),
-            None if self.tried => Verdict::Held,
-            None => Verdict::NotApplicable("nobody surely came behind another in line".to_owned()),
         }
     }
 }

@@ -11,9 +11,10 @@ use std::collections::hash_map::Entry;
 
 use rustc_hash::FxHashMap;
 
+use super::seen::{Checker, End, Seen};
 use super::story;
-use crate::history::{Event, What};
-use crate::verdict::{Verdict, Witness};
+use crate::history::{CommandOp, Event, Head, Touch, What};
+use crate::verdict::{Finding, Level, Verdict, Witness};
 
 /// An acquisition that was answered with yes, and its token.
 #[derive(Clone, Copy, Debug)]
@@ -37,7 +38,7 @@ struct Asking {
 
 /// The tokens that have been handed out.
 #[derive(Default)]
-pub(super) struct Fencing {
+struct Fencing {
     greatest: Option<Grant>,
     /// Acquisitions under way of which there is anything to say.
     asking: FxHashMap<u32, Asking>,
@@ -50,10 +51,22 @@ pub(super) struct Fencing {
     first: Option<Witness>,
 }
 
-impl Fencing {
-    pub(super) fn see(&mut self, event: &Event) {
+pub(super) fn checker(_: &Head) -> Option<Box<dyn Checker>> {
+    Some(Box::new(Fencing::default()))
+}
+
+impl Checker for Fencing {
+    fn see(&mut self, seen: &Seen<'_>) {
+        let event = seen.event;
         let acquisition = event.acquisition;
+        if let Some(command) = seen.command.filter(|it| matches!(it.intent.touch, Touch::Create(_)))
+        {
+            self.asked(event, &command);
+        }
         match event.what {
+            What::Fault { fault, node: Some(node), .. } if fault.loses_keys() => {
+                self.lost = Some((node, event.at_ns));
+            }
             What::Acquire if self.greatest.is_some() => {
                 let asking = Asking { begun: self.greatest, ..Asking::default() };
                 self.asking.insert(acquisition, asking);
@@ -74,26 +87,36 @@ impl Fencing {
         }
     }
 
-    /// A command is sent that may make the lock's key.
-    pub(super) fn sent(&mut self, op: u32) {
-        if let Some(greatest) = self.greatest {
-            self.sent.insert(op, greatest);
-        }
+    fn finish(&mut self, _: &End<'_>) -> Vec<Finding> {
+        let verdict = match self.first.take() {
+            Some(witness) => Verdict::Violated(witness),
+            None if self.owners.is_empty() => {
+                Verdict::NotApplicable("no fencing token was handed out".to_owned())
+            }
+            None => Verdict::Held,
+        };
+        vec![Finding::new("rising-tokens", Level::Effect, verdict)]
     }
+}
 
-    /// Such a command has ended, and may have made the key or surely has not.
-    pub(super) fn ended(&mut self, op: u32, acquisition: u32, may_have: bool) {
-        let greatest = if self.sent.is_empty() { None } else { self.sent.remove(&op) };
-        if may_have {
-            let made = &mut self.asking.entry(acquisition).or_default().made;
+impl Fencing {
+    /// A command is sent that may make the lock's key, or has ended.
+    fn asked(&mut self, event: &Event, command: &CommandOp) {
+        let may_have_made = match event.what {
+            What::Answered { touch, .. } => touch != Touch::None,
+            What::Unanswered(_) => true,
+            What::Refused(_) => false,
+            _ => {
+                self.sent.extend(self.greatest.map(|greatest| (event.op, greatest)));
+                return;
+            }
+        };
+        let greatest = if self.sent.is_empty() { None } else { self.sent.remove(&event.op) };
+        if may_have_made {
+            let made = &mut self.asking.entry(command.acquisition).or_default().made;
             let token = |it: &Option<Grant>| it.map(|it| it.token);
             *made = Some(made.map_or(greatest, |made| min_by_key(made, greatest, token)));
         }
-    }
-
-    /// A server has lost its memory.
-    pub(super) fn lost(&mut self, node: u16, at_ns: u64) {
-        self.lost = Some((node, at_ns));
     }
 
     fn handed_out(&mut self, token: u64, event: &Event) {
@@ -140,16 +163,6 @@ impl Fencing {
         match &mut self.first {
             Some(witness) => witness.occurrences += 1,
             None => self.first = Some(story::witness(summary, &of)),
-        }
-    }
-
-    pub(super) fn finish(self) -> Verdict {
-        match self.first {
-            Some(witness) => Verdict::Violated(witness),
-            None if self.owners.is_empty() => {
-                Verdict::NotApplicable("no fencing token was handed out".to_owned())
-            }
-            None => Verdict::Held,
         }
     }
 }

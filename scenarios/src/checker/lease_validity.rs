@@ -9,9 +9,10 @@ use rustc_hash::FxHashMap;
 
 use picklock::env::Phase;
 
+use super::seen::{Checker, End, Seen};
 use super::story;
 use crate::history::{Event, Head, What};
-use crate::verdict::{Vacuous, Verdict, Witness};
+use crate::verdict::{Finding, Level, Vacuous, Verdict, Witness};
 
 /// Until when an acquisition may be relied on, and whether that is over.
 #[derive(Clone, Copy, Debug)]
@@ -22,14 +23,23 @@ struct Lease {
 
 /// What clients may rely on.
 #[derive(Default)]
-pub(super) struct LeaseValidity {
+struct LeaseValidity {
     leases: FxHashMap<u32, Lease>,
     acted: bool,
     first: Option<Witness>,
 }
 
-impl LeaseValidity {
-    pub(super) fn see(&mut self, event: &Event) {
+pub(super) fn checker(_: &Head) -> Option<Box<dyn Checker>> {
+    Some(Box::new(LeaseValidity::default()))
+}
+
+impl Checker for LeaseValidity {
+    fn see(&mut self, seen: &Seen<'_>) {
+        // Of other histories nothing is said, whatever they show.
+        if !(seen.head.tracked && seen.head.exact) {
+            return;
+        }
+        let event = seen.event;
         let Event { at_ns, acquisition, .. } = *event;
         match event.what {
             What::ValidUntil(until_ns) => {
@@ -52,6 +62,12 @@ impl LeaseValidity {
         }
     }
 
+    fn finish(&mut self, end: &End<'_>) -> Vec<Finding> {
+        vec![Finding::new("lease-validity", Level::Belief, self.verdict(end.head))]
+    }
+}
+
+impl LeaseValidity {
     fn tell(&mut self, acquisition: u32, what: &'static str) {
         if let Some(lease) = self.leases.get_mut(&acquisition) {
             lease.told.get_or_insert(what);
@@ -78,8 +94,8 @@ impl LeaseValidity {
         }
     }
 
-    pub(super) fn finish(self, head: &Head) -> Verdict {
-        match self.first {
+    fn verdict(&mut self, head: &Head) -> Verdict {
+        match self.first.take() {
             _ if !head.locks => Verdict::NotApplicable("this recipe keeps no key".to_owned()),
             _ if !head.tracked => {
                 Verdict::NotApplicable("this recipe keeps no validity".to_owned())

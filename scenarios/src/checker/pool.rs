@@ -7,9 +7,11 @@
 
 use std::collections::BTreeMap;
 
+use super::late_write;
 use super::refusal::Refusals;
+use super::seen::{Checker, End, Seen};
 use super::story;
-use crate::history::{Event, Head, Texts, What};
+use crate::history::{Event, Head, What};
 use crate::verdict::{Finding, Level, Verdict, Witness, WitnessStep};
 
 /// More winners of one prize are only counted.
@@ -32,8 +34,8 @@ impl Win {
 }
 
 /// What becomes of the pool.
-#[derive(Clone)]
-pub(super) struct Pool {
+#[derive(Clone, Default)]
+struct Pool {
     prizes: i64,
     left: Option<(u64, i64)>,
     /// In the order in which they were known.
@@ -47,14 +49,14 @@ pub(super) struct Pool {
     faulted: bool,
 }
 
-impl Pool {
-    /// A pool that holds so many in the beginning.
-    pub(super) fn new(prizes: i64) -> Self {
-        let refusals = Refusals::default();
-        Self { prizes, left: None, wins: Vec::new(), open: 0, in_vain: 0, refusals, faulted: false }
-    }
+pub(super) fn checker(head: &Head) -> Option<Box<dyn Checker>> {
+    let prizes = head.prizes?;
+    Some(late_write::excusing(head, Pool { prizes, ..Pool::default() }))
+}
 
-    pub(super) fn see(&mut self, event: &Event, head: &Head, texts: &Texts) {
+impl Checker for Pool {
+    fn see(&mut self, seen: &Seen<'_>) {
+        let Seen { event, head, texts, .. } = *seen;
         self.refusals.see(event, head, texts);
         match event.what {
             What::Fault { .. } => self.faulted = true,
@@ -70,15 +72,14 @@ impl Pool {
         }
     }
 
-    pub(super) fn finish(&self, head: &Head) -> Vec<Finding> {
-        let effect = |name, verdict| Finding { name, level: Level::Effect, verdict };
-        let all_won = all_won(self, head);
+    fn finish(&mut self, end: &End<'_>) -> Vec<Finding> {
+        let effect = |name, verdict| Finding::new(name, Level::Effect, verdict);
         vec![
             effect("distinct-prizes", distinct(self)),
             effect("prizes-in-order", in_order(self)),
             effect("pool-not-overdrawn", not_overdrawn(self)),
             effect("prizes-accounted-for", accounted_for(self)),
-            Finding { name: "all-prizes-won", level: Level::Progress, verdict: all_won },
+            Finding::new("all-prizes-won", Level::Progress, all_won(self, end.head)),
         ]
     }
 }

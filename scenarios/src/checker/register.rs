@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 
+use super::late_write;
+use super::seen::{Checker, End, Seen};
 use super::story;
 use crate::history::{Event, Head, Update, What};
 use crate::verdict::{Finding, Level, Verdict, Witness, WitnessStep};
@@ -22,8 +24,8 @@ struct Write {
 }
 
 /// What becomes of the register.
-#[derive(Clone)]
-pub(super) struct Register {
+#[derive(Clone, Default)]
+struct Register {
     initial: i64,
     /// The surely written, by the value they read.
     writes: BTreeMap<i64, Write>,
@@ -40,24 +42,14 @@ pub(super) struct Register {
     stale: Option<Witness>,
 }
 
-impl Register {
-    /// A register that holds this in the beginning.
-    pub(super) fn new(initial: i64) -> Self {
-        Self {
-            initial,
-            writes: BTreeMap::new(),
-            done: 0,
-            begun: FxHashMap::default(),
-            greatest: None,
-            unknown: 0,
-            left: None,
-            went_on: false,
-            lost: None,
-            stale: None,
-        }
-    }
+pub(super) fn checker(head: &Head) -> Option<Box<dyn Checker>> {
+    let initial = head.register?;
+    Some(late_write::excusing(head, Register { initial, ..Register::default() }))
+}
 
-    pub(super) fn see(&mut self, event: &Event) {
+impl Checker for Register {
+    fn see(&mut self, seen: &Seen<'_>) {
+        let event = seen.event;
         let writes = matches!(event.what, What::Updated(_) | What::UpdateUnknown { .. });
         self.went_on |= self.left.is_some() && writes;
         match event.what {
@@ -74,6 +66,26 @@ impl Register {
         }
     }
 
+    fn finish(&mut self, end: &End<'_>) -> Vec<Finding> {
+        let effect = |name, verdict| Finding::new(name, Level::Effect, verdict);
+        let accounted_for = self.accounted_for();
+        let lost = self.lost.take().map_or(Verdict::Held, Verdict::Violated);
+        let mut findings =
+            vec![effect("no-lost-update", lost), effect("updates-accounted-for", accounted_for)];
+        if end.head.fenced {
+            let any = self.writes.values().any(|it| it.token.is_some());
+            let stale = match self.stale.take() {
+                Some(witness) => Verdict::Violated(witness),
+                None if any => Verdict::Held,
+                None => Verdict::NotApplicable("no client presented a fencing token".to_owned()),
+            };
+            findings.push(effect("no-stale-write", stale));
+        }
+        findings
+    }
+}
+
+impl Register {
     fn updated(&mut self, event: &Event, update: Update, surely: bool) {
         let Update { read, written, token } = update;
         let write = Write { acquisition: event.acquisition, client: event.client, token };
@@ -130,24 +142,6 @@ impl Register {
             );
             lose(&mut self.stale, summary, one, other);
         }
-    }
-
-    pub(super) fn finish(self, head: &Head) -> Vec<Finding> {
-        let effect = |name, verdict| Finding { name, level: Level::Effect, verdict };
-        let accounted_for = self.accounted_for();
-        let lost = self.lost.map_or(Verdict::Held, Verdict::Violated);
-        let mut findings =
-            vec![effect("no-lost-update", lost), effect("updates-accounted-for", accounted_for)];
-        if head.fenced {
-            let any = self.writes.values().any(|it| it.token.is_some());
-            let stale = match self.stale {
-                Some(witness) => Verdict::Violated(witness),
-                None if any => Verdict::Held,
-                None => Verdict::NotApplicable("no client presented a fencing token".to_owned()),
-            };
-            findings.push(effect("no-stale-write", stale));
-        }
-        findings
     }
 
     /// What the register holds in the end is what was written, one step an update.

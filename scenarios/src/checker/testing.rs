@@ -7,6 +7,7 @@ use std::ops::Range;
 use picklock::env::Phase;
 
 use crate::checker::Checkers;
+use crate::checker::seen::{Checker, LockCommands};
 use crate::checker::story::Teller;
 use crate::fault::Fault;
 use crate::history::{Answer, Event, FORMAT, Head, History, Intent, Promise, Touch, Update, What};
@@ -424,6 +425,13 @@ impl Tape {
         history.events.iter().for_each(|event| teller.see(event, &history.texts));
         teller.tell(&mut findings);
         findings
+    }
+
+    /// Shows all of it to one checker.
+    pub(super) fn show_to(&self, checker: &mut impl Checker) {
+        let history = self.history();
+        let mut commands = LockCommands::new(&history.head);
+        history.events.iter().for_each(|it| checker.see(&commands.next(it, &history.texts)));
     }
 
     /// What they say of one invariant.

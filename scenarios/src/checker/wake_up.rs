@@ -11,10 +11,13 @@ use std::collections::BTreeMap;
 
 use picklock::env::Phase;
 
+use super::seen::{Checker, End, Seen};
 use super::story;
 use crate::fault::Fault;
-use crate::history::{Event, Head, Intent, Texts, Touch, What};
-use crate::verdict::{Verdict, Witness, WitnessStep};
+use crate::history::{Event, Head, Intent, Touch, What};
+use crate::verdict::{Finding, Level, Verdict, Witness, WitnessStep};
+
+pub(super) const NAME: &str = "wake-up";
 
 /// An acquisition under way.
 #[derive(Clone, Copy, Debug)]
@@ -67,7 +70,8 @@ impl Sleep {
 }
 
 /// Who sleeps, and since when the lock is free.
-pub(super) struct WakeUp {
+#[derive(Default)]
+struct WakeUp {
     within_ns: u64,
     /// By acquisition.
     waiters: BTreeMap<u32, Waiter>,
@@ -90,27 +94,14 @@ pub(super) struct WakeUp {
     now_ns: u64,
 }
 
-impl WakeUp {
-    /// Of a scenario that lets nobody sleep for longer.
-    pub(super) fn new(within_ns: u64) -> Self {
-        Self {
-            within_ns,
-            waiters: BTreeMap::new(),
-            sent: BTreeMap::new(),
-            keys: BTreeMap::new(),
-            making: 0,
-            made_ns: 0,
-            unsure: false,
-            struck: Vec::new(),
-            until_ns: None,
-            longest: Sleep::default(),
-            sleeps: 0,
-            counted: None,
-            now_ns: 0,
-        }
-    }
+pub(super) fn checker(head: &Head) -> Option<Box<dyn Checker>> {
+    let within_ns = head.woken_within_ns?;
+    Some(Box::new(WakeUp { within_ns, ..WakeUp::default() }))
+}
 
-    pub(super) fn see(&mut self, event: &Event, head: &Head, texts: &Texts) {
+impl Checker for WakeUp {
+    fn see(&mut self, seen: &Seen<'_>) {
+        let Seen { event, head, texts, .. } = *seen;
         let Event { at_ns, client, acquisition, op, .. } = *event;
         self.now_ns = at_ns;
         if let What::Fault { fault, for_ns, .. } = event.what {
@@ -155,6 +146,12 @@ impl WakeUp {
         }
     }
 
+    fn finish(&mut self, end: &End<'_>) -> Vec<Finding> {
+        vec![Finding::new(NAME, Level::Progress, self.verdict(end.head))]
+    }
+}
+
+impl WakeUp {
     fn began(&mut self, acquisition: u32, client: u32) {
         let during = self.until_ns.is_some_and(|until_ns| self.now_ns <= until_ns);
         let excused = during || self.struck.contains(&client);
@@ -265,7 +262,7 @@ impl WakeUp {
         }
     }
 
-    pub(super) fn finish(mut self, head: &Head) -> Verdict {
+    fn verdict(&mut self, head: &Head) -> Verdict {
         if !head.locks {
             return Verdict::NotApplicable("this recipe keeps no key".to_owned());
         }

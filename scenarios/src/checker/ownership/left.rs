@@ -30,7 +30,7 @@ impl Stood<'_> {
 
 impl Ownership {
     /// Adds to the story of a stall, which lasts from the first to the last step, whose key was left.
-    pub(in super::super) fn tell_left(&self, verdict: &mut Verdict) {
+    pub(super) fn tell_left(&self, verdict: &mut Verdict) {
         let Verdict::Violated(witness) = verdict else { return };
         let (Some(from_ns), Some(until_ns)) =
             (witness.steps.first().map(|it| it.at_ns), witness.steps.last().map(|it| it.at_ns))
@@ -60,7 +60,7 @@ impl Ownership {
     }
 
     /// Adds to the story of a sleep, which begins with the first step, who had freed the lock.
-    pub(in super::super) fn tell_freed(&self, verdict: &mut Verdict) {
+    pub(super) fn tell_freed(&self, verdict: &mut Verdict) {
         let Verdict::Violated(witness) = verdict else { return };
         let Some(from_ns) = witness.steps.first().map(|it| it.at_ns) else { return };
         let deletes = self.ops.iter().filter(|op| op.touch == Touch::Delete);
