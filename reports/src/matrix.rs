@@ -174,7 +174,7 @@ pub fn markdown(matrices: &[Matrix], told: &[Scenario]) -> String {
     let matrix = matrices.first();
     let pairs = || matrix.into_iter().flat_map(|it| &it.pairs);
     text += "\n## Recipes\n\n| recipe | how it locks | known flaw |\n|---|---|---|\n";
-    for about in recipe::list::ALL {
+    for about in recipe::ALL {
         if pairs().any(|it| it.lock == about.name) {
             let flaw = about.flaw.unwrap_or("none known");
             text += &format!("| `{}` | {} | {} |\n", about.name, barred(about.how), barred(flaw));

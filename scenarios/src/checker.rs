@@ -34,9 +34,11 @@ use seen::{Checker, LockCommands};
 use story::Teller;
 use vacuity::Vacuity;
 
-/// Every checker, in the order in which findings are listed. A row makes none where the head of a
-/// history asks for none.
-static ALL: [fn(&Head) -> Option<Box<dyn Checker>>; 11] = [
+/// Makes a checker of a history that begins with this head; none where the head asks for none.
+type MakeChecker = fn(&Head) -> Option<Box<dyn Checker>>;
+
+/// Every checker, in the order in which findings are listed.
+static ALL: [MakeChecker; 11] = [
     ownership::checker,
     mutual_exclusion::checker,
     lease_validity::checker,

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use crate::checker;
 use crate::history::{Head, History};
 use crate::recipe::Validity;
-use crate::recipe::list::about;
+use crate::recipe::about;
 use crate::result::{Invariant, LatencyFigures, RunResult, SCHEMA, ServerFacts, Stats};
 use crate::verdict::{Finding, worst};
 

@@ -348,7 +348,7 @@ fn catalogued(name: &str, lock: &str, searched: bool) -> Result<Scenario, Scenar
 
 /// The names of all recipes, in their order.
 pub fn locks() -> impl Iterator<Item = &'static str> {
-    recipe::list::ALL.into_iter().map(|about| about.name)
+    recipe::ALL.into_iter().map(|about| about.name)
 }
 
 #[cfg(test)]

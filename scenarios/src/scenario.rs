@@ -219,7 +219,7 @@ pub fn commands_milli(commands: f64) -> u64 {
 impl Scenario {
     /// What there is to say of its recipe.
     pub fn about_lock(&self) -> &'static About {
-        recipe::list::about(&self.lock.recipe).expect("a scenario's recipe has been checked")
+        recipe::about(&self.lock.recipe).expect("a scenario's recipe has been checked")
     }
 
     /// What a run with this recipe is expected to show; the last entry that names it decides.

@@ -64,7 +64,7 @@ impl<W: Observed> Trial<W> {
     /// [`BuildError::Options`] where the recipe cannot work with these parameters.
     pub fn new(scenario: &Scenario, naming: Naming<'_>) -> Result<Self, BuildError> {
         let Naming { world, seed, prefix, exact } = naming;
-        let about = recipe::list::about(&scenario.lock.recipe)?;
+        let about = recipe::about(&scenario.lock.recipe)?;
         let lock_key = format!("{prefix}lock");
         let drift = Drift::default();
         let ttl = scenario.lock.ttl.0;
@@ -117,7 +117,7 @@ impl<W: Observed> Trial<W> {
         };
         Ok(Self {
             about,
-            recipe: recipe::list::build(about.name, params)?,
+            recipe: recipe::build(about.name, params)?,
             nodes: lock_nodes(about, nodes),
             workload: workload::build(&scenario.workload, prefix, resource.unwrap_or(NODE)),
             journal: Journal::new(head),

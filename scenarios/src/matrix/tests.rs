@@ -1,7 +1,7 @@
 //! What counts as expected, and what does not.
 
 use super::*;
-use crate::recipe::list::about;
+use crate::recipe::about;
 
 const HELD: Outcome = Outcome::Held;
 const OPEN: Outcome = Outcome::Inconclusive;

@@ -219,7 +219,7 @@ impl Scenario {
 
 /// Whether there is a recipe of this name, which stands at this dotted key.
 pub(super) fn known_recipe(path: &str, name: &str) -> Result<(), (String, ScenarioError)> {
-    let known = recipe::list::about(name);
+    let known = recipe::about(name);
     known.map(|_| ()).map_err(|error| (path.to_owned(), unknown_recipe(&error)))
 }
 
@@ -262,7 +262,7 @@ fn unknown_recipe(error: &BuildError) -> ScenarioError {
     let help = match error {
         BuildError::Unknown { nearest: Some(nearest), .. } => format!("did you mean `{nearest}`?"),
         _ => {
-            let names: Vec<&str> = recipe::list::ALL.iter().map(|about| about.name).collect();
+            let names: Vec<&str> = recipe::ALL.iter().map(|about| about.name).collect();
             format!("the recipes are: {}", names.join(", "))
         }
     };

@@ -111,7 +111,7 @@ fn what_is_set_is_set_of_what_the_recipe_meets() {
 #[test]
 fn every_scenario_is_the_same_again_from_a_manifest_and_as_toml() {
     for (name, text) in catalog::ALL {
-        for about in crate::recipe::list::ALL {
+        for about in crate::recipe::ALL {
             let lock = Some(about.name.to_owned());
             let overrides = Overrides { lock, ..Overrides::default() };
             let scenario = Scenario::parse(name, "x.toml", text, &overrides).unwrap();
