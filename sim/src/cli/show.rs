@@ -23,14 +23,14 @@ pub(super) fn text(name: &str, lock: Option<&str>, toml: bool) -> Result<String,
             (Some(_), true) => scenario(name, lock)?.to_toml().map_err(Failure::usage),
         };
     }
-    if let Ok(about) = recipe::list::about(name) {
+    if let Ok(about) = recipe::about(name) {
         if lock.is_some() || toml {
             let help = format!("`picklock show {name}` tells what there is to say of it");
             return Err(Failure::usage_text(format!("{name} is a recipe, and no scenario"), help));
         }
         return Ok(of_recipe(about));
     }
-    let recipes = recipe::list::ALL.into_iter().map(|about| about.name);
+    let recipes = recipe::ALL.into_iter().map(|about| about.name);
     let names = catalog::ALL.into_iter().map(|(name, _)| name).chain(recipes);
     let help = match nearest(name, names) {
         Some(nearest) => format!("did you mean `{nearest}`?"),
