@@ -7,9 +7,9 @@
 use std::collections::BTreeMap;
 
 use super::seen::{Checker, End, Seen};
-use super::story;
 use crate::fault::Fault;
 use crate::history::{Event, Head, What};
+use crate::span::rounded;
 use crate::verdict::{Finding, Level, Verdict, Witness, WitnessStep};
 
 pub(super) const NAME: &str = "availability";
@@ -185,8 +185,8 @@ impl Availability {
         let summary = format!(
             "client {client} wanted the lock, and for {} nobody had it and nobody got it: {} is what \
              the scenario allows",
-            story::span(span_ns),
-            story::span(self.within_ns)
+            rounded(span_ns),
+            rounded(self.within_ns)
         );
         if let Some(promise) = head.promise.as_ref().filter(|it| !it.is_broken_by(span_ns)) {
             return Verdict::NotApplicable(format!("{summary}, but {}", promise.because));

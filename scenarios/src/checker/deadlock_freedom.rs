@@ -4,8 +4,8 @@
 //! is no evidence either way.
 
 use super::seen::{Checker, End, Seen};
-use super::story;
 use crate::history::{Head, What};
+use crate::span::rounded;
 use crate::verdict::{Finding, Level, Verdict, Witness, WitnessStep};
 
 pub(super) const NAME: &str = "deadlock-freedom";
@@ -59,8 +59,8 @@ impl DeadlockFreedom {
             _ => format!(
                 "nobody holds the lock, and its key is still there {} after the last client had \
                  done, though its TTL is {}",
-                story::span(waited_ns),
-                story::span(head.ttl_ns)
+                rounded(waited_ns),
+                rounded(head.ttl_ns)
             ),
         };
         let text = format!("PTTL of the lock's key answers {pttl_ms}");

@@ -12,8 +12,8 @@ use rustc_hash::FxHashMap;
 use picklock::env::Phase;
 
 use super::seen::{Checker, End, Seen};
-use super::story;
 use crate::history::{Event, Head, What};
+use crate::span::rounded;
 use crate::verdict::{Finding, Verdict};
 
 /// A write that has been decided on and not been answered.
@@ -68,7 +68,7 @@ impl<C: Checker + Clone> Checker for LateWrites<C> {
                      validity ended, at {}, and the lock assumes that no pause and no slow message holds such \
                      a write up: only a resource that refuses old fencing tokens does without",
                     witness.summary,
-                    story::span(*until_ns)
+                    rounded(*until_ns)
                 )),
             };
         }

@@ -12,6 +12,7 @@ use picklock::env::Phase;
 use super::seen::{Checker, End, Seen};
 use super::story;
 use crate::history::{Event, Head, What};
+use crate::span::rounded;
 use crate::verdict::{Finding, Level, Vacuous, Verdict, Witness};
 
 /// Until when an acquisition may be relied on, and whether that is over.
@@ -81,7 +82,7 @@ impl LeaseValidity {
             None => "it was never told until when it might".to_owned(),
             Some(Lease { told: Some(told), .. }) => (*told).to_owned(),
             Some(Lease { until_ns, .. }) if at_ns >= *until_ns => {
-                format!("its validity had ended {} ago", story::span(at_ns - until_ns))
+                format!("its validity had ended {} ago", rounded(at_ns - until_ns))
             }
             Some(_) => return,
         };

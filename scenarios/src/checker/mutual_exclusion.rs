@@ -12,6 +12,7 @@ use super::seen::{Checker, End, Seen};
 use super::story;
 use crate::fault::Fault;
 use crate::history::{Event, Head, What};
+use crate::span::rounded;
 use crate::verdict::{Finding, Level, Verdict, Witness};
 
 /// From when to when an acquisition is believed in, as far as is known.
@@ -149,7 +150,7 @@ impl MutualExclusion {
         } else {
             "were both at work, with no lock between them"
         };
-        let overlap = story::span(overlap_ns);
+        let overlap = rounded(overlap_ns);
         let (one, other) = (&one, &other);
         let summary =
             format!("client {} and client {} {did}, for {overlap}", one.client, other.client);

@@ -12,6 +12,7 @@ use super::refusal::Refusals;
 use super::seen::{Checker, End, Seen};
 use super::story;
 use crate::history::{Event, Head, What};
+use crate::span::rounded;
 use crate::verdict::{Finding, Level, Verdict, Witness, WitnessStep};
 
 /// More winners of one prize are only counted.
@@ -192,7 +193,7 @@ fn all_won(pool: &Pool, head: &Head) -> Verdict {
         let summary = format!(
             "{short}: client {} was refused the lock, though nobody had had it for {}",
             blamed.client,
-            story::span(blamed.refused_ns - blamed.free_ns)
+            rounded(blamed.refused_ns - blamed.free_ns)
         );
         let told = story::witness(summary, &[(blamed.acquisition, blamed.client)]);
         return Verdict::Violated(Witness { occurrences, ..told });

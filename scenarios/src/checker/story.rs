@@ -8,14 +8,12 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::fault::Fault;
 use crate::history::{Answer, Event, Head, Intent, Texts, Touch, What};
+use crate::span::rounded;
 use crate::verdict::{Finding, Verdict, Witness, WitnessStep};
-use short::{Part, Step};
+use short::{Part, SUBSCRIBE, Step};
 
 /// Longer stories are cut: a client that polls for hours says nothing new.
 const STEPS_MOST: usize = 2_000;
-
-/// How a client begins to listen.
-const SUBSCRIBE: &str = "SUBSCRIBE";
 
 /// A witness of these acquisitions and their clients, without its steps yet.
 pub(super) fn witness(summary: String, of: &[(u32, u32)]) -> Witness {
@@ -79,7 +77,7 @@ impl<'a> Teller<'a> {
     pub fn see(&mut self, event: &Event, texts: &Texts) {
         self.seen += 1;
         if let What::Fault { fault, for_ns, .. } = event.what {
-            if let Some(text) = strike(event.client, fault, for_ns) {
+            if let Some(text) = fault.story(event.client, for_ns) {
                 let part = if fault == Fault::Crash { Part::Death } else { Part::Fault };
                 let until_ns = event.at_ns.saturating_add(for_ns);
                 self.faults.push(((event.at_ns, self.seen), until_ns, step(event, text, part)));
@@ -174,33 +172,6 @@ fn in_vain(head: &Head, texts: &Texts, event: &Event, invoked: &Event) -> Option
     tries.then_some((text, Part::Waits))
 }
 
-/// A fault in words, where it belongs into a story; what strikes no client is the run's doing.
-fn strike(client: u32, fault: Fault, for_ns: u64) -> Option<String> {
-    let lasts = || if for_ns == 0 { String::new() } else { format!(" for {}", span(for_ns)) };
-    Some(match fault {
-        Fault::Pause => format!("stands still{}", lasts()),
-        Fault::Crash => "dies".to_owned(),
-        // A late message that is nobody's in particular, and clocks that drift, are in every story.
-        Fault::Delay if client == 0 => return None,
-        Fault::Drift => return None,
-        Fault::Delay => format!("waits: a message of its is late{}", by(for_ns)),
-        Fault::LoseRequest => "sends a request that is lost".to_owned(),
-        Fault::LoseReply => "is sent a reply that is lost".to_owned(),
-        Fault::Reset => "has its connection broken".to_owned(),
-        Fault::Partition => format!("is cut off{}", lasts()),
-        Fault::ClockStep if client == 0 => format!("lets the server's clock jump{}", by(for_ns)),
-        Fault::ClockStep => format!("has its clock jump{}", by(for_ns)),
-        Fault::ScriptFlush => "makes the server forget its scripts".to_owned(),
-        Fault::Failover => "kills the primary, and a replica takes over".to_owned(),
-        Fault::PowerLoss => format!("cuts the server's power{}", lasts()),
-        Fault::ServerCrash => format!("kills the server{}", lasts()),
-    })
-}
-
-fn by(ns: u64) -> String {
-    if ns == 0 { String::new() } else { format!(" by {}", span(ns)) }
-}
-
 fn violation(verdict: &Verdict) -> Option<&Witness> {
     match verdict {
         Verdict::Violated(witness) => Some(witness),
@@ -214,28 +185,6 @@ pub(super) fn and(words: &[String]) -> String {
         [] => String::new(),
         [one] => one.clone(),
         [first @ .., last] => format!("{} and {last}", first.join(", ")),
-    }
-}
-
-/// A span as people say it, with three digits.
-pub(super) fn span(ns: u64) -> String {
-    let (unit_ns, unit) = match ns {
-        0..1_000 => (1, "ns"),
-        1_000..1_000_000 => (1_000, "µs"),
-        1_000_000..1_000_000_000 => (1_000_000, "ms"),
-        _ => (1_000_000_000, "s"),
-    };
-    let (whole, rest) = (ns / unit_ns, ns % unit_ns);
-    let digits = match whole {
-        _ if rest == 0 => 0,
-        0..10 => 2,
-        10..100 => 1,
-        _ => 0,
-    };
-    let part = u128::from(rest) * 10_u128.pow(digits) / u128::from(unit_ns);
-    match digits {
-        0 => format!("{whole} {unit}"),
-        _ => format!("{whole}.{part:0width$} {unit}", width = digits as usize),
     }
 }
 
@@ -274,7 +223,7 @@ fn tell(head: &Head, texts: &Texts, event: &Event, invoked: Option<&Event>) -> O
         ),
         What::NotUpdated(why) => format!("writes nothing to the register: {}", text(why)),
         What::ValidUntil(until_ns) => {
-            format!("may rely on its lock for {}", span(until_ns.saturating_sub(event.at_ns)))
+            format!("may rely on its lock for {}", rounded(until_ns.saturating_sub(event.at_ns)))
         }
         What::Answered { .. } | What::Refused(_) | What::Unanswered(_) => {
             let What::Command { name, intent, key, .. } = invoked?.what else { return None };
@@ -296,11 +245,13 @@ fn answered(
     Some(match event.what {
         What::Answered { touch, answer, .. } => {
             let did = match touch {
-                Touch::Create(Some(ttl_ns)) => format!("the key is its own for {}", span(ttl_ns)),
+                Touch::Create(Some(ttl_ns)) => {
+                    format!("the key is its own for {}", rounded(ttl_ns))
+                }
                 Touch::Create(None) => "the key is its own for ever".to_owned(),
                 Touch::Overwrite(_) => "the key is overwritten".to_owned(),
                 Touch::Delete => "the key is deleted".to_owned(),
-                Touch::Extend(ttl_ns) => format!("the key lives {} from now", span(ttl_ns)),
+                Touch::Extend(ttl_ns) => format!("the key lives {} from now", rounded(ttl_ns)),
                 // A try that did not succeed tells nothing of the one that did.
                 Touch::None if matches!(intent.touch, Touch::Create(_)) => return None,
                 Touch::None | Touch::Unknown => match answer {

@@ -15,6 +15,7 @@ use super::seen::{Checker, End, Seen};
 use super::story;
 use crate::fault::Fault;
 use crate::history::{Event, Head, Intent, Touch, What};
+use crate::span::rounded;
 use crate::verdict::{Finding, Level, Verdict, Witness, WitnessStep};
 
 pub(super) const NAME: &str = "wake-up";
@@ -279,8 +280,8 @@ impl WakeUp {
         let summary = format!(
             "client {client} waited, and slept for {} while the lock was free: {} is what the scenario \
              allows",
-            story::span(span_ns),
-            story::span(self.within_ns)
+            rounded(span_ns),
+            rounded(self.within_ns)
         );
         if let Some(promise) = head.promise.as_ref().filter(|it| !it.is_broken_by(span_ns)) {
             return Verdict::NotApplicable(format!("{summary}, but {}", promise.because));

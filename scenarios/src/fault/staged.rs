@@ -9,7 +9,7 @@ use picklock::time::span_ns;
 use serde::de::{Deserializer, Error as _};
 use serde::{Deserialize, Serialize, Serializer};
 
-use super::{Chance, Fault, Whom};
+use super::{Chance, Fault, Strikes, Whom};
 use crate::span::{Shift, Span};
 
 /// One fault that a scenario stages: a `[[fault]]` of its file.
@@ -126,7 +126,7 @@ impl Staged {
     /// Whom it strikes: where nothing is said, any client, or for what happens to servers the
     /// primary.
     pub fn whom(&self) -> Whom {
-        let of_server = self.kind.loses_keys() || self.kind == Fault::ScriptFlush;
+        let of_server = matches!(self.kind.strikes(), Strikes::Server | Strikes::ServerEnds);
         self.on.unwrap_or(if of_server { Whom::Primary } else { Whom::Any })
     }
 
@@ -137,7 +137,7 @@ impl Staged {
 
     /// Whether it is a server's clock that goes wrong.
     pub fn is_of_server_clock(&self) -> bool {
-        matches!(self.kind, Fault::Drift | Fault::ClockStep) && self.whom().is_server()
+        self.kind.strikes() == Strikes::Either && self.whom().is_server()
     }
 
     /// For how long, in nanoseconds; none: until something else ends it.

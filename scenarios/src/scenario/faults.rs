@@ -7,7 +7,7 @@
 
 use super::network::unread;
 use super::{Scenario, ScenarioError};
-use crate::fault::{By, Fault, Staged, Swarm, Trigger, When, Whom};
+use crate::fault::{By, Fault, KEYS, Staged, Strikes, Swarm, Trigger, Use, When, Whom};
 use crate::topology::{Kind, Topology};
 
 /// A key of the file, and what is wrong with its value.
@@ -78,56 +78,6 @@ fn servers(scenario: &Scenario) -> Result<(), Wrong> {
     part.lag.as_ref().map_or(Ok(()), |lag| unread("topology.lag".to_owned(), lag))
 }
 
-/// Whether a fault can do without something.
-#[derive(Clone, Copy, PartialEq)]
-enum Use {
-    Needs,
-    May,
-    No,
-}
-
-/// Whom a kind of fault can strike.
-#[derive(Clone, Copy, PartialEq)]
-enum Struck {
-    Client,
-    Server,
-    Either,
-}
-
-/// What a kind of fault takes: whom it strikes, `for`, `until`, `by`, `ppm`, `ways`, `to`, `loses_hold`. One that
-/// needs both `for` and `until` needs one of them.
-const fn takes(fault: Fault) -> (Struck, [(&'static str, Use); 7]) {
-    use Use::{May, Needs, No};
-    let loses_hold = match fault {
-        Fault::Failover | Fault::ClockStep => May,
-        _ => No,
-    };
-    let (struck, [lasts, until, by, ppm, ways, to]) = match fault {
-        Fault::Pause => (Struck::Client, [Needs, Needs, No, No, No, No]),
-        Fault::Delay => (Struck::Client, [Needs, Needs, No, No, May, No]),
-        Fault::Crash | Fault::LoseRequest | Fault::LoseReply => {
-            (Struck::Client, [No, No, No, No, No, No])
-        }
-        Fault::Reset => (Struck::Client, [No, No, No, No, May, No]),
-        Fault::Partition => (Struck::Client, [Needs, Needs, No, No, May, No]),
-        Fault::Drift => (Struck::Either, [No, No, No, Needs, No, No]),
-        Fault::ClockStep => (Struck::Either, [No, No, Needs, No, No, No]),
-        Fault::ScriptFlush => (Struck::Server, [No, No, No, No, No, No]),
-        Fault::Failover => (Struck::Server, [Needs, No, No, No, No, May]),
-        Fault::PowerLoss | Fault::ServerCrash => (Struck::Server, [Needs, No, No, No, No, No]),
-    };
-    let uses = [
-        ("for", lasts),
-        ("until", until),
-        ("by", by),
-        ("ppm", ppm),
-        ("ways", ways),
-        ("to", to),
-        ("loses_hold", loses_hold),
-    ];
-    (struck, uses)
-}
-
 /// One staged fault under examination.
 struct Check<'a> {
     scenario: &'a Scenario,
@@ -137,11 +87,10 @@ struct Check<'a> {
 
 impl Check<'_> {
     fn all(&self) -> Result<(), Wrong> {
-        let (struck, uses) = takes(self.fault.kind);
-        self.keys(uses)?;
+        self.keys()?;
         self.values()?;
         self.trigger(&self.fault.at)?;
-        self.whom(struck)
+        self.whom()
     }
 
     fn wrong<T>(&self, key: &str, why: String, help: &str) -> Result<T, Wrong> {
@@ -150,7 +99,7 @@ impl Check<'_> {
     }
 
     /// What it has, and has not, of what its kind takes.
-    fn keys(&self, uses: [(&'static str, Use); 7]) -> Result<(), Wrong> {
+    fn keys(&self) -> Result<(), Wrong> {
         let Staged { kind, lasts, until, by, ppm, ways, to, loses_hold, .. } = self.fault;
         let has = |key: &str| match key {
             "for" => lasts.is_some(),
@@ -162,7 +111,8 @@ impl Check<'_> {
             _ => *loses_hold,
         };
         let name = kind.name();
-        for (key, it) in uses {
+        let uses = kind.takes();
+        for (key, it) in KEYS.into_iter().zip(uses) {
             if it == Use::No && has(key) {
                 let why = match (kind, key) {
                     (Fault::Crash, "for") => {
@@ -177,7 +127,7 @@ impl Check<'_> {
         let missing = |key: &str, help: &str| {
             self.wrong("", format!("this {name} does not say `{key}`"), help)
         };
-        let [(_, lasts), (_, until), (_, by), (_, ppm), ..] = uses;
+        let [lasts, until, by, ppm, ..] = uses;
         match () {
             () if until == Use::Needs && !has("for") && !has("until") => {
                 missing("for", "add for = \"1s\", or until = { phase = \"acquire.applied\" }")
@@ -258,24 +208,24 @@ impl Check<'_> {
         }
     }
 
-    fn whom(&self, struck: Struck) -> Result<(), Wrong> {
+    fn whom(&self) -> Result<(), Wrong> {
         let Staged { kind, on, to, loses_hold, .. } = self.fault;
         let (name, clients) = (kind.name(), self.scenario.clients);
-        let whom = self.fault.whom();
+        let (whom, struck) = (self.fault.whom(), kind.strikes());
         if *loses_hold && !whom.is_server() {
             let why = format!("no key is lost by a {name} of {whom}: keys are kept by servers");
             return self.wrong("loses_hold", why, "leave it away, or write on = \"primary\"");
         }
-        if struck == Struck::Either && matches!(on, None | Some(Whom::Any)) {
+        if struck == Strikes::Either && matches!(on, None | Some(Whom::Any)) {
             let why = format!("whose clock is it? A {name} strikes a client or a server");
             let key = if on.is_some() { "on" } else { "" };
             return self.wrong(key, why, "add on = \"client 1\", \"holder\" or \"primary\"");
         }
-        if struck == Struck::Client && whom.is_server() {
+        if matches!(struck, Strikes::Client | Strikes::Message) && whom.is_server() {
             let why = format!("a {name} strikes a client, and {whom} is a server");
             return self.wrong("on", why, "write on = \"holder\", \"any\" or \"client 1\"");
         }
-        if struck == Struck::Server && whom.is_client() {
+        if matches!(struck, Strikes::Server | Strikes::ServerEnds) && whom.is_client() {
             let why = format!("a {name} strikes a server, and {whom} is a client");
             return self.wrong("on", why, "write on = \"primary\" or \"server 0\"");
         }

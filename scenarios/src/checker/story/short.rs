@@ -5,9 +5,12 @@
 //! a checker has said itself. Deliberately absent: anything taken from
 //! a scenario's own words.
 
-use super::{SUBSCRIBE, span};
 use crate::history::{Head, Intent, Texts, Touch, What};
+use crate::span::rounded;
 use crate::verdict::{Level, Witness, WitnessStep};
+
+/// How a client begins to listen.
+pub(super) const SUBSCRIBE: &str = "SUBSCRIBE";
 
 /// No story is longer.
 const LINES_MOST: usize = 12;
@@ -196,7 +199,7 @@ fn harms(step: &Step, victim: u32) -> String {
     match step.part {
         Part::Deleted => format!("deletes the key of client {victim}"),
         Part::Extended(ttl_ns) => {
-            format!("extends the key of client {victim}, to live {} from now", span(ttl_ns))
+            format!("extends the key of client {victim}, to live {} from now", rounded(ttl_ns))
         }
         Part::Made(_) | Part::Overwritten(_) => format!("overwrites the key of client {victim}"),
         // It has no answer.
@@ -226,7 +229,7 @@ fn cause(level: Level, witness: &Witness, steps: &[Step]) -> Option<usize> {
 /// How long the key lives, behind who has it.
 fn lives(ttl_ns: Option<u64>) -> String {
     match ttl_ns {
-        Some(ttl_ns) => format!(": its key lives {}", span(ttl_ns)),
+        Some(ttl_ns) => format!(": its key lives {}", rounded(ttl_ns)),
         None => ": its key never expires".to_owned(),
     }
 }

@@ -6,22 +6,6 @@ use crate::history::{History, Update};
 use crate::verdict::Level;
 
 #[test]
-fn spans_are_told_with_three_digits() {
-    for (ns, text) in [
-        (0, "0 ns"),
-        (999, "999 ns"),
-        (1_000, "1 µs"),
-        (1_234, "1.23 µs"),
-        (12_345_678, "12.3 ms"),
-        (123_456_789, "123 ms"),
-        (1_000_000_000, "1 s"),
-        (61_050_000_000, "61.0 s"),
-    ] {
-        assert_eq!(span(ns), text);
-    }
-}
-
-#[test]
 fn lists_are_told_as_people_do() {
     let words = |words: &[&str]| and(&words.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>());
     assert_eq!(words(&["3"]), "3");
@@ -210,7 +194,7 @@ fn faults_are_told_in_words() {
         (1, Fault::ClockStep, 5_000, Some("has its clock jump by 5 µs")),
         (1, Fault::Partition, 5_000, Some("is cut off for 5 µs")),
     ] {
-        assert_eq!(strike(client, fault, for_ns).as_deref(), text, "{client} {fault:?} {for_ns}");
+        assert_eq!(fault.story(client, for_ns).as_deref(), text, "{client} {fault:?} {for_ns}");
     }
 }
 
