@@ -7,6 +7,7 @@
 pub(crate) mod axis;
 mod caption;
 mod curve;
+mod error;
 pub(crate) mod font;
 mod growth;
 pub(crate) mod labels;
@@ -17,5 +18,6 @@ pub(crate) mod pen;
 pub(crate) mod picture;
 
 pub use caption::Caption;
+pub use error::ChartError;
 pub use growth::{Growth, Series};
-pub use picture::{ChartError, narrow_svg, png, svg};
+pub use picture::{narrow_svg, png, svg};

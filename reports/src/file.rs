@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::{Builder, NamedTempFile};
 
-use crate::directory::WriteError;
+use crate::error::WriteError;
 
 /// So many links in a row lead nowhere, as the kernel has it, too.
 const LINKS_MOST: usize = 40;

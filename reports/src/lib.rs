@@ -6,6 +6,7 @@
 
 pub mod chart;
 pub mod directory;
+mod error;
 pub mod file;
 mod format;
 pub mod hlog;

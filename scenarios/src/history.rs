@@ -5,6 +5,7 @@
 //! the run was made in. Deliberately absent: opinions; those are the checkers'.
 
 mod event;
+mod flaw;
 mod head;
 mod journal;
 mod jsonl;
@@ -14,10 +15,11 @@ mod timeline;
 mod values;
 
 pub use event::{Answer, Event, Intent, Stage, Touch, Update, What};
+pub use flaw::{Flaw, HeadFlaw, LINE_MOST, Quoted, ReadError};
 pub use head::{Declared, FORMAT, Head, Promise};
 pub use journal::Journal;
 pub use jsonl::write;
-pub use read::{Flaw, HeadFlaw, LINE_MOST, Quoted, ReadError, Reader, read};
+pub use read::{Reader, read};
 pub use text::{Text, Texts};
 pub use timeline::{
     AcquireEnd, Acquisition, CommandOp, Loss, ReleaseEnd, TakeEnd, Timeline, UpdateEnd, UpdateOp,

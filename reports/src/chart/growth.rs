@@ -9,6 +9,7 @@ use plotters::prelude::DrawingBackend;
 use plotters::style::WHITE;
 use plotters::style::text_anchor::HPos;
 
+use super::error::ChartError;
 use super::labels;
 use super::layout::{
     BOTTOM, LABEL_HEIGHT, LEFT, LINE_WIDTH, MARGIN, MARK_RADIUS, NAME, NOTE, SCALE, SIZE, SUBTITLE,
@@ -16,7 +17,7 @@ use super::layout::{
 };
 use super::palette::{AXIS, FAINT_INK, GRID, INK, MOST_LINES, line};
 use super::pen::Pen;
-use super::picture::{ChartError, Painting, png_of, svg_of};
+use super::picture::{Painting, png_of, svg_of};
 use crate::format::plain;
 
 const RIGHT: f64 = 690.0;

@@ -9,6 +9,7 @@ use plotters::style::{RGBColor, WHITE};
 
 use super::axis::{Percentiles, Times};
 use super::caption::Caption;
+use super::error::ChartError;
 use super::font::Type;
 use super::layout::{
     BOTTOM, LABEL_HEIGHT, LEFT, LINE_WIDTH, MARGIN, MARK_RADIUS, NAME, NOTE, SCALE, SIZE, SUBTITLE,
@@ -16,7 +17,6 @@ use super::layout::{
 };
 use super::palette::{AXIS, FAINT_INK, GRID, INK, MOST_LINES, Mark, line};
 use super::pen::Pen;
-use super::picture::ChartError;
 use super::{curve, labels};
 use crate::format::{count, duration, plain};
 use crate::latency::{Distribution, Latencies, Operation};

@@ -3,12 +3,12 @@
 //! Invariant: an SVG's texts are texts, and it refers to nothing outside itself. A PNG is painted at
 //! four times the size and scaled down to twice: plotters smooths thick strokes little.
 
-use std::fmt;
 use std::path::Path;
 
 use plotters::prelude::{BitMapBackend, DrawingBackend, IntoDrawingArea, SVGBackend};
 
 use super::caption::Caption;
+use super::error::ChartError;
 use super::font;
 use super::layout::SIZE;
 use super::paint::{Frame, NARROW, WIDE, paint};
@@ -25,17 +25,6 @@ const SMOOTHING: u32 = 2;
 const CHANNELS: usize = 3;
 /// With what every whole PNG ends: an empty chunk of this name, and its checksum.
 const PNG_END: &[u8] = b"IEND\xae\x42\x60\x82";
-
-/// Why there is no chart.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot draw the chart: {0}")]
-pub struct ChartError(String);
-
-impl ChartError {
-    pub(crate) fn from_display(error: impl fmt::Display) -> Self {
-        Self(error.to_string())
-    }
-}
 
 /// What can be painted.
 pub(crate) trait Painting {
@@ -129,7 +118,7 @@ pub(crate) fn png_of(painting: &impl Painting, path: &Path) -> Result<(), ChartE
     if written.ends_with(PNG_END) {
         Ok(())
     } else {
-        Err(ChartError("the file was not written in full; is the disk full?".to_owned()))
+        Err(ChartError::from_display("the file was not written in full; is the disk full?"))
     }
 }
 

@@ -23,10 +23,11 @@ use self::plot::{LEFT, Line, Plot, RIGHT, TOP};
 use self::series::{Renewal, Wrong};
 use self::words::{ASCENT, Callout, LEADING, RING, Text, Words};
 use super::time;
+use crate::chart::ChartError;
 use crate::chart::layout::{BOTTOM, LINE_WIDTH, MARGIN, MARK_RADIUS, SCALE, SIZE, SUBTITLE, TITLE};
 use crate::chart::palette::{AXIS, FAINT_INK, GRID, INK, MET, MET_INK, Mark, line};
 use crate::chart::pen::Pen;
-use crate::chart::picture::{ChartError, Painting, png_of, svg_of};
+use crate::chart::picture::{Painting, png_of, svg_of};
 use crate::format::plain;
 
 /// By so much a stroke is wider than another that lies on it.

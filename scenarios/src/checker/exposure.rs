@@ -12,9 +12,19 @@ use std::collections::BTreeMap;
 
 use picklock::env::Phase;
 
-use super::vacuity::Met;
 use crate::fault::Fault;
 use crate::history::{Event, Head, Texts, Touch, What};
+
+/// What became of a staged fault.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Met {
+    #[default]
+    Nothing,
+    /// It struck.
+    Somebody,
+    /// It struck in a hold.
+    Hold,
+}
 
 /// A fault that met holds.
 #[derive(Default)]

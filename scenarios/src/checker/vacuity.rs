@@ -5,21 +5,10 @@
 //! begun than were asked for, unless clients died. A recipe that does not lock has no place to meet.
 //! Deliberately absent: faults that were drawn.
 
-use super::exposure::Exposure;
+use super::exposure::{Exposure, Met};
 use crate::fault::Fault;
 use crate::history::{Event, Head, Texts, What};
 use crate::verdict::Vacuous;
-
-/// What became of a staged fault.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Met {
-    #[default]
-    Nothing,
-    /// It struck.
-    Somebody,
-    /// It struck in a hold.
-    Hold,
-}
 
 /// What struck, and how many acquisitions were begun.
 #[derive(Default)]

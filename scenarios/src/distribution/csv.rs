@@ -10,8 +10,7 @@
 use std::time::Duration;
 
 use super::error::LineError;
-use super::file::lines;
-use super::histogram::{Bucket, Unit};
+use super::measured::{Bucket, Unit, lines};
 use crate::span::{MOST, Span, SpanError};
 
 /// What was counted; or the line, from 1, that cannot be understood.

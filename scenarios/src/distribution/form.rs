@@ -12,8 +12,9 @@ use serde::de::{Deserializer, Error, MapAccess, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
 
 use super::error::DistributionError;
-use super::histogram::{Bucket, Histogram, Measured, Unit};
+use super::histogram::Histogram;
 use super::log_normal::LogNormal;
+use super::measured::{Bucket, Measured, Unit};
 use super::{Distribution, Uniform};
 use crate::span::Span;
 

@@ -17,8 +17,7 @@ use hdrhistogram::serialization::Deserializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
 
 use super::error::{FileError, LineError};
-use super::file::{at, lines};
-use super::histogram::{Bucket, Measured, Unit};
+use super::measured::{Bucket, Measured, Unit, at, lines};
 use crate::span::{MOST, Span};
 
 /// The first bytes of a histogram that is compressed, and of one that is not.

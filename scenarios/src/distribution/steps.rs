@@ -4,7 +4,7 @@
 //! values have higher choices. Deliberately absent: values between those that were counted; nothing
 //! is drawn that was not measured.
 
-use super::histogram::Bucket;
+use super::measured::Bucket;
 use picklock::time::span_ns;
 
 /// The upper bits of a choice name a cell, and a cell knows where its values begin.

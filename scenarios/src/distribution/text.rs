@@ -9,8 +9,9 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::error::DistributionError;
-use super::histogram::{Histogram, Measured};
+use super::histogram::Histogram;
 use super::log_normal::LogNormal;
+use super::measured::Measured;
 use super::{Distribution, Uniform};
 use crate::span::Span;
 

@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use super::History;
 use super::event::{Answer, Event, Intent, Stage, Touch, Update, What};
-use super::read::{Flaw, Quoted};
+use super::flaw::{Flaw, Quoted};
 use super::text::Texts;
 use crate::fault::Fault;
 use crate::nearest::nearest;

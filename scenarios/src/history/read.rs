@@ -5,7 +5,6 @@
 //! file (see `read/order.rs` and [`Texts::bounded`]). After the first line that is wrong nothing is
 //! read. Deliberately absent: repairs; nothing is guessed.
 
-mod flaw;
 mod lines;
 mod order;
 
@@ -15,16 +14,12 @@ use serde_json::{Map, Value};
 
 use super::History;
 use super::event::Event;
+use super::flaw::{Flaw, HeadFlaw, Quoted, ReadError};
 use super::head::{FORMAT, Head};
 use super::jsonl;
 use super::text::Texts;
 use lines::{Lines, Taken};
 use order::Order;
-
-pub use flaw::{Flaw, HeadFlaw, Quoted, ReadError};
-
-/// The longest line that is taken, in bytes.
-pub const LINE_MOST: usize = 1024 * 1024;
 
 /// What the texts of a history that is read as a stream may take, in bytes.
 const TEXTS_BYTES: usize = 16 * 1024 * 1024;

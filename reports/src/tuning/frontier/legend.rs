@@ -10,11 +10,11 @@ use scenarios::tuning::{Keeping, Tuning};
 use super::look;
 use super::plot::{Line, Plot, RIGHT, TOP};
 use super::series::{Renewal, Wrong};
+use crate::chart::ChartError;
 use crate::chart::font::Type;
 use crate::chart::layout::{BOTTOM, LINE_WIDTH, MARGIN, MARK_RADIUS, NAME, NOTE, SIZE};
 use crate::chart::palette::{FAINT_INK, INK};
 use crate::chart::pen::Pen;
-use crate::chart::picture::ChartError;
 
 const MARKS: f64 = RIGHT + 34.0;
 const TEXTS: f64 = MARKS + 22.0;

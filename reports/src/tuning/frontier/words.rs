@@ -10,9 +10,9 @@ use super::super::{at_most, time};
 use super::plot::Plot;
 use super::room::{Place, Rect, Room, leader};
 use super::series::{Wrong, chosen};
+use crate::chart::ChartError;
 use crate::chart::font::Type;
 use crate::chart::layout::{MARK_RADIUS, NOTE};
-use crate::chart::picture::ChartError;
 use crate::format::plain;
 
 /// Of the ring around a setting that is spoken of.

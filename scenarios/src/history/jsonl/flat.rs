@@ -11,7 +11,7 @@ mod cursor;
 
 use super::Line;
 use super::field::{Field, Set};
-use crate::history::read::{Flaw, Quoted};
+use crate::history::flaw::{Flaw, Quoted};
 use crate::nearest::nearest;
 use cursor::Cursor;
 

@@ -6,7 +6,7 @@
 
 use std::io::{self, BufRead, ErrorKind};
 
-use super::LINE_MOST;
+use super::super::flaw::LINE_MOST;
 
 /// The lines of a file.
 #[derive(Debug)]

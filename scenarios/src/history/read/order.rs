@@ -7,9 +7,9 @@
 use rustc_hash::FxHashMap;
 
 use super::super::event::{Event, Stage, What};
+use super::super::flaw::Flaw;
 use super::super::head::Head;
 use super::super::jsonl;
-use super::flaw::Flaw;
 use crate::fault::Fault;
 
 /// What is known of the events so far.

@@ -7,8 +7,10 @@
 use std::fmt;
 use std::io;
 
-use super::super::head::FORMAT;
-use super::LINE_MOST;
+use super::head::FORMAT;
+
+/// The longest line that is taken, in bytes.
+pub const LINE_MOST: usize = 1024 * 1024;
 
 /// Why a history cannot be read.
 #[derive(Debug, thiserror::Error)]
