@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
-use scenarios::matrix::{Cell, Matrix, Pair, Standing, Totals};
+use scenarios::matrix::{Cell, Conformance, Matrix, Pair, Totals};
 use scenarios::recipe;
 use scenarios::scenario::Scenario;
 use scenarios::verdict::Level;
@@ -124,7 +124,7 @@ fn status(pair: &Pair, replay: impl Fn(&Pair) -> String) -> TestCaseStatus {
     let surprises: Vec<String> =
         pair.cells.iter().filter(|it| is_surprising(it)).map(surprise).collect();
     match (surprises.is_empty(), pair.standing()) {
-        (true, Some(Standing::Unclaimed)) => {
+        (true, Some(Conformance::Unclaimed)) => {
             let mut skipped = TestCaseStatus::skipped();
             skipped.set_message(format!("nothing is claimed: {}", pair.why));
             skipped
@@ -141,7 +141,7 @@ fn status(pair: &Pair, replay: impl Fn(&Pair) -> String) -> TestCaseStatus {
 }
 
 pub(crate) fn is_surprising(cell: &Cell) -> bool {
-    matches!(cell.standing, Standing::Different | Standing::Vacuous)
+    matches!(cell.standing, Conformance::Different | Conformance::Vacuous)
 }
 
 /// The matrix as a page: the recipes, then each scenario with its story and what the recipes have shown
@@ -240,9 +240,9 @@ pub(crate) fn barred(text: &str) -> String {
 
 fn cell(cell: &Cell) -> String {
     match cell.standing {
-        Standing::Unclaimed => "–".to_owned(),
-        Standing::AsExpected => cell.found.name().to_owned(),
-        Standing::Different | Standing::Vacuous => {
+        Conformance::Unclaimed => "–".to_owned(),
+        Conformance::AsExpected => cell.found.name().to_owned(),
+        Conformance::Different | Conformance::Vacuous => {
             format!("**{}**, expected {}", cell.found.name(), cell.expected.name())
         }
     }

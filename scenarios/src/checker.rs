@@ -13,6 +13,7 @@ pub(crate) mod efficiency;
 mod exposure;
 mod fairness;
 mod fencing;
+mod interface;
 mod late_write;
 mod lease_validity;
 mod mutual_exclusion;
@@ -21,7 +22,6 @@ mod ownership;
 mod pool;
 mod refusal;
 mod register;
-mod seen;
 pub mod story;
 mod vacuity;
 mod wake_up;
@@ -30,7 +30,7 @@ use crate::history::{Event, Head, History, Texts};
 use crate::verdict::{Finding, Level, Verdict};
 
 use contention::Contention;
-use seen::{Checker, LockCommands};
+use interface::{Checker, LockCommands};
 use story::Teller;
 use vacuity::Vacuity;
 

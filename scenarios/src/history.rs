@@ -24,7 +24,7 @@ pub use text::{Text, Texts};
 pub use timeline::{
     AcquireEnd, Acquisition, CommandOp, Loss, ReleaseEnd, TakeEnd, Timeline, UpdateEnd, UpdateOp,
 };
-pub use values::{Content, Place};
+pub use values::{Content, KeyDigest};
 
 /// A history: what kind of run it was, and its events.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::fault::{Staged, Swarm};
 use crate::recipe::{self, About, Validity};
 use crate::span::Span;
-use crate::topology::{AppendOnly, Kind, ServerPart, Software, Topology, TopologyPart};
+use crate::topology::{AppendOnly, ServerPart, Software, Topology, TopologyKind, TopologyPart};
 use crate::verdict::{Level, Outcome};
 
 pub use error::ScenarioError;
@@ -251,7 +251,7 @@ impl Scenario {
     }
 
     /// How its servers stand to each other.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> TopologyKind {
         self.topology.kind(self.about_lock().servers)
     }
 

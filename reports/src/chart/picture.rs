@@ -11,7 +11,7 @@ use super::caption::Caption;
 use super::error::ChartError;
 use super::font;
 use super::layout::SIZE;
-use super::paint::{Frame, NARROW, WIDE, paint};
+use super::paint::{ChartFrame, NARROW, WIDE, paint};
 use super::palette;
 use super::pen::{BITMAP, Measures, Pen, SVG};
 use crate::latency::Latencies;
@@ -41,7 +41,7 @@ pub(crate) trait Painting {
 }
 
 /// The latency chart.
-struct ByPercentile<'a>(&'a Latencies, &'a Caption, &'static Frame);
+struct ByPercentile<'a>(&'a Latencies, &'a Caption, &'static ChartFrame);
 
 impl Painting for ByPercentile<'_> {
     fn size(&self) -> (u32, u32) {

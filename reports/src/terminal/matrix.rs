@@ -4,7 +4,7 @@
 //! Invariant: every cell is a word; one that was not expected says so on a line of its own, with what
 //! was expected and with the runs, and on which server where there are several.
 
-use scenarios::matrix::{Cell, Matrix, Pair, Standing};
+use scenarios::matrix::{Cell, Conformance, Matrix, Pair};
 use scenarios::verdict::Level;
 
 use super::Style;
@@ -119,7 +119,7 @@ fn row(group: &[&Pair], style: Style) -> String {
 
 fn word(cell: &Cell) -> String {
     match cell.standing {
-        Standing::Unclaimed => format!("({})", cell.found.name()),
+        Conformance::Unclaimed => format!("({})", cell.found.name()),
         _ => cell.found.name().to_owned(),
     }
 }
@@ -127,13 +127,13 @@ fn word(cell: &Cell) -> String {
 fn shown(cell: &Cell, style: Style) -> String {
     let word = word(cell);
     let blanks = " ".repeat(CELL + 1 - word.chars().count().min(CELL));
-    let ink = if cell.standing == Standing::Unclaimed { Ink::Dim } else { Ink::of(cell.found) };
+    let ink = if cell.standing == Conformance::Unclaimed { Ink::Dim } else { Ink::of(cell.found) };
     format!("{}{blanks}", style.ink(ink, &word))
 }
 
 #[cfg(test)]
 mod tests {
-    use scenarios::matrix::Tally;
+    use scenarios::matrix::VerdictCounts;
     use scenarios::verdict::Outcome;
 
     use super::*;
@@ -141,7 +141,7 @@ mod tests {
     fn pair(lock: &str, key: Option<Outcome>) -> Pair {
         let scenario = Pair::scenario("gc-pause", lock).unwrap();
         let runs = Level::ALL.map(|level| {
-            let mut tally = Tally::default();
+            let mut tally = VerdictCounts::default();
             let expected = scenario.expected(lock, level);
             let found = if level == Level::Key { key.unwrap_or(expected) } else { expected };
             tally.add(3, found);

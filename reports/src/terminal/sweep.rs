@@ -4,7 +4,7 @@
 //! Invariant: everything but the pace follows from the sweep, so it reads the same on any machine.
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
-use scenarios::sweep::{Counts, Silent, Sweep};
+use scenarios::sweep::{InvariantCounts, Silent, Sweep};
 use scenarios::verdict::Level;
 
 use super::ink::Ink;
@@ -74,7 +74,7 @@ fn outcomes(found: &Sweep, style: Style) -> String {
     let mut table = table(&["schedules", "", "held", "violated", "inconclusive", "vacuous", "n/a"]);
     for level in Level::ALL {
         for it in found.invariants.iter().filter(|it| it.level == level) {
-            let Counts { held, violated, inconclusive, vacuous, not_applicable, .. } = it;
+            let InvariantCounts { held, violated, inconclusive, vacuous, not_applicable, .. } = it;
             let counts = [held, violated, inconclusive, vacuous, not_applicable];
             let counts = counts.map(|it| count(*it));
             let mut row = vec![level.name().to_owned(), plain(&it.name).into_owned()];
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn a_sweep_is_told_with_its_failing_seeds_and_what_it_covered() {
-        let counts = |name: &str, level, held, violated| Counts {
+        let counts = |name: &str, level, held, violated| InvariantCounts {
             name: name.to_owned(),
             level,
             held,

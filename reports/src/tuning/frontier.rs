@@ -17,15 +17,15 @@ use std::path::Path;
 use plotters::prelude::DrawingBackend;
 use plotters::style::text_anchor::HPos;
 use plotters::style::{RGBColor, WHITE};
-use scenarios::tuning::{Keeping, Tuning};
+use scenarios::tuning::{Protection, Tuning};
 
-use self::plot::{LEFT, Line, Plot, RIGHT, TOP};
-use self::series::{Renewal, Wrong};
-use self::words::{ASCENT, Callout, LEADING, RING, Text, Words};
+use self::plot::{LEFT, Plot, PlotLine, RIGHT, TOP};
+use self::series::{FailureMode, RenewalRule};
+use self::words::{ASCENT, Callout, LEADING, RING, TextBox, Words};
 use super::time;
 use crate::chart::ChartError;
 use crate::chart::layout::{BOTTOM, LINE_WIDTH, MARGIN, MARK_RADIUS, SCALE, SIZE, SUBTITLE, TITLE};
-use crate::chart::palette::{AXIS, FAINT_INK, GRID, INK, MET, MET_INK, Mark, line};
+use crate::chart::palette::{AXIS, FAINT_INK, GRID, INK, MET, MET_INK, Marker, line};
 use crate::chart::pen::Pen;
 use crate::chart::picture::{Painting, png_of, svg_of};
 use crate::format::plain;
@@ -56,12 +56,12 @@ impl Frontier<'_> {
 }
 
 /// The colour and mark of what a line shows first: each has its own in every chart.
-fn look(line_of: &Line<'_>) -> (RGBColor, Mark) {
+fn look(line_of: &PlotLine<'_>) -> (RGBColor, Marker) {
     line(match line_of.shows.first() {
-        Some((Wrong::Lost, Renewal::Never)) => 1,
-        Some((Wrong::Lost, _)) => 4,
-        Some((Wrong::Overlaps, Renewal::Never)) | None => 0,
-        Some((Wrong::Overlaps, _)) => 2,
+        Some((FailureMode::Lost, RenewalRule::Never)) => 1,
+        Some((FailureMode::Lost, _)) => 4,
+        Some((FailureMode::Overlaps, RenewalRule::Never)) | None => 0,
+        Some((FailureMode::Overlaps, _)) => 2,
     })
 }
 
@@ -75,9 +75,9 @@ impl Painting for Frontier<'_> {
         let width = f64::from(SIZE.0) - 2.0 * MARGIN;
         pen.text((MARGIN, 44.0), &TITLE.fit(&self.title(), width)?, TITLE, INK, HPos::Left)?;
         let lock = match self.0.keeping {
-            Keeping::None => "A lock that keeps no validity",
-            Keeping::Tracked => "A lock that keeps its validity",
-            Keeping::Fenced => "A lock with a fence",
+            Protection::None => "A lock that keeps no validity",
+            Protection::Tracked => "A lock that keeps its validity",
+            Protection::Fenced => "A lock with a fence",
         };
         let says = format!("{lock} — {}", self.0.advice.says);
         let subtitle = SUBTITLE.fit(&plain(&says), width)?;
@@ -124,9 +124,9 @@ impl Frontier<'_> {
         let targets = &self.0.targets;
         let (overlaps, lost) = (plain(&targets.overlaps), plain(&targets.lost));
         let wanted = match self.0.keeping {
-            Keeping::None => format!("overlaps {overlaps}"),
-            Keeping::Tracked => format!("overlaps {overlaps}, lost holds {lost}"),
-            Keeping::Fenced => format!("lost holds {lost}"),
+            Protection::None => format!("overlaps {overlaps}"),
+            Protection::Tracked => format!("overlaps {overlaps}, lost holds {lost}"),
+            Protection::Fenced => format!("lost holds {lost}"),
         };
         let above = format!("how often it goes wrong at most, against what is wanted ({wanted})");
         let width = f64::from(SIZE.0) - 2.0 * MARGIN;
@@ -145,7 +145,8 @@ fn lines<DB: DrawingBackend>(pen: &Pen<'_, DB>, plot: &Plot<'_>) -> Result<(), C
     for (number, line) in plot.lines.iter().enumerate().rev() {
         let (colour, _) = look(line);
         for (from, to) in line.strokes() {
-            let hides = |it: &&Line<'_>| it.strokes().any(|it| near(it.0, from) && near(it.1, to));
+            let hides =
+                |it: &&PlotLine<'_>| it.strokes().any(|it| near(it.0, from) && near(it.1, to));
             let hiding = plot.lines[..number].iter().filter(hides).count();
             pen.line(&[from, to], colour, LINE_WIDTH + WIDER * hiding as f64)?;
         }
@@ -153,7 +154,7 @@ fn lines<DB: DrawingBackend>(pen: &Pen<'_, DB>, plot: &Plot<'_>) -> Result<(), C
     for (number, line) in plot.lines.iter().enumerate().rev() {
         let (colour, shape) = look(line);
         for mark in &line.marks {
-            let hides = |it: &&Line<'_>| it.marks.iter().any(|it| near(it.at, mark.at));
+            let hides = |it: &&PlotLine<'_>| it.marks.iter().any(|it| near(it.at, mark.at));
             let hiding = plot.lines[..number].iter().filter(hides).count();
             let radius = MARK_RADIUS + WIDER * hiding as f64;
             pen.shape(&shape.corners(mark.at, radius + 1.5), WHITE)?;
@@ -164,7 +165,7 @@ fn lines<DB: DrawingBackend>(pen: &Pen<'_, DB>, plot: &Plot<'_>) -> Result<(), C
 }
 
 fn write<DB: DrawingBackend>(pen: &Pen<'_, DB>, words: &Words) -> Result<(), ChartError> {
-    let text = |it: &Text, ink: RGBColor| -> Result<(), ChartError> {
+    let text = |it: &TextBox, ink: RGBColor| -> Result<(), ChartError> {
         let mut baseline = it.rect.top + ASCENT;
         for (line, face) in &it.lines {
             pen.text((it.rect.left, baseline), line, *face, ink, HPos::Left)?;

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use scenarios::span::Span;
 use scenarios::tuning::{
-    Advice, Answer, Delay, How, IfTaken, Input, Keeping, Point, SCHEMA, Share, Targets, Tuning,
+    Advice, Delay, How, IfTaken, Input, Point, Protection, SCHEMA, Share, TargetStatus, Targets,
+    Tuning,
 };
 
 pub(super) fn ms(ms: u64) -> Span {
@@ -30,7 +31,7 @@ pub(super) fn point(ttl_ms: u64, renew_ms: Option<u64>, overlaps: f64, lost: f64
     Point {
         ttl: ms(ttl_ms),
         renew: renew_ms.map(ms),
-        keeping: Keeping::Tracked,
+        keeping: Protection::Tracked,
         wrong: at_most(lost),
         belief: at_most(0.0),
         effect: at_most(overlaps),
@@ -47,7 +48,7 @@ pub(super) fn point(ttl_ms: u64, renew_ms: Option<u64>, overlaps: f64, lost: f64
 
 /// A tuning of these points, of which that at this place is advised, or the nearest.
 pub(super) fn tuning(points: Vec<Point>, chosen: usize) -> Tuning {
-    let answer = if points[chosen].meets() { Answer::Met } else { Answer::TooSlow };
+    let answer = if points[chosen].meets() { TargetStatus::Met } else { TargetStatus::TooSlow };
     let input = |name: &str, source: &str| Input {
         name: name.to_owned(),
         value: "5ms".to_owned(),

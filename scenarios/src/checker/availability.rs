@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use super::seen::{Checker, End, Seen};
+use super::interface::{Checker, EventView, HistoryEnd};
 use crate::fault::Fault;
 use crate::history::{Event, Head, What};
 use crate::span::rounded;
@@ -66,7 +66,7 @@ pub(super) fn checker(head: &Head) -> Option<Box<dyn Checker>> {
 }
 
 impl Checker for Availability {
-    fn see(&mut self, seen: &Seen<'_>) {
+    fn see(&mut self, seen: &EventView<'_>) {
         let Event { at_ns, client, acquisition, what, .. } = *seen.event;
         match what {
             What::Fault { fault: Fault::Crash, .. } => return self.died(client, at_ns),
@@ -107,7 +107,7 @@ impl Checker for Availability {
         }
     }
 
-    fn finish(&mut self, end: &End<'_>) -> Vec<Finding> {
+    fn finish(&mut self, end: &HistoryEnd<'_>) -> Vec<Finding> {
         vec![Finding::new(NAME, Level::Progress, self.verdict(end.head))]
     }
 }

@@ -3,7 +3,7 @@
 //! Invariant: only a key that was seen to stay counts against a lock; a look that was never taken
 //! is no evidence either way.
 
-use super::seen::{Checker, End, Seen};
+use super::interface::{Checker, EventView, HistoryEnd};
 use crate::history::{Head, What};
 use crate::span::rounded;
 use crate::verdict::{Finding, Level, Verdict, Witness, WitnessStep};
@@ -27,14 +27,14 @@ pub(super) fn checker(_: &Head) -> Option<Box<dyn Checker>> {
 }
 
 impl Checker for DeadlockFreedom {
-    fn see(&mut self, seen: &Seen<'_>) {
+    fn see(&mut self, seen: &EventView<'_>) {
         if let What::Probe(pttl_ms) = seen.event.what {
             self.first_ns.get_or_insert(seen.event.at_ns);
             self.last = Some((seen.event.at_ns, pttl_ms));
         }
     }
 
-    fn finish(&mut self, end: &End<'_>) -> Vec<Finding> {
+    fn finish(&mut self, end: &HistoryEnd<'_>) -> Vec<Finding> {
         vec![Finding::new(NAME, Level::Progress, self.verdict(end.head))]
     }
 }

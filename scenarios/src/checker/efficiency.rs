@@ -4,7 +4,7 @@
 //! that did not get it, for they are part of the price; what a workload does to its resource under the
 //! lock does not. Deliberately absent: time, which says as much of the machine as of the lock.
 
-use super::seen::{Checker, End, Seen};
+use super::interface::{Checker, EventView, HistoryEnd};
 use crate::history::{Event, Head, Texts, What};
 use crate::verdict::{Finding, Level, Vacuous, Verdict, Witness};
 
@@ -28,11 +28,11 @@ pub(super) fn checker(head: &Head) -> Option<Box<dyn Checker>> {
 }
 
 impl Checker for Allowed {
-    fn see(&mut self, seen: &Seen<'_>) {
+    fn see(&mut self, seen: &EventView<'_>) {
         self.0.see(seen.event, seen.head, seen.texts);
     }
 
-    fn finish(&mut self, _: &End<'_>) -> Vec<Finding> {
+    fn finish(&mut self, _: &HistoryEnd<'_>) -> Vec<Finding> {
         vec![Finding::new("efficiency", Level::Progress, self.0.verdict(self.1))]
     }
 }

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use picklock::env::Phase;
 
-use super::seen::{Checker, End, Seen};
+use super::interface::{Checker, EventView, HistoryEnd};
 use super::story;
 use crate::fault::Fault;
 use crate::history::{Event, Head, What};
@@ -19,7 +19,7 @@ use crate::verdict::{Finding, Level, Verdict, Witness};
 
 /// An acquisition that wants the lock.
 #[derive(Clone, Copy, Debug)]
-struct Waiting {
+struct QueuedAcquire {
     client: u32,
     /// The place of its first command among all events.
     came: Option<u64>,
@@ -32,7 +32,7 @@ struct Waiting {
     by: (u32, u32),
 }
 
-impl Waiting {
+impl QueuedAcquire {
     /// Whether this one surely lined up only when the other was in line.
     fn came_behind(&self, other: &Self) -> bool {
         other.in_line.zip(self.came).is_some_and(|(in_line, came)| in_line < came)
@@ -44,7 +44,7 @@ impl Waiting {
 struct Fairness {
     within: u32,
     /// By acquisition.
-    waiting: BTreeMap<u32, Waiting>,
+    waiting: BTreeMap<u32, QueuedAcquire>,
     /// Clients that a fault has struck.
     struck: Vec<u32>,
     /// Until when whoever comes has been struck by what strikes nobody in particular.
@@ -61,8 +61,8 @@ pub(super) fn checker(head: &Head) -> Option<Box<dyn Checker>> {
 }
 
 impl Checker for Fairness {
-    fn see(&mut self, seen: &Seen<'_>) {
-        let Seen { event, head, .. } = *seen;
+    fn see(&mut self, seen: &EventView<'_>) {
+        let EventView { event, head, .. } = *seen;
         self.seen += 1;
         let acquisition = event.acquisition;
         match event.what {
@@ -73,7 +73,7 @@ impl Checker for Fairness {
             }
             What::Phase(Phase::Wait) => {
                 let in_line = Some(self.seen);
-                self.with(acquisition, |it| *it = Waiting { in_line, overtaken: 0, ..*it });
+                self.with(acquisition, |it| *it = QueuedAcquire { in_line, overtaken: 0, ..*it });
             }
             What::Acquired => self.granted(acquisition),
             What::NotAcquired(_) | What::AcquireUnknown(_) => _ = self.waiting.remove(&acquisition),
@@ -82,7 +82,7 @@ impl Checker for Fairness {
         }
     }
 
-    fn finish(&mut self, _: &End<'_>) -> Vec<Finding> {
+    fn finish(&mut self, _: &HistoryEnd<'_>) -> Vec<Finding> {
         let verdict = match self.first.take() {
             Some(witness) => Verdict::Violated(witness),
             None if self.tried => Verdict::Held,
@@ -93,7 +93,7 @@ impl Checker for Fairness {
 }
 
 impl Fairness {
-    fn with(&mut self, acquisition: u32, change: impl FnOnce(&mut Waiting)) {
+    fn with(&mut self, acquisition: u32, change: impl FnOnce(&mut QueuedAcquire)) {
         if let Some(it) = self.waiting.get_mut(&acquisition) {
             change(it);
         }
@@ -104,13 +104,13 @@ impl Fairness {
         let during = self.until_ns.is_some_and(|until_ns| at_ns <= until_ns);
         let excused = during || self.struck.contains(&client);
         let (came, in_line, overtaken, by) = (None, None, 0, (0, 0));
-        let it = Waiting { client, came, in_line, excused, overtaken, by };
+        let it = QueuedAcquire { client, came, in_line, excused, overtaken, by };
         self.waiting.insert(acquisition, it);
     }
 
     fn granted(&mut self, acquisition: u32) {
         let Some(it) = self.waiting.remove(&acquisition) else { return };
-        let overtaken = |other: &&mut Waiting| !other.excused && it.came_behind(other);
+        let overtaken = |other: &&mut QueuedAcquire| !other.excused && it.came_behind(other);
         for other in self.waiting.values_mut().filter(overtaken) {
             if other.overtaken == 0 {
                 other.by = (acquisition, it.client);
@@ -126,8 +126,8 @@ impl Fairness {
         }
     }
 
-    fn broken(&mut self, acquisition: u32, it: Waiting) {
-        let Waiting { client, overtaken, by, .. } = it;
+    fn broken(&mut self, acquisition: u32, it: QueuedAcquire) {
+        let QueuedAcquire { client, overtaken, by, .. } = it;
         if let Some(witness) = &mut self.first {
             witness.occurrences += 1;
             return;

@@ -11,7 +11,7 @@ use std::collections::hash_map::Entry;
 
 use rustc_hash::FxHashMap;
 
-use super::seen::{Checker, End, Seen};
+use super::interface::{Checker, EventView, HistoryEnd};
 use super::story;
 use crate::history::{CommandOp, Event, Head, Touch, What};
 use crate::verdict::{Finding, Level, Verdict, Witness};
@@ -27,7 +27,7 @@ struct Grant {
 
 /// An acquisition under way.
 #[derive(Clone, Copy, Debug, Default)]
-struct Asking {
+struct PendingGrant {
     token: Option<u64>,
     /// The greatest grant when it began.
     begun: Option<Grant>,
@@ -41,7 +41,7 @@ struct Asking {
 struct Fencing {
     greatest: Option<Grant>,
     /// Acquisitions under way of which there is anything to say.
-    asking: FxHashMap<u32, Asking>,
+    asking: FxHashMap<u32, PendingGrant>,
     /// Commands under way that may make the key: the greatest grant when each was sent, if any.
     sent: FxHashMap<u32, Grant>,
     /// Whose each token is: the acquisition, and the client.
@@ -56,7 +56,7 @@ pub(super) fn checker(_: &Head) -> Option<Box<dyn Checker>> {
 }
 
 impl Checker for Fencing {
-    fn see(&mut self, seen: &Seen<'_>) {
+    fn see(&mut self, seen: &EventView<'_>) {
         let event = seen.event;
         let acquisition = event.acquisition;
         if let Some(command) = seen.command.filter(|it| matches!(it.intent.touch, Touch::Create(_)))
@@ -68,7 +68,7 @@ impl Checker for Fencing {
                 self.lost = Some((node, event.at_ns));
             }
             What::Acquire if self.greatest.is_some() => {
-                let asking = Asking { begun: self.greatest, ..Asking::default() };
+                let asking = PendingGrant { begun: self.greatest, ..PendingGrant::default() };
                 self.asking.insert(acquisition, asking);
             }
             What::Fence(token) => {
@@ -87,7 +87,7 @@ impl Checker for Fencing {
         }
     }
 
-    fn finish(&mut self, _: &End<'_>) -> Vec<Finding> {
+    fn finish(&mut self, _: &HistoryEnd<'_>) -> Vec<Finding> {
         let verdict = match self.first.take() {
             Some(witness) => Verdict::Violated(witness),
             None if self.owners.is_empty() => {
@@ -135,7 +135,7 @@ impl Fencing {
         }
     }
 
-    fn granted(&mut self, event: &Event, asking: Asking) {
+    fn granted(&mut self, event: &Event, asking: PendingGrant) {
         let Event { at_ns, client, acquisition, .. } = *event;
         let Some(token) = asking.token else { return };
         if let Some(before) = asking.made.unwrap_or(asking.begun).filter(|it| it.token > token) {

@@ -11,14 +11,14 @@ use rustc_hash::FxHashMap;
 
 use picklock::env::Phase;
 
-use super::seen::{Checker, End, Seen};
+use super::interface::{Checker, EventView, HistoryEnd};
 use crate::history::{Event, Head, What};
 use crate::span::rounded;
 use crate::verdict::{Finding, Verdict};
 
 /// A write that has been decided on and not been answered.
 #[derive(Clone, Copy)]
-struct Write {
+struct DecidedWrite {
     client: u32,
     until_ns: u64,
 }
@@ -29,8 +29,8 @@ struct LateWrites<C> {
     /// The ends of validities, by acquisition.
     leases: FxHashMap<u32, u64>,
     /// By acquisition.
-    writes: BTreeMap<u32, Write>,
-    first: Option<(Write, C)>,
+    writes: BTreeMap<u32, DecidedWrite>,
+    first: Option<(DecidedWrite, C)>,
 }
 
 /// A checker of the resource, excusing late writes where the history takes it for granted that there are
@@ -48,15 +48,17 @@ pub(super) fn excusing<C: Checker + Clone + 'static>(head: &Head, resource: C) -
 }
 
 impl<C: Checker + Clone> Checker for LateWrites<C> {
-    fn see(&mut self, seen: &Seen<'_>) {
+    fn see(&mut self, seen: &EventView<'_>) {
         // What is kept is what the resource's checker had seen before this event.
         self.look(seen.event);
         self.resource.see(seen);
     }
 
-    fn finish(&mut self, end: &End<'_>) -> Vec<Finding> {
+    fn finish(&mut self, end: &HistoryEnd<'_>) -> Vec<Finding> {
         let mut findings = self.resource.finish(end);
-        let Some((Write { client, until_ns }, before)) = &mut self.first else { return findings };
+        let Some((DecidedWrite { client, until_ns }, before)) = &mut self.first else {
+            return findings;
+        };
         let before = before.finish(end);
         for finding in &mut findings {
             let Verdict::Violated(witness) = &finding.verdict else { continue };
@@ -101,7 +103,7 @@ impl<C: Clone> LateWrites<C> {
                 // What was decided too late excuses nothing.
                 let until_ns = self.leases.get(&acquisition).copied();
                 if let Some(until_ns) = until_ns.filter(|until_ns| at_ns < *until_ns) {
-                    self.writes.insert(acquisition, Write { client, until_ns });
+                    self.writes.insert(acquisition, DecidedWrite { client, until_ns });
                 }
             }
             What::Updated(_) | What::NotUpdated(_) | What::Taken { .. } | What::NotTaken(_) => {

@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 
 use picklock::env::Phase;
 
-use super::seen::{Checker, End, Seen};
+use super::interface::{Checker, EventView, HistoryEnd};
 use super::story;
 use crate::history::{Event, Head, What};
 use crate::span::rounded;
@@ -17,7 +17,7 @@ use crate::verdict::{Finding, Level, Vacuous, Verdict, Witness};
 
 /// Until when an acquisition may be relied on, and whether that is over.
 #[derive(Clone, Copy, Debug)]
-struct Lease {
+struct LeaseEnd {
     until_ns: u64,
     told: Option<&'static str>,
 }
@@ -25,7 +25,7 @@ struct Lease {
 /// What clients may rely on.
 #[derive(Default)]
 struct LeaseValidity {
-    leases: FxHashMap<u32, Lease>,
+    leases: FxHashMap<u32, LeaseEnd>,
     acted: bool,
     first: Option<Witness>,
 }
@@ -35,7 +35,7 @@ pub(super) fn checker(_: &Head) -> Option<Box<dyn Checker>> {
 }
 
 impl Checker for LeaseValidity {
-    fn see(&mut self, seen: &Seen<'_>) {
+    fn see(&mut self, seen: &EventView<'_>) {
         // Of other histories nothing is said, whatever they show.
         if !(seen.head.tracked && seen.head.exact) {
             return;
@@ -44,7 +44,7 @@ impl Checker for LeaseValidity {
         let Event { at_ns, acquisition, .. } = *event;
         match event.what {
             What::ValidUntil(until_ns) => {
-                let none = Lease { until_ns, told: None };
+                let none = LeaseEnd { until_ns, told: None };
                 let lease = self.leases.entry(acquisition).or_insert(none);
                 // What became known too late does not bring it back.
                 if at_ns < lease.until_ns {
@@ -63,7 +63,7 @@ impl Checker for LeaseValidity {
         }
     }
 
-    fn finish(&mut self, end: &End<'_>) -> Vec<Finding> {
+    fn finish(&mut self, end: &HistoryEnd<'_>) -> Vec<Finding> {
         vec![Finding::new("lease-validity", Level::Belief, self.verdict(end.head))]
     }
 }
@@ -80,8 +80,8 @@ impl LeaseValidity {
         let Event { at_ns, client, acquisition, .. } = *event;
         let why = match self.leases.get(&acquisition) {
             None => "it was never told until when it might".to_owned(),
-            Some(Lease { told: Some(told), .. }) => (*told).to_owned(),
-            Some(Lease { until_ns, .. }) if at_ns >= *until_ns => {
+            Some(LeaseEnd { told: Some(told), .. }) => (*told).to_owned(),
+            Some(LeaseEnd { until_ns, .. }) if at_ns >= *until_ns => {
                 format!("its validity had ended {} ago", rounded(at_ns - until_ns))
             }
             Some(_) => return,

@@ -8,7 +8,7 @@
 
 use rustc_hash::FxHashMap;
 
-use super::seen::{Checker, End, Seen};
+use super::interface::{Checker, EventView, HistoryEnd};
 use super::story;
 use crate::fault::Fault;
 use crate::history::{Event, Head, What};
@@ -51,7 +51,7 @@ pub(super) fn checker(head: &Head) -> Option<Box<dyn Checker>> {
 }
 
 impl Checker for MutualExclusion {
-    fn see(&mut self, seen: &Seen<'_>) {
+    fn see(&mut self, seen: &EventView<'_>) {
         let Event { at_ns, client, acquisition, .. } = *seen.event;
         match seen.event.what {
             What::Acquired => {
@@ -81,7 +81,7 @@ impl Checker for MutualExclusion {
         }
     }
 
-    fn finish(&mut self, end: &End<'_>) -> Vec<Finding> {
+    fn finish(&mut self, end: &HistoryEnd<'_>) -> Vec<Finding> {
         vec![Finding::new("mutual-exclusion", Level::Belief, self.verdict(end.head))]
     }
 }

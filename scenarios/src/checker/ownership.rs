@@ -11,7 +11,7 @@ mod sweep;
 
 use std::collections::BTreeMap;
 
-use super::seen::{Checker, End, Seen};
+use super::interface::{Checker, EventView, HistoryEnd};
 use super::{availability, deadlock_freedom, story, wake_up};
 use crate::fault::Fault;
 use crate::history::{CommandOp, Head, Loss, Text, Texts, Touch, What};
@@ -42,7 +42,7 @@ struct Op {
 
 /// What is known of the key on one server.
 #[derive(Clone, Debug, Default)]
-struct Known {
+struct KeyLog {
     /// In the order of their sending.
     ops: Vec<Op>,
     losses: Vec<Loss>,
@@ -109,7 +109,7 @@ pub(super) fn checker(head: &Head) -> Option<Box<dyn Checker>> {
 }
 
 impl Checker for Ownership {
-    fn see(&mut self, seen: &Seen<'_>) {
+    fn see(&mut self, seen: &EventView<'_>) {
         let at_ns = seen.event.at_ns;
         match (seen.event.what, &seen.command) {
             (What::Command { .. }, Some(_)) => self.touched = true,
@@ -133,7 +133,7 @@ impl Checker for Ownership {
         }
     }
 
-    fn finish(&mut self, end: &End<'_>) -> Vec<Finding> {
+    fn finish(&mut self, end: &HistoryEnd<'_>) -> Vec<Finding> {
         for (op, command) in &end.unended {
             self.ended(*op, command, 0);
         }
@@ -208,8 +208,8 @@ impl Ownership {
     }
 
     /// What is known of the key on each server by itself: none has a part in another's.
-    fn by_server(&self) -> Vec<Known> {
-        let mut servers: BTreeMap<u16, Known> = BTreeMap::new();
+    fn by_server(&self) -> Vec<KeyLog> {
+        let mut servers: BTreeMap<u16, KeyLog> = BTreeMap::new();
         for op in &self.ops {
             servers.entry(op.node).or_default().ops.push(*op);
         }
@@ -226,7 +226,7 @@ impl Ownership {
 
 /// The first harm that was surely done on a server. The sweep knows who did what it finds; the search also
 /// finds what was done between commands that overlap, and is asked whether any of that was earlier.
-fn judged(known: &Known) -> Result<Option<Harm>, search::TooMany> {
+fn judged(known: &KeyLog) -> Result<Option<Harm>, search::TooMany> {
     let Some(swept) = sweep::sweep(known) else { return search::search(known, u64::MAX) };
     let Some(culprit) = swept.blames.first().map(|blame| blame.culprit) else { return Ok(None) };
     // Where there are more readings than can be tried, what the sweep has found stands.

@@ -7,9 +7,9 @@
 
 use std::collections::BTreeMap;
 
+use super::interface::{Checker, EventView, HistoryEnd};
 use super::late_write;
 use super::refusal::Refusals;
-use super::seen::{Checker, End, Seen};
 use super::story;
 use crate::history::{Event, Head, What};
 use crate::span::rounded;
@@ -56,8 +56,8 @@ pub(super) fn checker(head: &Head) -> Option<Box<dyn Checker>> {
 }
 
 impl Checker for Pool {
-    fn see(&mut self, seen: &Seen<'_>) {
-        let Seen { event, head, texts, .. } = *seen;
+    fn see(&mut self, seen: &EventView<'_>) {
+        let EventView { event, head, texts, .. } = *seen;
         self.refusals.see(event, head, texts);
         match event.what {
             What::Fault { .. } => self.faulted = true,
@@ -73,7 +73,7 @@ impl Checker for Pool {
         }
     }
 
-    fn finish(&mut self, end: &End<'_>) -> Vec<Finding> {
+    fn finish(&mut self, end: &HistoryEnd<'_>) -> Vec<Finding> {
         let effect = |name, verdict| Finding::new(name, Level::Effect, verdict);
         vec![
             effect("distinct-prizes", distinct(self)),

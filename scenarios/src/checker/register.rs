@@ -9,15 +9,15 @@ use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 
+use super::interface::{Checker, EventView, HistoryEnd};
 use super::late_write;
-use super::seen::{Checker, End, Seen};
 use super::story;
 use crate::history::{Event, Head, Update, What};
 use crate::verdict::{Finding, Level, Verdict, Witness, WitnessStep};
 
 /// An update that surely was written.
 #[derive(Clone, Copy, Debug)]
-struct Write {
+struct RegisterWrite {
     acquisition: u32,
     client: u32,
     token: Option<u64>,
@@ -25,14 +25,14 @@ struct Write {
 
 /// What becomes of the register.
 #[derive(Clone, Default)]
-struct Register {
+struct RegisterChecker {
     initial: i64,
     /// The surely written, by the value they read.
-    writes: BTreeMap<i64, Write>,
+    writes: BTreeMap<i64, RegisterWrite>,
     done: i64,
     /// Updates under way: the greatest value that had surely been written when each began, and by whom.
-    begun: FxHashMap<u32, Option<(i64, Write)>>,
-    greatest: Option<(i64, Write)>,
+    begun: FxHashMap<u32, Option<(i64, RegisterWrite)>>,
+    greatest: Option<(i64, RegisterWrite)>,
     /// Updates that ended without an answer.
     unknown: i64,
     left: Option<(u64, i64)>,
@@ -44,11 +44,11 @@ struct Register {
 
 pub(super) fn checker(head: &Head) -> Option<Box<dyn Checker>> {
     let initial = head.register?;
-    Some(late_write::excusing(head, Register { initial, ..Register::default() }))
+    Some(late_write::excusing(head, RegisterChecker { initial, ..RegisterChecker::default() }))
 }
 
-impl Checker for Register {
-    fn see(&mut self, seen: &Seen<'_>) {
+impl Checker for RegisterChecker {
+    fn see(&mut self, seen: &EventView<'_>) {
         let event = seen.event;
         let writes = matches!(event.what, What::Updated(_) | What::UpdateUnknown { .. });
         self.went_on |= self.left.is_some() && writes;
@@ -66,7 +66,7 @@ impl Checker for Register {
         }
     }
 
-    fn finish(&mut self, end: &End<'_>) -> Vec<Finding> {
+    fn finish(&mut self, end: &HistoryEnd<'_>) -> Vec<Finding> {
         let effect = |name, verdict| Finding::new(name, Level::Effect, verdict);
         let accounted_for = self.accounted_for();
         let lost = self.lost.take().map_or(Verdict::Held, Verdict::Violated);
@@ -85,10 +85,10 @@ impl Checker for Register {
     }
 }
 
-impl Register {
+impl RegisterChecker {
     fn updated(&mut self, event: &Event, update: Update, surely: bool) {
         let Update { read, written, token } = update;
-        let write = Write { acquisition: event.acquisition, client: event.client, token };
+        let write = RegisterWrite { acquisition: event.acquisition, client: event.client, token };
         if let Some((greatest, other)) = self.begun.remove(&event.op).flatten()
             && read < greatest
         {
@@ -124,10 +124,10 @@ impl Register {
     }
 
     /// Whether a write was accepted behind one with a greater token. Values say what came behind what.
-    fn stale_write(&mut self, read: i64, write: Write) {
+    fn stale_write(&mut self, read: i64, write: RegisterWrite) {
         let before = self.writes.range(..read).next_back().map(|(_, it)| *it);
         let after = self.writes.range(read + 1..).next().map(|(_, it)| *it);
-        let falls = |one: Write, other: Write| {
+        let falls = |one: RegisterWrite, other: RegisterWrite| {
             one.token.zip(other.token).is_some_and(|(one, other)| one > other)
         };
         let pair = before.filter(|it| falls(*it, write)).map(|it| (it, write));
@@ -175,7 +175,7 @@ impl Register {
 }
 
 /// Notes a violation: the first is told, all are counted.
-fn lose(known: &mut Option<Witness>, summary: String, one: Write, other: Write) {
+fn lose(known: &mut Option<Witness>, summary: String, one: RegisterWrite, other: RegisterWrite) {
     match known {
         Some(witness) => witness.occurrences += 1,
         None => {

@@ -10,7 +10,7 @@ use crate::fault::Fault;
 use crate::history::{Answer, Event, Head, Intent, Texts, Touch, What};
 use crate::span::rounded;
 use crate::verdict::{Finding, Verdict, Witness, WitnessStep};
-use short::{Part, SUBSCRIBE, Step};
+use short::{SUBSCRIBE, StepKind, StoryStep};
 
 /// Longer stories are cut: a client that polls for hours says nothing new.
 const STEPS_MOST: usize = 2_000;
@@ -32,13 +32,13 @@ pub(super) fn witness(summary: String, of: &[(u32, u32)]) -> Witness {
 pub struct Teller<'a> {
     head: &'a Head,
     /// What each acquisition did, as far as it concerns a witness.
-    steps: FxHashMap<u32, Vec<(Moment, Step)>>,
+    steps: FxHashMap<u32, Vec<(Moment, StoryStep)>>,
     is_idle: bool,
     /// The faults that struck, and until when they last.
-    faults: Vec<(Moment, u64, Step)>,
+    faults: Vec<(Moment, u64, StoryStep)>,
     /// Commands that are to blame, and those of them of which nothing has been heard yet.
     accused: FxHashSet<u32>,
-    unheard: FxHashMap<u32, (Moment, Step)>,
+    unheard: FxHashMap<u32, (Moment, StoryStep)>,
     /// Acquisitions that have tried in vain.
     tried: FxHashSet<u32>,
     sent: FxHashMap<u32, Event>,
@@ -78,7 +78,7 @@ impl<'a> Teller<'a> {
         self.seen += 1;
         if let What::Fault { fault, for_ns, .. } = event.what {
             if let Some(text) = fault.story(event.client, for_ns) {
-                let part = if fault == Fault::Crash { Part::Death } else { Part::Fault };
+                let part = if fault == Fault::Crash { StepKind::Death } else { StepKind::Fault };
                 let until_ns = event.at_ns.saturating_add(for_ns);
                 self.faults.push(((event.at_ns, self.seen), until_ns, step(event, text, part)));
             }
@@ -89,7 +89,7 @@ impl<'a> Teller<'a> {
             What::Command { name, .. } => {
                 if self.accused.contains(&event.op) {
                     let text = format!("{} is sent and never heard of again", texts.get(name));
-                    let told = step(event, text, Part::Unheard);
+                    let told = step(event, text, StepKind::Unheard);
                     self.unheard.insert(event.op, ((event.at_ns, self.seen), told));
                 }
                 self.sent.insert(event.op, *event);
@@ -106,7 +106,7 @@ impl<'a> Teller<'a> {
         }
         let invoked = invoked.as_ref();
         let told = tell(self.head, texts, event, invoked).map(|text| {
-            let part = Part::of(self.head, texts, event.what, invoked.map(|it| it.what));
+            let part = StepKind::of(self.head, texts, event.what, invoked.map(|it| it.what));
             (text, part)
         });
         // Only the first try in vain tells anything: why its client began to wait.
@@ -125,15 +125,15 @@ impl<'a> Teller<'a> {
                 continue;
             }
             let of = witness.acquisitions.iter().filter_map(|it| self.steps.get(it));
-            let mut steps: Vec<(Moment, Step)> = of.flatten().cloned().collect();
+            let mut steps: Vec<(Moment, StoryStep)> = of.flatten().cloned().collect();
             let unheard = witness.accused.iter().filter_map(|op| self.unheard.get(op));
             steps.extend(unheard.cloned());
             let own = witness.steps.drain(..);
-            steps.extend(own.map(|it| ((it.at_ns, u64::MAX), Step::of_checker(it))));
+            steps.extend(own.map(|it| ((it.at_ns, u64::MAX), StoryStep::of_checker(it))));
             steps.sort_by_key(|(at, _)| *at);
             let (first, last) = (steps.first().map(|it| it.0), steps.last().map(|it| it.0));
             let begins_ns = first.map_or(0, |it| it.0);
-            let concerns = |(at, until_ns, it): &&(Moment, u64, Step)| {
+            let concerns = |(at, until_ns, it): &&(Moment, u64, StoryStep)| {
                 let client = it.step.client;
                 let is_within = (first..=last).contains(&Some(*at));
                 // A server that had ended before may be why nothing happens.
@@ -143,7 +143,7 @@ impl<'a> Teller<'a> {
             let concern = self.faults.iter().filter(concerns);
             steps.extend(concern.map(|(at, _, step)| (*at, step.clone())));
             steps.sort_by_key(|(at, _)| *at);
-            let steps: Vec<Step> = steps.into_iter().map(|(_, step)| step).collect();
+            let steps: Vec<StoryStep> = steps.into_iter().map(|(_, step)| step).collect();
             witness.story = short::shorten(finding.level, witness, &steps);
             witness.steps = steps.into_iter().map(|it| it.step).collect();
         }
@@ -155,13 +155,18 @@ fn is_told(witness: &Witness) -> bool {
     !witness.acquisitions.is_empty() || !witness.clients.is_empty()
 }
 
-fn step(event: &Event, text: String, part: Part) -> Step {
+fn step(event: &Event, text: String, part: StepKind) -> StoryStep {
     let Event { at_ns, client, acquisition, op, .. } = *event;
-    Step { step: WitnessStep { at_ns, client, text }, part, acquisition, op }
+    StoryStep { step: WitnessStep { at_ns, client, text }, part, acquisition, op }
 }
 
 /// A try of the lock that did not succeed, in words.
-fn in_vain(head: &Head, texts: &Texts, event: &Event, invoked: &Event) -> Option<(String, Part)> {
+fn in_vain(
+    head: &Head,
+    texts: &Texts,
+    event: &Event,
+    invoked: &Event,
+) -> Option<(String, StepKind)> {
     let (What::Answered { touch: Touch::None, .. }, What::Command { name, key, intent, .. }) =
         (event.what, invoked.what)
     else {
@@ -169,7 +174,7 @@ fn in_vain(head: &Head, texts: &Texts, event: &Event, invoked: &Event) -> Option
     };
     let tries = matches!(intent.touch, Touch::Create(_)) && texts.get(key) == head.lock_key;
     let text = format!("{} on the lock is answered: another has it", texts.get(name));
-    tries.then_some((text, Part::Waits))
+    tries.then_some((text, StepKind::Waits))
 }
 
 fn violation(verdict: &Verdict) -> Option<&Witness> {

@@ -7,7 +7,7 @@ use std::ops::Range;
 use picklock::env::Phase;
 
 use crate::checker::Checkers;
-use crate::checker::seen::{Checker, LockCommands};
+use crate::checker::interface::{Checker, LockCommands};
 use crate::checker::story::Teller;
 use crate::fault::Fault;
 use crate::history::{Answer, Event, FORMAT, Head, History, Intent, Promise, Touch, Update, What};

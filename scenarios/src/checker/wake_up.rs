@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use picklock::env::Phase;
 
-use super::seen::{Checker, End, Seen};
+use super::interface::{Checker, EventView, HistoryEnd};
 use super::story;
 use crate::fault::Fault;
 use crate::history::{Event, Head, Intent, Touch, What};
@@ -22,7 +22,7 @@ pub(super) const NAME: &str = "wake-up";
 
 /// An acquisition under way.
 #[derive(Clone, Copy, Debug)]
-struct Waiter {
+struct Sleeper {
     client: u32,
     /// When it was last seen to do anything.
     moved_ns: u64,
@@ -38,7 +38,7 @@ struct Waiter {
 
 /// A command under way.
 #[derive(Clone, Copy, Debug)]
-struct Sent {
+struct OpenCommand {
     acquisition: u32,
     node: u16,
     invoke_ns: u64,
@@ -48,7 +48,7 @@ struct Sent {
 
 /// The lock's key on one server.
 #[derive(Clone, Copy, Debug, Default)]
-struct Key {
+struct KeyState {
     /// It is surely gone after this; never, where that is not known.
     until_ns: u64,
     /// When the last command was answered that made it.
@@ -57,14 +57,14 @@ struct Key {
 
 /// A time for which a client slept beside a free lock.
 #[derive(Clone, Copy, Debug, Default)]
-struct Sleep {
+struct MissedWakeUp {
     from_ns: u64,
     until_ns: u64,
     client: u32,
     acquisition: u32,
 }
 
-impl Sleep {
+impl MissedWakeUp {
     fn span_ns(self) -> u64 {
         self.until_ns.saturating_sub(self.from_ns)
     }
@@ -75,10 +75,10 @@ impl Sleep {
 struct WakeUp {
     within_ns: u64,
     /// By acquisition.
-    waiters: BTreeMap<u32, Waiter>,
+    waiters: BTreeMap<u32, Sleeper>,
     /// By operation.
-    sent: BTreeMap<u32, Sent>,
-    keys: BTreeMap<u16, Key>,
+    sent: BTreeMap<u32, OpenCommand>,
+    keys: BTreeMap<u16, KeyState>,
     /// Commands under way that might make the key, and when there was last one.
     making: u32,
     made_ns: u64,
@@ -88,7 +88,7 @@ struct WakeUp {
     struck: Vec<u32>,
     /// Until when whoever comes has been struck by what strikes nobody in particular.
     until_ns: Option<u64>,
-    longest: Sleep,
+    longest: MissedWakeUp,
     /// How many slept for longer than allowed, and when the last that was counted had fallen asleep.
     sleeps: u64,
     counted: Option<(u32, u64)>,
@@ -101,8 +101,8 @@ pub(super) fn checker(head: &Head) -> Option<Box<dyn Checker>> {
 }
 
 impl Checker for WakeUp {
-    fn see(&mut self, seen: &Seen<'_>) {
-        let Seen { event, head, texts, .. } = *seen;
+    fn see(&mut self, seen: &EventView<'_>) {
+        let EventView { event, head, texts, .. } = *seen;
         let Event { at_ns, client, acquisition, op, .. } = *event;
         self.now_ns = at_ns;
         if let What::Fault { fault, for_ns, .. } = event.what {
@@ -132,7 +132,7 @@ impl Checker for WakeUp {
                 }
                 // Of what touches the key in no way, only that it is under way is of interest.
                 let node = if of_lock { node } else { u16::MAX };
-                self.sent.insert(op, Sent { acquisition, node, invoke_ns: at_ns, makes });
+                self.sent.insert(op, OpenCommand { acquisition, node, invoke_ns: at_ns, makes });
             }
             What::Answered { touch, .. } => {
                 if let Some(sent) = self.ended(op) {
@@ -147,7 +147,7 @@ impl Checker for WakeUp {
         }
     }
 
-    fn finish(&mut self, end: &End<'_>) -> Vec<Finding> {
+    fn finish(&mut self, end: &HistoryEnd<'_>) -> Vec<Finding> {
         vec![Finding::new(NAME, Level::Progress, self.verdict(end.head))]
     }
 }
@@ -157,7 +157,7 @@ impl WakeUp {
         let during = self.until_ns.is_some_and(|until_ns| self.now_ns <= until_ns);
         let excused = during || self.struck.contains(&client);
         let (moved_ns, open, waits, stopped) = (self.now_ns, 0, false, false);
-        let it = Waiter { client, moved_ns, open, waits, stopped, excused };
+        let it = Sleeper { client, moved_ns, open, waits, stopped, excused };
         self.waiters.insert(acquisition, it);
     }
 
@@ -169,7 +169,7 @@ impl WakeUp {
         }
     }
 
-    fn ended(&mut self, op: u32) -> Option<Sent> {
+    fn ended(&mut self, op: u32) -> Option<OpenCommand> {
         let sent = self.sent.remove(&op)?;
         if let Some(it) = self.waiters.get_mut(&sent.acquisition) {
             it.open = it.open.saturating_sub(1);
@@ -182,7 +182,7 @@ impl WakeUp {
     }
 
     /// A command was answered, and has done this.
-    fn did(&mut self, sent: Sent, touch: Touch, head: &Head) {
+    fn did(&mut self, sent: OpenCommand, touch: Touch, head: &Head) {
         if touch == Touch::None || sent.node == u16::MAX {
             return;
         }
@@ -230,7 +230,7 @@ impl WakeUp {
         }
         let Some(free_ns) = self.free_ns() else { return };
         let from_ns = it.moved_ns.max(free_ns);
-        let sleep = Sleep { from_ns, until_ns: self.now_ns, client: it.client, acquisition };
+        let sleep = MissedWakeUp { from_ns, until_ns: self.now_ns, client: it.client, acquisition };
         let fell_asleep = (acquisition, it.moved_ns);
         if sleep.span_ns() > self.within_ns
             && self.counted.replace(fell_asleep) != Some(fell_asleep)
@@ -268,7 +268,7 @@ impl WakeUp {
             return Verdict::NotApplicable("this recipe keeps no key".to_owned());
         }
         self.look_at_all();
-        let Sleep { from_ns, until_ns, client, acquisition } = self.longest;
+        let MissedWakeUp { from_ns, until_ns, client, acquisition } = self.longest;
         let span_ns = self.longest.span_ns();
         if span_ns == 0 {
             let nobody = "nobody was seen to sleep while the lock was surely free";

@@ -21,7 +21,7 @@ use crate::span::Span;
 /// Every field there is.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a distribution")]
-struct Table {
+struct DistributionForm {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     constant: Option<Span>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -54,7 +54,7 @@ const FORMS: [(&str, &[&str]); 4] = [
     ("measured", &["file", "histogram", "tag", "unit"]),
 ];
 
-impl Table {
+impl DistributionForm {
     /// The names of the fields that are there.
     fn given(&self) -> Vec<&'static str> {
         let all = [
@@ -74,10 +74,10 @@ impl Table {
     }
 }
 
-impl TryFrom<Table> for Distribution {
+impl TryFrom<DistributionForm> for Distribution {
     type Error = DistributionError;
 
-    fn try_from(table: Table) -> Result<Self, DistributionError> {
+    fn try_from(table: DistributionForm) -> Result<Self, DistributionError> {
         let given = table.given();
         let first = *given.first().ok_or(DistributionError::Empty)?;
         let of_first = |(_, fields): &&(&str, &[&str])| fields.contains(&first);
@@ -99,7 +99,7 @@ impl TryFrom<Table> for Distribution {
                 Ok(Self::LogNormal(shape.within(table.floor, table.cap)?))
             }
             _ => {
-                let Table { file, tag, unit, histogram, .. } = table;
+                let DistributionForm { file, tag, unit, histogram, .. } = table;
                 let histogram = histogram.map(Histogram::new).transpose()?;
                 let measured = file.map(|file| Measured { file, tag, unit });
                 match (measured, histogram) {
@@ -118,7 +118,7 @@ impl TryFrom<Table> for Distribution {
     }
 }
 
-impl From<&Distribution> for Table {
+impl From<&Distribution> for DistributionForm {
     fn from(distribution: &Distribution) -> Self {
         let none = Self::default();
         match distribution {
@@ -147,7 +147,7 @@ impl From<&Distribution> for Table {
 
 impl Serialize for Distribution {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        Table::from(self).serialize(serializer)
+        DistributionForm::from(self).serialize(serializer)
     }
 }
 
@@ -166,7 +166,7 @@ impl<'de> Deserialize<'de> for Distribution {
                 text.parse().map_err(E::custom)
             }
             fn visit_map<M: MapAccess<'de>>(self, map: M) -> Result<Distribution, M::Error> {
-                let table = Table::deserialize(MapAccessDeserializer::new(map))?;
+                let table = DistributionForm::deserialize(MapAccessDeserializer::new(map))?;
                 Distribution::try_from(table).map_err(Error::custom)
             }
         }

@@ -18,7 +18,7 @@ use super::flaw::{Flaw, HeadFlaw, Quoted, ReadError};
 use super::head::{FORMAT, Head};
 use super::jsonl;
 use super::text::Texts;
-use lines::{Lines, Taken};
+use lines::{LineRead, LineReader};
 use order::Order;
 
 /// What the texts of a history that is read as a stream may take, in bytes.
@@ -40,7 +40,7 @@ pub fn read(input: impl BufRead) -> Result<History, ReadError> {
 /// A history that is read event by event.
 #[derive(Debug)]
 pub struct Reader<R> {
-    lines: Lines<R>,
+    lines: LineReader<R>,
     head: Head,
     texts: Texts,
     order: Order,
@@ -56,11 +56,11 @@ impl<R: BufRead> Reader<R> {
     }
 
     fn open(input: R, texts: impl FnOnce(&Head) -> Texts) -> Result<Self, ReadError> {
-        let mut lines = Lines::new(input);
+        let mut lines = LineReader::new(input);
         let head = match lines.take()? {
-            Taken::End => return Err(ReadError::Empty),
-            Taken::TooLong => return Err(ReadError::Head(Flaw::TooLong.into())),
-            Taken::Line(line, ended) => head(line, ended)?,
+            LineRead::End => return Err(ReadError::Empty),
+            LineRead::TooLong => return Err(ReadError::Head(Flaw::TooLong.into())),
+            LineRead::Line(line, ended) => head(line, ended)?,
         };
         let (texts, order) = (texts(&head), Order::new(&head));
         Ok(Self { lines, head, texts, order })
@@ -89,9 +89,9 @@ impl<R: BufRead> Reader<R> {
     /// What is wrong with the file or the line.
     pub fn read_event(&mut self) -> Result<Option<Event>, ReadError> {
         let event = match self.lines.take()? {
-            Taken::End => return Ok(None),
-            Taken::TooLong => Err(Flaw::TooLong),
-            Taken::Line(line, ended) => text(line, ended)
+            LineRead::End => return Ok(None),
+            LineRead::TooLong => Err(Flaw::TooLong),
+            LineRead::Line(line, ended) => text(line, ended)
                 .and_then(|text| jsonl::event(text, &mut self.texts))
                 .map_err(|flaw| if ended { flaw } else { cut_off(flaw) }),
         };

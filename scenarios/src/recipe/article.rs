@@ -20,7 +20,7 @@ use super::{BoxFuture, Held, NotHeld, Params, Recipe, Release};
 use crate::call::answered;
 
 /// One way to take a lock and to give it back; trying again is the same for all.
-pub(super) trait Way: Send + Sync + 'static {
+pub(super) trait ArticleLock: Send + Sync + 'static {
     /// What a client keeps of a lock that it has taken.
     type Kept: Send + Sync;
 
@@ -153,7 +153,7 @@ impl From<CallError> for NotHeld {
 }
 
 /// The recipe that locks in this way.
-pub(super) fn recipe<W: Way>(params: Params) -> Tried<W> {
+pub(super) fn recipe<W: ArticleLock>(params: Params) -> Tried<W> {
     Tried { params: Arc::new(params), way: PhantomData }
 }
 
@@ -163,7 +163,7 @@ pub(super) struct Tried<W> {
     way: PhantomData<fn() -> W>,
 }
 
-impl<W: Way> Tried<W> {
+impl<W: ArticleLock> Tried<W> {
     /// What the scenario adds to a pause; the articles' clients, started one by one, never poll in
     /// step.
     fn jitter(&self, random: u64) -> Duration {
@@ -194,7 +194,7 @@ impl<W: Way> Tried<W> {
     }
 }
 
-impl<E: Env, W: Way> Recipe<E> for Tried<W> {
+impl<E: Env, W: ArticleLock> Recipe<E> for Tried<W> {
     fn acquire(&self, env: E, client: u32) -> BoxFuture<'_, Result<Box<dyn Held>, NotHeld>> {
         Box::pin(async move {
             for tried in 0..=self.params.retries {
@@ -214,12 +214,12 @@ impl<E: Env, W: Way> Recipe<E> for Tried<W> {
 }
 
 /// A lock that an article's client has taken.
-pub(super) struct Believed<E: Env, W: Way> {
+pub(super) struct Believed<E: Env, W: ArticleLock> {
     client: Client<E>,
     kept: W::Kept,
 }
 
-impl<E: Env, W: Way> Held for Believed<E, W> {
+impl<E: Env, W: ArticleLock> Held for Believed<E, W> {
     fn is_valid(&self) -> bool {
         true
     }

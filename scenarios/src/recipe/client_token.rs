@@ -9,7 +9,7 @@
 use picklock::env::{CallError, Env};
 use picklock::scripts::COMPARE_AND_DELETE;
 
-use super::article::{Client, Way};
+use super::article::{ArticleLock, Client};
 use super::{About, Release, Servers, Validity, Value};
 
 pub(super) static ABOUT: About = About {
@@ -33,7 +33,7 @@ fn name<E: Env>(client: &Client<E>) -> String {
     format!("client-{}", client.number)
 }
 
-impl Way for ClientToken {
+impl ArticleLock for ClientToken {
     type Kept = ();
 
     async fn take<E: Env>(client: &Client<E>) -> Result<Option<()>, CallError> {

@@ -8,7 +8,7 @@
 
 use picklock::env::{CallError, Env};
 
-use super::article::{Client, Way};
+use super::article::{ArticleLock, Client};
 use super::{About, Release, Servers, Validity, Value};
 
 pub(super) static ABOUT: About = About {
@@ -28,7 +28,7 @@ pub(super) static ABOUT: About = About {
 
 pub(super) struct DelRelease;
 
-impl Way for DelRelease {
+impl ArticleLock for DelRelease {
     type Kept = ();
 
     async fn take<E: Env>(client: &Client<E>) -> Result<Option<()>, CallError> {

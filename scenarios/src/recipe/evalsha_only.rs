@@ -11,7 +11,7 @@ use picklock::command::Command;
 use picklock::env::{CallError, Env, Phase};
 use picklock::scripts::COMPARE_AND_DELETE;
 
-use super::article::{Client, Way, by_script};
+use super::article::{ArticleLock, Client, by_script};
 use super::{About, Release, Servers, Validity, Value};
 
 pub(super) static ABOUT: About = About {
@@ -31,7 +31,7 @@ pub(super) static ABOUT: About = About {
 
 pub(super) struct EvalshaOnly;
 
-impl Way for EvalshaOnly {
+impl ArticleLock for EvalshaOnly {
     type Kept = OwnerToken;
 
     async fn prepare<E: Env>(client: &Client<E>) -> Result<(), CallError> {

@@ -11,7 +11,7 @@ use picklock::reply::Reply;
 use picklock::scripts::COMPARE_AND_DELETE;
 use picklock::time::span_ms;
 
-use super::article::{Client, Way};
+use super::article::{ArticleLock, Client};
 use super::{About, Release, Servers, Validity, Value};
 
 pub(super) static ABOUT: About = About {
@@ -31,7 +31,7 @@ pub(super) static ABOUT: About = About {
 
 pub(super) struct ExistsThenSet;
 
-impl Way for ExistsThenSet {
+impl ArticleLock for ExistsThenSet {
     type Kept = OwnerToken;
 
     async fn take<E: Env>(client: &Client<E>) -> Result<Option<OwnerToken>, CallError> {

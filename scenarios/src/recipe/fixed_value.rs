@@ -10,7 +10,7 @@
 use picklock::env::{CallError, Env};
 use picklock::scripts::COMPARE_AND_DELETE;
 
-use super::article::{Client, Way};
+use super::article::{ArticleLock, Client};
 use super::{About, Release, Servers, Validity, Value};
 
 /// What all clients write.
@@ -33,7 +33,7 @@ pub(super) static ABOUT: About = About {
 
 pub(super) struct FixedValue;
 
-impl Way for FixedValue {
+impl ArticleLock for FixedValue {
     type Kept = ();
 
     async fn take<E: Env>(client: &Client<E>) -> Result<Option<()>, CallError> {

@@ -9,7 +9,7 @@
 use picklock::OwnerToken;
 use picklock::env::{CallError, Env};
 
-use super::article::{Client, Way, unknown};
+use super::article::{ArticleLock, Client, unknown};
 use super::{About, Release, Servers, Validity, Value};
 
 pub(super) static ABOUT: About = About {
@@ -29,7 +29,7 @@ pub(super) static ABOUT: About = About {
 
 pub(super) struct GetDelRelease;
 
-impl Way for GetDelRelease {
+impl ArticleLock for GetDelRelease {
     type Kept = OwnerToken;
 
     async fn take<E: Env>(client: &Client<E>) -> Result<Option<OwnerToken>, CallError> {

@@ -19,7 +19,7 @@ use picklock::reply::Reply;
 use picklock::scripts::COMPARE_AND_DELETE;
 use picklock::time::{Instant, span_ms};
 
-use super::article::{Client, Way, unknown};
+use super::article::{ArticleLock, Client, unknown};
 use super::{About, Release, Servers, Validity, Value};
 
 /// How long a turn of a loop takes that finds no key, beside its GET.
@@ -50,15 +50,15 @@ pub(super) static ABOUT: About = About {
 pub(super) struct GetSetWatchdog;
 
 /// What the client keeps: its value, and when its process ends, once that is known.
-pub(super) struct Watched {
+pub(super) struct WatchdogHandle {
     token: OwnerToken,
     ends: Arc<OnceLock<Instant>>,
 }
 
-impl Way for GetSetWatchdog {
-    type Kept = Watched;
+impl ArticleLock for GetSetWatchdog {
+    type Kept = WatchdogHandle;
 
-    async fn take<E: Env>(client: &Client<E>) -> Result<Option<Watched>, CallError> {
+    async fn take<E: Env>(client: &Client<E>) -> Result<Option<WatchdogHandle>, CallError> {
         let Some(token) = client.set_token_nx_px().await? else { return Ok(None) };
         let ends = Arc::new(OnceLock::new());
         let (watched, until) = (token.clone(), Arc::clone(&ends));
@@ -67,10 +67,10 @@ impl Way for GetSetWatchdog {
             // An error ends the thread, as an exception would.
             drop(watch(&client, &watched, &until).await);
         });
-        Ok(Some(Watched { token, ends }))
+        Ok(Some(WatchdogHandle { token, ends }))
     }
 
-    async fn give_back<E: Env>(client: &Client<E>, kept: &Watched) -> Release {
+    async fn give_back<E: Env>(client: &Client<E>, kept: &WatchdogHandle) -> Release {
         let release = release(client, kept.token.as_bytes()).await;
         let _ = kept.ends.set(client.env.now().after(client.params.ttl));
         release.unwrap_or_else(|error| unknown(Err(error)))

@@ -12,7 +12,7 @@ use picklock::env::{CallError, Env, Phase};
 use picklock::reply::Reply;
 use picklock::time::span_ms;
 
-use super::article::{Client, Way};
+use super::article::{ArticleLock, Client};
 use super::{About, Release, Servers, Validity, Value};
 
 pub(super) static ABOUT: About = About {
@@ -36,7 +36,7 @@ pub(super) static ABOUT: About = About {
 
 pub(super) struct GetsetTimestamp;
 
-impl Way for GetsetTimestamp {
+impl ArticleLock for GetsetTimestamp {
     type Kept = ();
 
     async fn take<E: Env>(client: &Client<E>) -> Result<Option<()>, CallError> {

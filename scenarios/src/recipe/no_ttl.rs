@@ -10,7 +10,7 @@ use picklock::env::{CallError, Env};
 use picklock::reply::Reply;
 use picklock::scripts::COMPARE_AND_DELETE;
 
-use super::article::{Client, Way};
+use super::article::{ArticleLock, Client};
 use super::{About, Release, Servers, Validity, Value};
 
 pub(super) static ABOUT: About = About {
@@ -30,7 +30,7 @@ pub(super) static ABOUT: About = About {
 
 pub(super) struct NoTtl;
 
-impl Way for NoTtl {
+impl ArticleLock for NoTtl {
     type Kept = OwnerToken;
 
     async fn take<E: Env>(client: &Client<E>) -> Result<Option<OwnerToken>, CallError> {

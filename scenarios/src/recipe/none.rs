@@ -25,15 +25,15 @@ pub(super) static ABOUT: About = About {
 };
 
 /// The recipe.
-pub(super) fn recipe() -> NoLock {
-    NoLock
+pub(super) fn recipe() -> Unlocked {
+    Unlocked
 }
 
-pub(super) struct NoLock;
+pub(super) struct Unlocked;
 
 struct Nothing<E>(E);
 
-impl<E: Env> Recipe<E> for NoLock {
+impl<E: Env> Recipe<E> for Unlocked {
     fn acquire(&self, env: E, _client: u32) -> BoxFuture<'_, Result<Box<dyn Held>, NotHeld>> {
         Box::pin(async move {
             env.mark(Mark::Phase(Phase::AcquireApplied));

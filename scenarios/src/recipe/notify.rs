@@ -5,7 +5,7 @@
 use picklock::OptionsError;
 use picklock::scripts::{DELETE_AND_TELL, TRY};
 
-use super::shipped::{Shipped, Way};
+use super::shipped::{Shipped, WaitStrategy};
 use super::{About, Params, Servers, Validity, Value};
 
 pub(super) static ABOUT: About = About {
@@ -29,5 +29,5 @@ pub(super) static ABOUT: About = About {
 
 /// The recipe.
 pub(super) fn recipe(params: Params) -> Result<Shipped, OptionsError> {
-    Shipped::new(params, Way::Notify, |options| options)
+    Shipped::new(params, WaitStrategy::Notify, |options| options)
 }

@@ -16,7 +16,7 @@ use picklock::OwnerToken;
 use picklock::env::{CallError, Env, Mark, Phase, Subscription};
 use picklock::scripts::DELETE_AND_TELL;
 
-use super::article::{Client, Tried, Way, by_script, not_held};
+use super::article::{ArticleLock, Client, Tried, by_script, not_held};
 use super::{About, BoxFuture, Held, NotHeld, Params, Recipe, Release, Servers, Validity, Value};
 use crate::call::{answered, within};
 
@@ -36,9 +36,9 @@ pub(super) static ABOUT: About = About {
 };
 
 /// How the lock is taken and given back; waiting is not the articles' common way.
-pub(super) struct Told;
+pub(super) struct SetAndPublish;
 
-impl Way for Told {
+impl ArticleLock for SetAndPublish {
     type Kept = OwnerToken;
 
     async fn take<E: Env>(client: &Client<E>) -> Result<Option<OwnerToken>, CallError> {
@@ -64,7 +64,7 @@ pub(super) fn recipe(params: Params) -> NotifyNoRecheck {
 }
 
 pub(super) struct NotifyNoRecheck {
-    tried: Tried<Told>,
+    tried: Tried<SetAndPublish>,
 }
 
 impl NotifyNoRecheck {

@@ -11,7 +11,7 @@ use picklock::OwnerToken;
 use picklock::env::{CallError, Env};
 use picklock::scripts::COMPARE_AND_DELETE;
 
-use super::article::{Client, Way};
+use super::article::{ArticleLock, Client};
 use super::{About, Release, Servers, Validity, Value};
 
 pub(super) static ABOUT: About = About {
@@ -31,7 +31,7 @@ pub(super) static ABOUT: About = About {
 
 pub(super) struct Polling;
 
-impl Way for Polling {
+impl ArticleLock for Polling {
     type Kept = OwnerToken;
 
     async fn take<E: Env>(client: &Client<E>) -> Result<Option<OwnerToken>, CallError> {

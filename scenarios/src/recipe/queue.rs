@@ -5,7 +5,7 @@
 use picklock::OptionsError;
 use picklock::queue_scripts::{JOIN, LEAVE, LOOK, TAKE};
 
-use super::shipped::{Shipped, Way};
+use super::shipped::{Shipped, WaitStrategy};
 use super::{About, Params, Servers, Validity, Value};
 
 pub(super) static ABOUT: About = About {
@@ -30,5 +30,5 @@ pub(super) static ABOUT: About = About {
 
 /// The recipe.
 pub(super) fn recipe(params: Params) -> Result<Shipped, OptionsError> {
-    Shipped::new(params, Way::Line, |options| options)
+    Shipped::new(params, WaitStrategy::Line, |options| options)
 }

@@ -5,7 +5,7 @@
 use picklock::OptionsError;
 use picklock::scripts::COMPARE_AND_DELETE;
 
-use super::shipped::{Shipped, Way};
+use super::shipped::{Shipped, WaitStrategy};
 use super::{About, Params, Servers, Validity, Value};
 
 pub(super) static ABOUT: About = About {
@@ -32,7 +32,7 @@ pub(super) fn recipe(params: Params) -> Result<Shipped, OptionsError> {
     let nodes = u16::try_from(params.nodes).unwrap_or(u16::MAX);
     // Of an even number one node would be of no use.
     let odd = if nodes.is_multiple_of(2) { nodes.saturating_sub(1) } else { nodes };
-    let way = if odd < 3 { Way::Poll } else { Way::Nodes(odd) };
+    let way = if odd < 3 { WaitStrategy::Poll } else { WaitStrategy::Nodes(odd) };
     let patience = params.ttl / 10;
     Shipped::new(
         params,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use picklock::OptionsError;
 use picklock::scripts::COMPARE_AND_DELETE;
 
-use super::shipped::{Shipped, Way};
+use super::shipped::{Shipped, WaitStrategy};
 use super::{About, Params, Servers, Validity, Value};
 
 /// The most that is waited for a replica.
@@ -37,7 +37,7 @@ pub(super) fn recipe(params: Params) -> Result<Shipped, OptionsError> {
     // Without a replica there is nothing to wait for; half a call timeout is long for one round trip.
     let within = params.ttl / 6;
     let waits = params.replicas > 0;
-    Shipped::new(params, Way::Poll, |options| {
+    Shipped::new(params, WaitStrategy::Poll, |options| {
         if waits { options.wait_for(1, within.min(WITHIN_MOST)) } else { options }
     })
 }

@@ -13,7 +13,7 @@ use picklock::command::Command;
 use picklock::env::{CallError, Env, Phase};
 use picklock::reply::Reply;
 
-use super::article::{Client, Way, unknown};
+use super::article::{ArticleLock, Client, unknown};
 use super::{About, Release, Servers, Validity, Value};
 
 pub(super) static ABOUT: About = About {
@@ -33,7 +33,7 @@ pub(super) static ABOUT: About = About {
 
 pub(super) struct WatchMulti;
 
-impl Way for WatchMulti {
+impl ArticleLock for WatchMulti {
     type Kept = OwnerToken;
 
     async fn take<E: Env>(client: &Client<E>) -> Result<Option<OwnerToken>, CallError> {

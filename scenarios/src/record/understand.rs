@@ -9,7 +9,7 @@ use picklock::reply::Reply;
 use picklock::script::Meaning;
 use picklock::time::WallTime;
 
-use super::{Dialect, Sent};
+use super::{Dialect, SentCommand};
 use crate::history::{Answer, Intent, Text, Texts, Touch};
 use crate::recipe::Value;
 
@@ -221,16 +221,16 @@ fn delex(mut args: Args<'_>, dialect: &Dialect) -> Intent {
 }
 
 /// A SET, understood.
-struct Set {
+struct SetCommand {
     intent: Intent,
     gives_old: bool,
 }
 
 /// SET with its options, behind the key; one that keeps or computes the expiry otherwise is beyond us.
 /// To write the same value where it stands, with a new TTL, is to extend the hold of whoever has it.
-fn set(mut args: Args<'_>, dialect: &Dialect) -> Set {
+fn set(mut args: Args<'_>, dialect: &Dialect) -> SetCommand {
     let beyond_us =
-        Set { intent: Intent { touch: Touch::Unknown, compares: false }, gives_old: false };
+        SetCommand { intent: Intent { touch: Touch::Unknown, compares: false }, gives_old: false };
     let (mut creates, mut replaces, mut gives_old) = (false, false, false);
     let (mut compared, mut ttl_ns) = (None, None);
     let value = args.next();
@@ -259,7 +259,7 @@ fn set(mut args: Args<'_>, dialect: &Dialect) -> Set {
         _ => Touch::Overwrite(ttl_ns),
     };
     let compares = compared.is_some() && spares_others(dialect);
-    Set { intent: Intent { touch, compares }, gives_old }
+    SetCommand { intent: Intent { touch, compares }, gives_old }
 }
 
 fn script(by_digest: bool, body: &[u8], args: Args<'_>, dialect: &Dialect) -> Intent {
@@ -286,8 +286,8 @@ fn script(by_digest: bool, body: &[u8], args: Args<'_>, dialect: &Dialect) -> In
 }
 
 /// What the command did, to judge by its answer.
-pub(super) fn touch(sent: Sent, reply: &Reply) -> Touch {
-    let Sent { intent, gives_old, .. } = sent;
+pub(super) fn touch(sent: SentCommand, reply: &Reply) -> Touch {
+    let SentCommand { intent, gives_old, .. } = sent;
     let done = match intent.touch {
         Touch::None => return Touch::None,
         // A script that hands over says so where it found another's key and left it alone.

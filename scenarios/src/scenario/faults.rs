@@ -5,20 +5,18 @@
 //! an error and not ignored. Deliberately absent: whether the fault will meet anybody, which a run
 //! shows.
 
+use super::Scenario;
+use super::error::{KeyError, wrong};
 use super::network::unread;
-use super::{Scenario, ScenarioError};
 use crate::fault::{By, Fault, KEYS, Staged, Strikes, Swarm, Trigger, Use, When, Whom};
-use crate::topology::{Kind, Topology};
-
-/// A key of the file, and what is wrong with its value.
-type Wrong = (String, ScenarioError);
+use crate::topology::{Topology, TopologyKind};
 
 /// More servers than this are a slip of the finger.
 const SERVERS_MOST: u32 = 64;
 /// A clock that is as far off as this stands still or goes twice as fast.
 const PPM_MOST: u32 = 999_999;
 
-pub(super) fn check(scenario: &Scenario) -> Result<(), Wrong> {
+pub(super) fn check(scenario: &Scenario) -> Result<(), KeyError> {
     servers(scenario)?;
     check_failovers("swarm", &scenario.swarm, scenario.kind())?;
     let mut staged = scenario.faults.iter().enumerate();
@@ -26,35 +24,35 @@ pub(super) fn check(scenario: &Scenario) -> Result<(), Wrong> {
 }
 
 /// Whether there is somebody to take over, where this swarm fails over.
-pub(super) fn check_failovers(path: &str, swarm: &Swarm, kind: Kind) -> Result<(), Wrong> {
+pub(super) fn check_failovers(
+    path: &str,
+    swarm: &Swarm,
+    kind: TopologyKind,
+) -> Result<(), KeyError> {
     match swarm.failovers {
         0 => Ok(()),
-        _ if kind == Kind::Replicated => Ok(()),
-        _ => wrong(&format!("{path}.failovers"), NO_REPLICA.to_owned(), REPLICATED),
+        _ if kind == TopologyKind::Replicated => Ok(()),
+        _ => wrong(format!("{path}.failovers"), NO_REPLICA, REPLICATED),
     }
 }
 
 const NO_REPLICA: &str = "a failover needs a replica that can take over, and there is none";
 const REPLICATED: &str = "add [topology] with kind = \"replicated\"";
 
-fn wrong<T>(path: &str, why: String, help: &str) -> Result<T, Wrong> {
-    Err((path.to_owned(), ScenarioError::new(why).help(Some(help.to_owned()))))
-}
-
-fn servers(scenario: &Scenario) -> Result<(), Wrong> {
+fn servers(scenario: &Scenario) -> Result<(), KeyError> {
     let part = &scenario.topology;
     let kind = scenario.kind();
     let strange = [
-        ("replicas", part.replicas.is_some(), Kind::Replicated),
-        ("lag", part.lag.is_some(), Kind::Replicated),
-        ("replica", !part.replica.is_empty(), Kind::Replicated),
-        ("sentinels", part.sentinels.is_some(), Kind::Replicated),
-        ("nodes", part.nodes.is_some() && kind != Kind::Cluster, Kind::Independent),
+        ("replicas", part.replicas.is_some(), TopologyKind::Replicated),
+        ("lag", part.lag.is_some(), TopologyKind::Replicated),
+        ("replica", !part.replica.is_empty(), TopologyKind::Replicated),
+        ("sentinels", part.sentinels.is_some(), TopologyKind::Replicated),
+        ("nodes", part.nodes.is_some() && kind != TopologyKind::Cluster, TopologyKind::Independent),
     ];
     if let Some((key, _, of)) = strange.into_iter().find(|(_, given, of)| *given && kind != *of) {
         let why =
             format!("{key} belongs to the kind \"{}\", and this is {}", of.name(), kind.name());
-        return wrong(&format!("topology.{key}"), why, "leave it away, or change the kind");
+        return wrong(format!("topology.{key}"), why, "leave it away, or change the kind");
     }
     let counts =
         [("replicas", part.replicas), ("sentinels", part.sentinels), ("nodes", part.nodes)];
@@ -62,7 +60,7 @@ fn servers(scenario: &Scenario) -> Result<(), Wrong> {
         if let Some(count @ (0 | SERVERS_MOST..)) = count {
             let why =
                 format!("{key} is {count}: from 1 to {} is what can be had", SERVERS_MOST - 1);
-            return wrong(&format!("topology.{key}"), why, "write a number in between");
+            return wrong(format!("topology.{key}"), why, "write a number in between");
         }
     }
     let servers = scenario.topology().servers();
@@ -86,20 +84,20 @@ struct Check<'a> {
 }
 
 impl Check<'_> {
-    fn all(&self) -> Result<(), Wrong> {
+    fn all(&self) -> Result<(), KeyError> {
         self.keys()?;
         self.values()?;
         self.trigger(&self.fault.at)?;
         self.whom()
     }
 
-    fn wrong<T>(&self, key: &str, why: String, help: &str) -> Result<T, Wrong> {
+    fn wrong<T>(&self, key: &str, why: String, help: &str) -> Result<T, KeyError> {
         let dot = if key.is_empty() { "" } else { "." };
-        wrong(&format!("fault.{}{dot}{key}", self.nth), why, help)
+        wrong(format!("fault.{}{dot}{key}", self.nth), why, help)
     }
 
     /// What it has, and has not, of what its kind takes.
-    fn keys(&self) -> Result<(), Wrong> {
+    fn keys(&self) -> Result<(), KeyError> {
         let Staged { kind, lasts, until, by, ppm, ways, to, loses_hold, .. } = self.fault;
         let has = |key: &str| match key {
             "for" => lasts.is_some(),
@@ -145,7 +143,7 @@ impl Check<'_> {
         }
     }
 
-    fn values(&self) -> Result<(), Wrong> {
+    fn values(&self) -> Result<(), KeyError> {
         let Staged { lasts, until, by, ppm, kind, .. } = self.fault;
         let name = kind.name();
         if *kind == Fault::Pause && until.is_some_and(|until| until.by == By::Itself) {
@@ -169,7 +167,7 @@ impl Check<'_> {
         }
     }
 
-    fn trigger(&self, at: &Trigger) -> Result<(), Wrong> {
+    fn trigger(&self, at: &Trigger) -> Result<(), KeyError> {
         let Some(when) = at.when() else {
             let why = "`at` says exactly one of phase, command, time and chance".to_owned();
             return self.wrong("at", why, "such as at = { phase = \"hold\" }");
@@ -208,7 +206,7 @@ impl Check<'_> {
         }
     }
 
-    fn whom(&self) -> Result<(), Wrong> {
+    fn whom(&self) -> Result<(), KeyError> {
         let Staged { kind, on, to, loses_hold, .. } = self.fault;
         let (name, clients) = (kind.name(), self.scenario.clients);
         let (whom, struck) = (self.fault.whom(), kind.strikes());
@@ -235,7 +233,7 @@ impl Check<'_> {
                 return self.wrong("on", why, "name one of them, or \"holder\" or \"any\"");
             }
             Whom::Server(which) => self.server("on", which)?,
-            Whom::Primary if self.scenario.kind() == Kind::Independent => {
+            Whom::Primary if self.scenario.kind() == TopologyKind::Independent => {
                 let key = if on.is_some() { "on" } else { "" };
                 return self.no_primary(key);
             }
@@ -274,7 +272,7 @@ impl Check<'_> {
         })
     }
 
-    fn no_primary(&self, key: &str) -> Result<(), Wrong> {
+    fn no_primary(&self, key: &str) -> Result<(), KeyError> {
         let why = "independent servers have no primary";
         match self.of_class(why) {
             Some((why, help)) => self.wrong(key, why, &help),
@@ -282,14 +280,14 @@ impl Check<'_> {
         }
     }
 
-    fn no_replica(&self) -> Result<(), Wrong> {
+    fn no_replica(&self) -> Result<(), KeyError> {
         match self.of_class(NO_REPLICA) {
             Some((why, help)) => self.wrong("kind", why, &help),
             None => self.wrong("kind", NO_REPLICA.to_owned(), REPLICATED),
         }
     }
 
-    fn server(&self, key: &str, which: u32) -> Result<(), Wrong> {
+    fn server(&self, key: &str, which: u32) -> Result<(), KeyError> {
         let servers = self.scenario.topology().servers();
         if which < servers {
             return Ok(());

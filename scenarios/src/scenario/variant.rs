@@ -9,12 +9,10 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::{NetworkPart, Scenario, ScenarioError, SearchPart};
+use super::error::{KeyError, wrong};
+use super::{NetworkPart, Scenario, SearchPart};
 use crate::fault::{Staged, Swarm};
 use crate::topology::{ServerPart, TopologyPart};
-
-/// A key of the file, and what is wrong with its value.
-type Wrong = (String, ScenarioError);
 
 /// What some recipes meet instead: a `[[variant]]` of the file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -94,10 +92,7 @@ impl Scenario {
 
     /// Whether each variant can be run with each recipe it names. The scenario is as its file has it; files
     /// that are named in it lie beside `base`.
-    pub(super) fn check_variants(&self, base: &Path) -> Result<(), Wrong> {
-        let wrong = |path: String, why: String, help: &str| {
-            Err((path, ScenarioError::new(why).help(Some(help.to_owned()))))
-        };
+    pub(super) fn check_variants(&self, base: &Path) -> Result<(), KeyError> {
         for (nth, variant) in self.variants.iter().enumerate() {
             if variant.locks.is_empty() || variant.sections().next().is_none() {
                 let why = "this variant changes nothing".to_owned();

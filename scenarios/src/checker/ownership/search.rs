@@ -16,9 +16,9 @@ mod reading;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
-use super::{Blame, Harm, Known, Op};
+use super::{Blame, Harm, KeyLog, Op};
 use crate::history::Touch;
-use reading::{Harmed, Reading, State, Writer};
+use reading::{Harmed, KeyOwner, Reading, ValueWriter};
 
 /// More readings at once than this are not followed.
 const READINGS_MOST: usize = 2_000;
@@ -31,15 +31,15 @@ pub(super) struct TooMany;
 ///
 /// # Errors
 /// [`TooMany`] readings, and no harm found before.
-pub(super) fn search(known: &Known, until_ns: u64) -> Result<Option<Harm>, TooMany> {
+pub(super) fn search(known: &KeyLog, until_ns: u64) -> Result<Option<Harm>, TooMany> {
     Search::new(known).run(until_ns)
 }
 
 /// What is looked up while readings are followed.
 struct Search<'a> {
-    known: &'a Known,
+    known: &'a KeyLog,
     /// Commands that had written what others found, by number. It matters of no other what it wrote.
-    writers: FxHashMap<u32, Writer>,
+    writers: FxHashMap<u32, ValueWriter>,
     /// Commands that are under way and will be answered.
     flying: Vec<u32>,
     /// Commands without an answer that have been sent, by acquisition.
@@ -55,14 +55,14 @@ struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    fn new(known: &'a Known) -> Self {
+    fn new(known: &'a KeyLog) -> Self {
         let found: FxHashSet<u32> = known.ops.iter().map(|op| op.found).collect();
         let writes = |op: &Op| matches!(op.touch, Touch::Create(_) | Touch::Overwrite(_));
         let writers = (0..).zip(&known.ops).filter(|(_, op)| found.contains(&op.number));
         let writers = writers.filter(|(_, op)| writes(op));
         Self {
             known,
-            writers: writers.map(|(place, op)| (op.number, Writer::Command(place))).collect(),
+            writers: writers.map(|(place, op)| (op.number, ValueWriter::Command(place))).collect(),
             flying: Vec::new(),
             open: FxHashMap::default(),
             deletes: Vec::new(),
@@ -159,7 +159,7 @@ impl<'a> Search<'a> {
             for &other in &self.flying {
                 // Of a key that is nobody's already, a command that makes it so is better kept for later.
                 let vain =
-                    reading.state == State::Nobodys && self.op(other).touch == Touch::Unknown;
+                    reading.state == KeyOwner::Nobodys && self.op(other).touch == Touch::Unknown;
                 if vain || reading.early.contains(&other) {
                     continue;
                 }
@@ -209,7 +209,7 @@ impl<'a> Search<'a> {
     /// Which command had written what this one found, where that is known.
     fn found(&self, op: &Op) -> Option<u32> {
         match self.writers.get(&op.found) {
-            Some(Writer::Command(writer)) => Some(*writer),
+            Some(ValueWriter::Command(writer)) => Some(*writer),
             _ => None,
         }
     }
@@ -217,22 +217,24 @@ impl<'a> Search<'a> {
     /// The readings in which the key has the value that this command has written.
     fn showing(&self, reading: &Reading, writer: u32, now_ns: u64) -> Vec<Reading> {
         let since_ns = match reading.state {
-            State::Nobodys => return vec![reading.clone()],
-            State::Held { by, .. } if [Writer::Command(writer), Writer::Unknown].contains(&by) => {
+            KeyOwner::Nobodys => return vec![reading.clone()],
+            KeyOwner::Held { by, .. }
+                if [ValueWriter::Command(writer), ValueWriter::Unknown].contains(&by) =>
+            {
                 return vec![reading.clone()];
             }
-            State::Held { since_ns, .. } => since_ns,
-            State::Free => 0,
+            KeyOwner::Held { since_ns, .. } => since_ns,
+            KeyOwner::Free => 0,
         };
         if self.is_lost(since_ns, now_ns) {
             // A server has come back with it.
-            return vec![reading.is(State::Nobodys)];
+            return vec![reading.is(KeyOwner::Nobodys)];
         }
         if self.op(writer).is_open() && self.is_unused(writer, reading) {
             return self.carry_out(&self.using(reading, writer), writer, now_ns);
         }
         let strange = self.strange_one(reading);
-        strange.into_iter().map(|it| self.using(reading, it).is(State::Nobodys)).collect()
+        strange.into_iter().map(|it| self.using(reading, it).is(KeyOwner::Nobodys)).collect()
     }
 
     fn carry_out_on(&self, reading: &Reading, place: u32, now_ns: u64) -> Vec<Reading> {
@@ -245,7 +247,7 @@ impl<'a> Search<'a> {
             let may_end_ns = ttl_ns.map_or(u64::MAX, |ttl_ns| self.lives(lives_from_ns, ttl_ns));
             let from_ns = before.at_ns;
             let since_ns = op.sent_ns;
-            before.is(State::of(owner, self.by(op), since_ns, from_ns, may_end_ns))
+            before.is(KeyOwner::of(owner, self.by(op), since_ns, from_ns, may_end_ns))
         };
         match op.touch {
             Touch::None => vec![reading.clone()],
@@ -254,7 +256,7 @@ impl<'a> Search<'a> {
             }
             Touch::Overwrite(ttl_ns) => {
                 let before = match reading.state {
-                    State::Held { owner, since_ns, .. } if owner.0 != op.acquisition => {
+                    KeyOwner::Held { owner, since_ns, .. } if owner.0 != op.acquisition => {
                         let mut before = self.over(reading, op, now_ns);
                         before.push(match before[..] {
                             [] => reading.harmed(self.harm(owner, since_ns, place)),
@@ -269,7 +271,7 @@ impl<'a> Search<'a> {
             Touch::Delete => self
                 .found_key(reading, place, now_ns)
                 .into_iter()
-                .map(|it| it.is(State::Free))
+                .map(|it| it.is(KeyOwner::Free))
                 .collect(),
             Touch::Extend(ttl_ns) => {
                 let extended = |it: Reading| {
@@ -280,15 +282,15 @@ impl<'a> Search<'a> {
             }
             // It may have left the key as it was, or free, or to anybody: where it is nobody's, whatever
             // can follow each of these can follow, and harms nobody.
-            Touch::Unknown => vec![reading.is(State::Nobodys)],
+            Touch::Unknown => vec![reading.is(KeyOwner::Nobodys)],
         }
     }
 
     /// Who has written the value, where this command has made the key.
-    fn by(&self, op: &Op) -> Writer {
+    fn by(&self, op: &Op) -> ValueWriter {
         match op.touch {
-            Touch::Unknown => Writer::Unknown,
-            _ => self.writers.get(&op.number).copied().unwrap_or(Writer::Another),
+            Touch::Unknown => ValueWriter::Unknown,
+            _ => self.writers.get(&op.number).copied().unwrap_or(ValueWriter::Another),
         }
     }
 
@@ -301,15 +303,15 @@ impl<'a> Search<'a> {
     /// The same, the hold that this command meets being over with nobody harmed. A value that is still there
     /// has not expired; but where it says itself when the hold is over, that time may have passed.
     fn over(&self, reading: &Reading, op: &Op, now_ns: u64) -> Vec<Reading> {
-        let State::Held { since_ns, may_end_ns, .. } = reading.state else { return Vec::new() };
+        let KeyOwner::Held { since_ns, may_end_ns, .. } = reading.state else { return Vec::new() };
         if self.found(op).is_none() {
             return self.gone(reading, now_ns);
         }
         if self.is_lost(since_ns, now_ns) {
-            return vec![reading.is(State::Nobodys)];
+            return vec![reading.is(KeyOwner::Nobodys)];
         }
         let passed = self.known.stamped && now_ns >= may_end_ns;
-        let passed = passed.then(|| reading.not_before(may_end_ns).is(State::Nobodys));
+        let passed = passed.then(|| reading.not_before(may_end_ns).is(KeyOwner::Nobodys));
         passed.into_iter().collect()
     }
 
@@ -320,16 +322,16 @@ impl<'a> Search<'a> {
     /// The same, the key being gone with nobody harmed: the ways in which that can be. It may have expired,
     /// which takes no command and has its time, or have been ended by one, perhaps earlier.
     fn gone(&self, reading: &Reading, now_ns: u64) -> Vec<Reading> {
-        let State::Held { owner, since_ns, from_ns, may_end_ns, .. } = reading.state else {
-            return vec![reading.is(State::Free)];
+        let KeyOwner::Held { owner, since_ns, from_ns, may_end_ns, .. } = reading.state else {
+            return vec![reading.is(KeyOwner::Free)];
         };
         let jumped = || self.known.jumps.iter().any(|at_ns| (since_ns..=now_ns).contains(at_ns));
         if self.is_lost(since_ns, now_ns) || jumped() {
-            return vec![reading.is(State::Free)];
+            return vec![reading.is(KeyOwner::Free)];
         }
         let expired = (now_ns >= may_end_ns).then(|| reading.not_before(may_end_ns));
         if expired.as_ref().is_some_and(|it| it.at_ns == reading.at_ns) {
-            return vec![reading.is(State::Free)];
+            return vec![reading.is(KeyOwner::Free)];
         }
         let mut own = self.open_of(owner.0, reading);
         let ends = own.find(|&it| matches!(self.op(it).touch, Touch::Delete | Touch::Unknown));
@@ -341,20 +343,20 @@ impl<'a> Search<'a> {
         };
         let used = ends.or_else(|| own.find(shortens)).or_else(|| self.strange_one(reading));
         let ended = used.map(|used| self.using(reading, used));
-        expired.into_iter().chain(ended).map(|it| it.is(State::Free)).collect()
+        expired.into_iter().chain(ended).map(|it| it.is(KeyOwner::Free)).collect()
     }
 
     /// The same, the key being gone, at the cost of its holder if need be.
     fn vacated(&self, reading: &Reading, now_ns: u64) -> Vec<Reading> {
         let mut all = self.gone(reading, now_ns);
-        let State::Held { owner, since_ns, .. } = reading.state else { return all };
+        let KeyOwner::Held { owner, since_ns, .. } = reading.state else { return all };
         let harm = |culprit| self.harm(owner, since_ns, culprit);
         let foreign =
             |it: &&u32| self.op(**it).acquisition != owner.0 && self.is_unused(**it, reading);
         let mut deletes = self.deletes.iter().rev().filter(foreign);
         if let Some(&culprit) = deletes.next() {
             // One of them was, and nobody knows which.
-            let mut deleted = self.using(reading, culprit).harmed(harm(culprit)).is(State::Free);
+            let mut deleted = self.using(reading, culprit).harmed(harm(culprit)).is(KeyOwner::Free);
             if !reading.is_harmful() {
                 deletes.for_each(|&other| deleted.may_be(harm(other)));
             }
@@ -370,7 +372,7 @@ impl<'a> Search<'a> {
         let overwrites = self.creates.iter().filter(foreign).filter(|it| deleted(it).is_some());
         for culprit in self.any_of(overwrites.copied()) {
             let both = deleted(&culprit).map(|it| self.using(&self.using(reading, culprit), it));
-            all.extend(both.map(|it| it.harmed(harm(culprit)).is(State::Free)));
+            all.extend(both.map(|it| it.harmed(harm(culprit)).is(KeyOwner::Free)));
         }
         all
     }
@@ -405,33 +407,33 @@ impl<'a> Search<'a> {
             let held = |&used: &u32| {
                 let owner = (op.acquisition, op.client);
                 let by = self.by(self.op(used));
-                self.using(reading, used).is(State::of(owner, by, op.sent_ns, 0, 0))
+                self.using(reading, used).is(KeyOwner::of(owner, by, op.sent_ns, 0, 0))
             };
             own.iter().map(held).collect()
         };
         match reading.state {
-            State::Nobodys => vec![reading.clone()],
-            State::Held { owner, .. } if owner.0 == op.acquisition => vec![reading.clone()],
-            State::Held { owner, since_ns, .. } => {
+            KeyOwner::Nobodys => vec![reading.clone()],
+            KeyOwner::Held { owner, .. } if owner.0 == op.acquisition => vec![reading.clone()],
+            KeyOwner::Held { owner, since_ns, .. } => {
                 if self.is_lost(since_ns, now_ns) {
                     // What has come back in its place is nobody's rightful hold.
-                    return vec![reading.is(State::Nobodys)];
+                    return vec![reading.is(KeyOwner::Nobodys)];
                 }
                 let over = self.over(reading, op, now_ns);
                 if self.known.stamped && !over.is_empty() {
                     // A hold that is over by its own word leaves its key behind, which is nobody's.
-                    return over.iter().map(|over| over.is(State::Nobodys)).collect();
+                    return over.iter().map(|over| over.is(KeyOwner::Nobodys)).collect();
                 }
                 let its_own = over.iter().flat_map(own);
                 its_own.chain([reading.harmed(self.harm(owner, since_ns, place))]).collect()
             }
-            State::Free => {
+            KeyOwner::Free => {
                 let own = own(reading);
                 if !own.is_empty() {
                     return own;
                 }
                 if self.is_lost(0, now_ns) {
-                    return vec![reading.is(State::Nobodys)];
+                    return vec![reading.is(KeyOwner::Nobodys)];
                 }
                 self.anothers(reading, place)
             }

@@ -13,8 +13,8 @@ fn command(line: &str) -> Command {
 /// 2,000.4 seconds of Unix time.
 const NOW: WallTime = WallTime::from_unix_ns(2_000_400_000_000);
 
-fn sent(intent: Intent, gives_old: bool) -> Sent {
-    Sent { op: 1, intent, gives_old, place: None, content: None }
+fn sent(intent: Intent, gives_old: bool) -> SentCommand {
+    SentCommand { op: 1, intent, gives_old, place: None, content: None }
 }
 
 fn speaks(value: Value) -> Dialect {

@@ -10,17 +10,17 @@ use crate::verdict::Finding;
 /// One invariant, or a family of them.
 pub(super) trait Checker {
     /// Shows it the next event.
-    fn see(&mut self, seen: &Seen<'_>);
+    fn see(&mut self, seen: &EventView<'_>);
 
     /// What it has found, without the steps of witnesses.
-    fn finish(&mut self, end: &End<'_>) -> Vec<Finding>;
+    fn finish(&mut self, end: &HistoryEnd<'_>) -> Vec<Finding>;
 
     /// Adds to what others have found what only this one knows, such as who had left the key.
     fn explain(&self, _findings: &mut [Finding]) {}
 }
 
 /// The next event, and what belongs to it.
-pub(super) struct Seen<'a> {
+pub(super) struct EventView<'a> {
     pub(super) event: &'a Event,
     pub(super) head: &'a Head,
     pub(super) texts: &'a Texts,
@@ -29,7 +29,7 @@ pub(super) struct Seen<'a> {
 }
 
 /// The end of a history.
-pub(super) struct End<'a> {
+pub(super) struct HistoryEnd<'a> {
     pub(super) head: &'a Head,
     pub(super) texts: &'a Texts,
     /// The commands that never ended, by operation, if they may do something to the lock's key.
@@ -49,7 +49,7 @@ impl<'a> LockCommands<'a> {
     }
 
     /// The next event with its command.
-    pub(super) fn next<'e>(&mut self, event: &'e Event, texts: &'e Texts) -> Seen<'e>
+    pub(super) fn next<'e>(&mut self, event: &'e Event, texts: &'e Texts) -> EventView<'e>
     where
         'a: 'e,
     {
@@ -77,11 +77,11 @@ impl<'a> LockCommands<'a> {
             }
             _ => None,
         };
-        Seen { event, head: self.head, texts, command }
+        EventView { event, head: self.head, texts, command }
     }
 
-    pub(super) fn end(self, texts: &'a Texts) -> End<'a> {
-        End { head: self.head, texts, unended: self.open.into_rest() }
+    pub(super) fn end(self, texts: &'a Texts) -> HistoryEnd<'a> {
+        HistoryEnd { head: self.head, texts, unended: self.open.into_rest() }
     }
 
     /// Texts are compared until the key has come up; from then on, numbers.
