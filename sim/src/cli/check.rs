@@ -11,7 +11,7 @@ mod source;
 use scenarios::checker::Checkers;
 use scenarios::checker::story::Teller;
 use scenarios::history::{ReadError, Reader};
-use scenarios::judge::{Circumstances, Counts, sum_up};
+use scenarios::judge::{Circumstances, HistoryCounts, sum_up};
 use scenarios::result::RunResult;
 
 use super::args::CheckArgs;
@@ -55,7 +55,7 @@ fn judge(
     let mut head = reader.head().clone();
     asked.ask(&mut head);
     circumstances.remarks = not_asked(&head);
-    let (mut checkers, mut counts) = (Checkers::new(&head), Counts::new(&head));
+    let (mut checkers, mut counts) = (Checkers::new(&head), HistoryCounts::new(&head));
     while let Some(event) = reader.read_event()? {
         checkers.see(&event, reader.texts());
         counts.see(&event, reader.texts());

@@ -9,7 +9,7 @@ use scenarios::fault::{By, Staged, When};
 use scenarios::nearest::nearest;
 use scenarios::recipe::{self, About};
 use scenarios::scenario::{Expectation, Overrides, Scenario};
-use scenarios::topology::{AppendOnly, Kind};
+use scenarios::topology::{AppendOnly, TopologyKind};
 
 use super::failure::Failure;
 
@@ -160,7 +160,7 @@ fn searched(scenario: &Scenario) -> String {
 /// Which servers there are, and what they keep, in words.
 fn servers(scenario: &Scenario) -> String {
     let mut text = scenario.topology().to_string();
-    if scenario.kind() == Kind::Replicated {
+    if scenario.kind() == TopologyKind::Replicated {
         let _ = write!(text, ", {} behind", scenario.topology.lag(1));
         let others = (2..scenario.topology().servers())
             .map(|server| (server, scenario.topology.lag(server)));

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use scenarios::checker;
-use scenarios::matrix::{Pair, Tally};
+use scenarios::matrix::{Pair, VerdictCounts};
 use scenarios::recipe::BuildError;
 use scenarios::scenario::Scenario;
 use scenarios::sweep::Facts;
@@ -87,7 +87,7 @@ fn pair(
 ) -> Result<Pair, BuildError> {
     let seeds = seeds.unwrap_or_else(|| usual(scenario));
     let mut runner = Runner::new(scenario)?;
-    let mut runs = [Tally::default(); 4];
+    let mut runs = [VerdictCounts::default(); 4];
     let mut lasted_ns = 0;
     for seed in seeds {
         if progress.stop.load(Ordering::Relaxed) {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use scenarios::checker;
-use scenarios::matrix::{Matrix, Pair, Standing, Tally};
+use scenarios::matrix::{Conformance, Matrix, Pair, VerdictCounts};
 use scenarios::scenario::Scenario;
 use scenarios::verdict::{Finding, Level, Verdict, worst};
 use tokio::sync::{Semaphore, watch};
@@ -199,12 +199,12 @@ async fn one(
     }
     let runs = Level::ALL.map(|level| {
         let of_level = findings.iter().filter(|it| it.level == level);
-        let mut tally = Tally::default();
+        let mut tally = VerdictCounts::default();
         tally.add(SEED, worst(of_level.map(|it| it.verdict.outcome())));
         tally
     });
     let pair = Pair::found(scenario, runs).lasting(run.history.duration_ns());
-    let vacuous = vacuous(&findings).filter(|_| pair.standing() == Some(Standing::Vacuous));
+    let vacuous = vacuous(&findings).filter(|_| pair.standing() == Some(Conformance::Vacuous));
     Ok((pair, server, vacuous))
 }
 

@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use reports::directory::{Latest, RunDirectory};
+use reports::invariant_table::InvariantTable;
 use reports::latency::Latencies;
 use reports::manifest::{self, Manifest, Platform};
-use reports::single::Told;
 use reports::terminal::{Style, Verbosity};
 use reports::write::write_all;
 use scenarios::judge::{Circumstances, judge};
@@ -87,6 +87,7 @@ pub(super) fn files(
         print::note(&format!("note: {trouble}"));
     }
     remarks.extend(trouble);
+    let latencies = Latencies::of(&run.history);
     let circumstances = Circumstances {
         server: server.clone(),
         complete: run.cut_short.is_none(),
@@ -95,7 +96,7 @@ pub(super) fn files(
         searched: scenario.swarm.searched,
         replay: replay(args, scenario, world, &format!("--seed {seed}"), is_private),
         server_commands: run.server_commands,
-        latencies: Latencies::of(&run.history).summaries(),
+        latencies: latencies.summaries(),
     };
     let mut result = judge(&run.history, circumstances);
     if let Some(asked) = args.scenario.as_deref().filter(|it| load::is_file(it))
@@ -123,7 +124,7 @@ pub(super) fn files(
         files: Vec::new(),
     };
     let path = directory.path().to_owned();
-    if let Err(error) = write_all(&directory, &result, &run.history, &manifest, &logs) {
+    if let Err(error) = write_all(&directory, &result, &run.history, &latencies, &manifest, &logs) {
         // What was found is not lost with the place it should have gone to.
         print(&args.format, &result, None, terminal)?;
         return Err(Failure::unavailable(&error));
@@ -169,8 +170,8 @@ pub(in crate::cli) fn print_with(
     output::write(formats, |format| match format {
         OutputFormat::Human => Ok(reports::terminal::summary(result, style(terminal)) + footer),
         OutputFormat::Json => json_text(result),
-        OutputFormat::Junit => junit(&Told::run(result)),
-        OutputFormat::Markdown => Ok(Told::run(result).markdown()),
+        OutputFormat::Junit => junit(&InvariantTable::run(result)),
+        OutputFormat::Markdown => Ok(InvariantTable::run(result).markdown()),
     })
 }
 
@@ -180,7 +181,7 @@ pub(in crate::cli) fn json_text(value: &impl Serialize) -> Result<String, Failur
     Ok(json.map_err(|error| Failure::internal(error.to_string()))? + "\n")
 }
 
-pub(super) fn junit(told: &Told) -> Result<String, Failure> {
+pub(super) fn junit(told: &InvariantTable) -> Result<String, Failure> {
     told.junit().map_err(|error| Failure::internal(error.to_string()))
 }
 
