@@ -1,8 +1,7 @@
 //! Charts: how long operations took by percentile, and how something grows with something else.
 //!
 //! Invariant: the same figures give the same picture on every machine: the font is embedded, and one
-//! painting serves SVG and PNG. Deliberately absent: the course of the run over time, which is another
-//! picture.
+//! painting serves SVG and PNG.
 
 pub(crate) mod axis;
 mod caption;

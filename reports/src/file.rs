@@ -1,9 +1,8 @@
 //! A file that a user named by its path.
 //!
-//! Invariant: a regular file is replaced as a whole or not at all, and stays behind the links that lead to
-//! it, with its owner and its permissions. Anything else that has the name (a device, a pipe, our own
-//! stdout) is written to and stays what it is. Deliberately absent: the files of a run, which stand in a
-//! directory of their own.
+//! Invariant: a regular file is replaced as a whole or not at all, and stays behind the links that lead
+//! to it, with its owner and its permissions. Anything else that has the name (a device, a pipe, our own
+//! stdout) is written to and stays what it is.
 
 use std::fs::{self, File, Metadata, Permissions};
 use std::io::{self, ErrorKind, Write};

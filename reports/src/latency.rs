@@ -1,7 +1,7 @@
 //! How long operations took: a distribution for each kind of operation of a history.
 //!
-//! Invariant: only what has both a beginning and an end is measured, so an operation of unknown
-//! outcome makes no figure look better. Deliberately absent: judgement, and any clock.
+//! Invariant: only what has both a beginning and an end is measured, so an operation of unknown outcome
+//! makes no figure look better.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,8 +1,6 @@
 //! What a run looks like: terminal summary, charts, HTML and the files of the run directory.
 //!
-//! Invariant: the same result and history give the same bytes; no clock is read and no chance
-//! drawn. Deliberately absent: judgement, which is the checkers', and printing, which is the
-//! command line's.
+//! Invariant: the same result and history give the same bytes; no clock is read and no chance drawn.
 
 pub mod chart;
 pub mod directory;

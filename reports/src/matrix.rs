@@ -1,9 +1,8 @@
 //! The matrix as files: markdown for people, JUnit for a CI. Of several servers there is one each, of the
 //! same pairs.
 //!
-//! Invariant: what was expected stands beside what was found wherever the two differ, and a cell of which
-//! nothing is claimed is never shown as a success. Deliberately absent: the terminal, which has a place
-//! of its own.
+//! Invariant: what was expected stands beside what was found wherever the two differ, and a cell of
+//! which nothing is claimed is never shown as a success.
 
 pub(crate) mod servers;
 

@@ -1,7 +1,7 @@
 //! What a person sees at the end of a run: verdicts, stories, figures, remarks.
 //!
 //! Invariant: every verdict is a word; colour only repeats it, and without colour no escape byte is
-//! written, whatever the result holds. Deliberately absent: printing, and exit codes.
+//! written, whatever the result holds.
 
 mod figures;
 mod ink;

@@ -1,7 +1,6 @@
 //! A tuning as people read it: a table, a chart, a page.
 //!
-//! Invariant: no share is shown without what it is at most, and none as a bare zero. Deliberately absent:
-//! advice, which is in the tuning.
+//! Invariant: no share is shown without what it is at most, and none as a bare zero.
 
 mod confirmed;
 mod frontier;

@@ -1,8 +1,8 @@
 //! The history of a run: what every client asked and what it was told, in order of time.
 //!
-//! Invariant: events stand in the order in which they were written down, their times never fall,
-//! and nothing but an event can change what a checker sees. From here on nothing knows which world
-//! the run was made in. Deliberately absent: opinions; those are the checkers'.
+//! Invariant: events stand in the order in which they were written down, their times never fall, and
+//! nothing but an event can change what a checker sees. From here on nothing knows which world the run
+//! was made in.
 
 mod event;
 mod flaw;

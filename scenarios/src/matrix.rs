@@ -2,7 +2,7 @@
 //!
 //! Invariant: an expectation comes from the scenario's file and nowhere else; what is found is only ever
 //! set beside it. A cell of which nothing is claimed is counted as such, with its reason, and never as a
-//! success. Deliberately absent: running anything.
+//! success.
 
 pub mod expected;
 mod several;

@@ -1,8 +1,8 @@
 //! The environment of a client under observation: what it does is written into the history.
 //!
 //! Invariant: a command belongs to the acquisition whose environment sent it, never to the one whose
-//! value it carries; so a lock that confuses owners is seen doing so. A command whose future is
-//! dropped ends as *info*. Deliberately absent: any influence on what is recorded.
+//! value it carries; so a lock that confuses owners is seen doing so. A command whose future is dropped
+//! ends as *info*.
 
 mod conn;
 mod queued;

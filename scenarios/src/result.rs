@@ -1,7 +1,7 @@
 //! `result.json`: what a run found, for machines.
 //!
 //! Invariant: the type is the schema (`picklock schema` prints it), and its first field names the
-//! version of the format. Deliberately absent: the history, which has a file of its own.
+//! version of the format.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! A scenario: topology, recipe, workload, network and expectations, as data.
 //!
 //! Invariant: a [`Scenario`] that exists can be run: everything in it has been checked, after every
-//! override. Deliberately absent: which world it is run in.
+//! override.
 
 mod error;
 mod faults;

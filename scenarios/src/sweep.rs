@@ -1,9 +1,8 @@
 //! What many schedules of one scenario have shown.
 //!
 //! Invariant: adding up does not depend on the order; over many schedules, violated counts before
-//! inconclusive, and inconclusive before held. A vacuous schedule is counted and told apart, and turns
-//! a verdict only together with as many others as leave fewer than half that show something.
-//! Deliberately absent: running them.
+//! inconclusive, and inconclusive before held. A vacuous schedule is counted and told apart, and turns a
+//! verdict only together with as many others as leave fewer than half that show something.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,7 +1,6 @@
 //! What a tuning says: for each setting of a lock what goes wrong how often, and which setting to take.
 //!
-//! Invariant: a share that was estimated says what it is at most; none is a bare zero. Deliberately absent:
-//! how it was found, which is the simulator's, and how it looks.
+//! Invariant: a share that was estimated says what it is at most; none is a bare zero.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,7 +1,7 @@
 //! What a checker says of a history, and how verdicts add up.
 //!
-//! Invariant: `violated` always comes with a witness and `inconclusive` with a reason; nothing
-//! becomes `held` by default. Deliberately absent: exit codes, which the command line decides.
+//! Invariant: `violated` always comes with a witness and `inconclusive` with a reason; nothing becomes
+//! `held` by default.
 
 mod vacuous;
 

@@ -1,7 +1,6 @@
 //! The painting itself: title, grid, lines, marks and labels.
 //!
-//! Invariant: labels overlap neither each other nor the lines. Deliberately absent: knowledge of the
-//! backend; what differs between backends is in the pen.
+//! Invariant: labels overlap neither each other nor the lines.
 
 use plotters::prelude::DrawingBackend;
 use plotters::style::text_anchor::HPos;

@@ -1,7 +1,6 @@
 //! What a real server has shown of the model, as the cells of a table.
 //!
-//! Invariant: a share that was counted says what it may be. Deliberately absent: a verdict of its own on the model,
-//! which is in the tuning.
+//! Invariant: a share that was counted says what it may be.
 
 use scenarios::span::Span;
 use scenarios::tuning::{ComparedShare, Confirmation, ConfirmationOutcome, Confirmed};

@@ -1,10 +1,10 @@
 //! The frontier of a tuning: how long a crashed holder blocks the others, against how often it goes wrong.
 //!
-//! How often is told as a multiple of what is wanted, so that one corner serves for all targets: a setting meets
-//! them where all its marks stand there.
+//! How often is told as a multiple of what is wanted, so that one corner serves for all targets: a
+//! setting meets them where all its marks stand there.
 //!
-//! Invariant: what is drawn is what may be at most, and not the best guess; what is rarer than the scale shows
-//! stands below it. Deliberately absent: a curve through the points, and locks that were not asked for.
+//! Invariant: what is drawn is what may be at most, and not the best guess; what is rarer than the scale
+//! shows stands below it.
 
 mod legend;
 mod plot;

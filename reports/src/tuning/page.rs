@@ -1,7 +1,7 @@
 //! `report.html` of a tuning: the advice, the frontier, every setting.
 //!
-//! Invariant: no script, and nothing is fetched; every text is escaped, the chart alone is set in as it is, for
-//! it was drawn here.
+//! Invariant: no script, and nothing is fetched; every text is escaped, the chart alone is set in as it
+//! is, for it was drawn here.
 
 use maud::{Markup, PreEscaped, html};
 use scenarios::tuning::{Confirmation, Protection, TargetStatus, Tuning};

@@ -1,4 +1,5 @@
-//! A tuning in the terminal: what it counts with, every setting of the lock that was asked for, and the advice.
+//! A tuning in the terminal: what it counts with, every setting of the lock that was asked for, and the
+//! advice.
 //!
 //! Invariant: the advice comes last, where a reader looks first.
 

@@ -1,7 +1,6 @@
 //! A tuning to test with.
 //!
-//! Invariant: one overlap a day and one lost hold a day are wanted, and a takeover within ten seconds. Deliberately
-//! absent: how a tuning is found.
+//! Invariant: one overlap a day and one lost hold a day are wanted, and a takeover within ten seconds.
 
 use std::time::Duration;
 

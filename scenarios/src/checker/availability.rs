@@ -1,8 +1,8 @@
 //! Availability: who wants a lock that nobody has gets it in time.
 //!
 //! Invariant: a stall is a time in which two or more wanted the lock all along, nobody had it (or
-//! believed so), and nobody got it: the trouble of one client may be its own connection's. The longest is compared with what the scenario allows; where it allows
-//! nothing, nothing is said. Deliberately absent: whose fault it was.
+//! believed so), and nobody got it: the trouble of one client may be its own connection's. The longest
+//! is compared with what the scenario allows; where it allows nothing, nothing is said.
 
 use std::collections::BTreeMap;
 

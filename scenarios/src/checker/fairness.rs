@@ -1,11 +1,10 @@
 //! Fairness: whoever is in line is not overtaken by more than the recipe claims.
 //!
-//! Invariant: an acquisition is in line from when its lock says that it waits, which a recipe that claims
-//! to be fair says once its place is sure, and again where it has to line up anew. It is overtaken by each
-//! acquisition that sent its first command only then and got the lock before it. A client that a fault has
-//! struck may have lost its place, now or later, and shows nothing any more; what strikes nobody in
-//! particular does that to all who wait, and to all who come before it is over. Deliberately absent: who
-//! waits for ever, which is the business of availability.
+//! Invariant: an acquisition is in line from when its lock says that it waits, which a recipe that
+//! claims to be fair says once its place is sure, and again where it has to line up anew. It is
+//! overtaken by each acquisition that sent its first command only then and got the lock before it. A
+//! client that a fault has struck may have lost its place, now or later, and shows nothing any more;
+//! what strikes nobody in particular does that to all who wait, and to all who come before it is over.
 
 use std::collections::BTreeMap;
 

@@ -1,10 +1,9 @@
 //! Fencing tokens: whoever gets the lock later has a greater one.
 //!
-//! Invariant: no two acquisitions are given the same token; and one that surely got the lock after another
-//! one had been answered with yes has the greater token of the two. It surely did so where it began only
-//! then, or where whatever it sent to make the lock's key before then surely made none. Tokens that go back
-//! because a server lost its memory have gone back all the same. Deliberately absent: what becomes of
-//! writes with such tokens, which is the register's business.
+//! Invariant: no two acquisitions are given the same token; and one that surely got the lock after
+//! another one had been answered with yes has the greater token of the two. It surely did so where it
+//! began only then, or where whatever it sent to make the lock's key before then surely made none.
+//! Tokens that go back because a server lost its memory have gone back all the same.
 
 use std::cmp::{max_by_key, min_by_key};
 use std::collections::hash_map::Entry;

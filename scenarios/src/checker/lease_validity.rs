@@ -2,8 +2,7 @@
 //!
 //! Invariant: a client with a validity begins to use the resource, and decides to write, only before the
 //! validity's end as then known to it, and before it has learnt of the loss or begun the release. That
-//! can be said only where nothing comes between a decision and its stamp. Deliberately absent: what
-//! becomes of a write that was decided in time.
+//! can be said only where nothing comes between a decision and its stamp.
 
 use rustc_hash::FxHashMap;
 

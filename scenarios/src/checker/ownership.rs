@@ -1,9 +1,9 @@
 //! Ownership: nobody ends, extends or overwrites another's hold of the key.
 //!
-//! Invariant: the owner is the acquisition whose command created this incarnation of the key, never
-//! the value. A sweep looks for harm that was surely done within a hold that was certain
-//! ([`sweep`]), and every reading of what is unknown is tried up to then ([`search`]): only if each of them
-//! has somebody harmed is anybody blamed. The harm that can have been first is told. Deliberately absent: commands on other keys.
+//! Invariant: the owner is the acquisition whose command created this incarnation of the key, never the
+//! value. A sweep looks for harm that was surely done within a hold that was certain ([`sweep`]), and
+//! every reading of what is unknown is tried up to then ([`search`]): only if each of them has somebody
+//! harmed is anybody blamed. The harm that can have been first is told.
 
 mod left;
 mod search;

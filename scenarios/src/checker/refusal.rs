@@ -1,10 +1,9 @@
 //! Refusals: why acquisitions did not get the lock, and who was refused though surely nobody had it.
 //!
 //! Invariant: a refusal is blamed only where the last command that asked for the lock was sent after
-//! everybody who may have had it had surely given it back, and answered before anybody may have had it again.
-//! Whoever made the key, or may have, has the lock until its release is answered; where that is not known,
-//! or the lock was handed over, nobody is blamed any more. Deliberately absent: how long a client should go
-//! on trying, which is its own affair.
+//! everybody who may have had it had surely given it back, and answered before anybody may have had it
+//! again. Whoever made the key, or may have, has the lock until its release is answered; where that is
+//! not known, or the lock was handed over, nobody is blamed any more.
 
 use std::collections::{BTreeMap, BTreeSet};
 

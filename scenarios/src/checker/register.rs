@@ -2,8 +2,7 @@
 //!
 //! Invariant: an update reads a value and writes the next one, so two that surely wrote after they had
 //! read the same have lost one, and a value read after a greater one was surely written shows that one
-//! was lost. An update of unknown outcome may have been written or not, also much later. Deliberately
-//! absent: which write it was that harmed; late ones of unknown outcome leave only their traces.
+//! was lost. An update of unknown outcome may have been written or not, also much later.
 
 use std::collections::BTreeMap;
 

@@ -3,7 +3,6 @@
 //! Invariant: every fault that the scenario stages has struck, in a hold where it was staged in one; of
 //! a server's, somebody has asked for the lock before that hold was over; and no fewer acquisitions were
 //! begun than were asked for, unless clients died. A recipe that does not lock has no place to meet.
-//! Deliberately absent: faults that were drawn.
 
 use super::exposure::{Exposure, Met};
 use crate::fault::Fault;

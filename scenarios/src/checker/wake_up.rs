@@ -1,11 +1,10 @@
 //! Wake-ups: nobody sleeps on while the lock is surely free.
 //!
 //! Invariant: who sleeps has said that it waits, and has no command under way; the lock is free from the
-//! answer to its deletion, or from when its TTL is surely over, until the next command that might make it
-//! is sent. What nobody can know never counts as sleeping, nor as free: a client that stands still is not
-//! asleep until it has moved again, one that another fault has struck may not have been told, and after a
-//! make without an answer the lock is never surely free again. Deliberately absent: how a waiter is to
-//! wake up, and locks that are handed over, which are never free.
+//! answer to its deletion, or from when its TTL is surely over, until the next command that might make
+//! it is sent. What nobody can know never counts as sleeping, nor as free: a client that stands still is
+//! not asleep until it has moved again, one that another fault has struck may not have been told, and
+//! after a make without an answer the lock is never surely free again.
 
 use std::collections::BTreeMap;
 

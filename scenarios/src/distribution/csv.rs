@@ -4,8 +4,7 @@
 //! behind the value (`1.5ms`), or at the end of the column's name (`value_us,count`), or beside the
 //! file's name in the scenario. Lines that begin with `#` are comments.
 //!
-//! Invariant: every line counts or is refused with its number. Deliberately absent: quotes and other
-//! columns.
+//! Invariant: every line counts or is refused with its number.
 
 use std::time::Duration;
 

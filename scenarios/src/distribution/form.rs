@@ -1,9 +1,7 @@
 //! Distributions in TOML and JSON: a table whose fields say which it is, or a text.
 //!
 //! Invariant: what is written reads back as the same distribution, values of a file included, so a
-//! manifest needs no file; and a table of one distribution has no field of another. Deliberately
-//! absent: reading files; a table with `file` and without `histogram` still has to be
-//! [read](Distribution::read).
+//! manifest needs no file; and a table of one distribution has no field of another.
 
 use std::fmt;
 

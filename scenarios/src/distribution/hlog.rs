@@ -1,8 +1,7 @@
 //! HdrHistogram logs, as `latency.hlog` of a run and many tools write them.
 //!
-//! Invariant: all intervals that are meant are added up, and a line that cannot be read is an error;
-//! a damaged one takes no more memory than an intact one could. Deliberately absent: time; when an
-//! interval was measured does not matter here.
+//! Invariant: all intervals that are meant are added up, and a line that cannot be read is an error; a
+//! damaged one takes no more memory than an intact one could.
 
 use std::collections::BTreeMap;
 use std::io::Read;

@@ -1,8 +1,7 @@
 //! From a choice to a duration.
 //!
-//! Invariant: a choice is a number of 32 bits; 0 gives the shortest duration, and a higher choice
-//! never a shorter one. So a list of choices replays what was drawn, and shrinking a choice shortens
-//! a delay. Deliberately absent: a generator.
+//! Invariant: a choice is a number of 32 bits; 0 gives the shortest duration, and a higher choice never
+//! a shorter one. So a list of choices replays what was drawn, and shrinking a choice shortens a delay.
 
 use std::sync::Arc;
 

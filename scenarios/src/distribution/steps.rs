@@ -1,8 +1,7 @@
 //! A distribution of single values, each with its share of the choices.
 //!
-//! Invariant: a value gets its share of all choices, to the 2³² part that a choice is, and longer
-//! values have higher choices. Deliberately absent: values between those that were counted; nothing
-//! is drawn that was not measured.
+//! Invariant: a value gets its share of all choices, to the 2³² part that a choice is, and longer values
+//! have higher choices.
 
 use super::measured::Bucket;
 use picklock::time::span_ns;

@@ -1,8 +1,7 @@
 //! A continuous distribution as a table of quantiles, finer towards both ends.
 //!
 //! Invariant: what is drawn never falls as the choice rises, choice 0 gives the shortest of all, and
-//! what is drawn at a knot is exact. Deliberately absent: a search; which knots a choice lies between
-//! is read off its bits.
+//! what is drawn at a knot is exact.
 
 /// Each half of the choices is cut into octaves by its distance from the end, and an octave into so
 /// many pieces: so the last millionth has as many knots as the first half.

@@ -1,9 +1,8 @@
 //! The far end of a distribution: how likely a duration of at least so long is, however unlikely.
 //!
 //! Invariant: a longer duration is never more likely. A formula is exact as far as a double goes, far
-//! beyond the 2⁻³² part that a choice can name; of what was measured nothing is known beyond the
-//! longest value, and [`Tail::most_at_least`] says how likely it may be all the same. Deliberately absent:
-//! drawing by choices, which a [`Sampler`](super::Sampler) does.
+//! beyond the 2⁻³² part that a choice can name; of what was measured nothing is known beyond the longest
+//! value, and [`Tail::most_at_least`] says how likely it may be all the same.
 
 use picklock::time::span_ns;
 

@@ -1,8 +1,7 @@
 //! Staged faults: exactly this, to this one, at this moment.
 //!
-//! Invariant: plain data; a [`Staged`] of a scenario that exists has been checked, so the methods
-//! here give what its kind needs. Deliberately absent: how a world makes it happen, and chains of
-//! faults that wait for each other.
+//! Invariant: plain data; a [`Staged`] of a scenario that exists has been checked, so the methods here
+//! give what its kind needs.
 
 use picklock::env::Phase;
 use picklock::time::span_ns;

@@ -1,7 +1,6 @@
 //! The swarm: which faults a sweep may draw, and how hard they strike at most.
 //!
-//! Invariant: what a scenario does not name is off. Deliberately absent: what each schedule draws of
-//! it, which is the world's.
+//! Invariant: what a scenario does not name is off.
 
 use serde::{Deserialize, Serialize};
 

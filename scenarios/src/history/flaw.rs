@@ -1,8 +1,7 @@
 //! What can be wrong with a history, in words that say where and what to do.
 //!
 //! Invariant: nothing that is wrong is repaired or passed over, and whatever is quoted of the file is
-//! quoted in part and without control characters, so that a message stays a message. Deliberately
-//! absent: whether a lock is safe; a history may be flawless and tell of a broken lock.
+//! quoted in part and without control characters, so that a message stays a message.
 
 use std::fmt;
 use std::io;

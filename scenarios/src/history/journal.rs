@@ -1,7 +1,6 @@
 //! The pen of a run: many clients write one history.
 //!
-//! Invariant: an event's time is read while nobody else writes, so times never fall along the
-//! history. Deliberately absent: a clock; whoever writes brings the run's time.
+//! Invariant: an event's time is read while nobody else writes, so times never fall along the history.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

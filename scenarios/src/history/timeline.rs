@@ -1,7 +1,7 @@
 //! A history seen by acquisition and by command: what checkers and reports look at.
 //!
 //! Invariant: everything here follows from the events alone; an operation without an end is one of
-//! unknown outcome. Deliberately absent: judgement.
+//! unknown outcome.
 
 use rustc_hash::FxHashMap;
 

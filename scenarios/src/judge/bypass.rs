@@ -1,8 +1,7 @@
 //! How often acquisitions were bypassed by others that began later.
 //!
 //! Invariant: an acquisition is bypassed by each other one that began after it and was answered with yes
-//! before it was. What is kept is who waits, and how many were bypassed how often. Deliberately absent:
-//! whether anybody promised otherwise, which the checker of fairness knows.
+//! before it was. What is kept is who waits, and how many were bypassed how often.
 
 use std::collections::BTreeMap;
 

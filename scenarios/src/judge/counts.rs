@@ -1,7 +1,6 @@
 //! What a history is counted by: acquisitions, prizes, commands, and how long it lasted.
 //!
 //! Invariant: events are seen once, in order, and what is kept does not grow with their number.
-//! Deliberately absent: how long operations took, which reports measure.
 
 use std::collections::BTreeMap;
 

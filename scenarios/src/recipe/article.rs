@@ -1,7 +1,6 @@
 //! What the articles' recipes have in common: a try, a pause, another try; and their releases.
 //!
-//! Invariant: nothing here repairs anything: a lost reply is an error to the caller, and that is
-//! all. Deliberately absent: validity, which no article keeps.
+//! Invariant: nothing here repairs anything: a lost reply is an error to the caller, and that is all.
 
 use std::future::Future;
 use std::marker::PhantomData;

@@ -1,8 +1,7 @@
 //! Commands that wait in a transaction until EXEC.
 //!
-//! Invariant: a command that was answered `QUEUED` has not ended; it ends when EXEC does, with its
-//! own part of that answer, and as *info* where nobody can say. Deliberately absent: MULTI and WATCH,
-//! which change nothing by themselves.
+//! Invariant: a command that was answered `QUEUED` has not ended; it ends when EXEC does, with its own
+//! part of that answer, and as *info* where nobody can say.
 
 use std::sync::{Mutex, PoisonError};
 

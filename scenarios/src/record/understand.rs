@@ -1,8 +1,7 @@
 //! What a command would do to its key, and what its answer says it did.
 //!
-//! Invariant: where picklock does not know a command, it says *unknown*, which makes a checker
-//! careful; it never guesses *nothing*. Deliberately absent: what values mean; that two are
-//! the same is all that is made of them.
+//! Invariant: where picklock does not know a command, it says *unknown*, which makes a checker careful;
+//! it never guesses *nothing*.
 
 use picklock::command::{Args, Command};
 use picklock::reply::Reply;

@@ -2,8 +2,7 @@
 //! place.
 //!
 //! Invariant: what passes can be staged by the virtual world, and a key that a fault has no use for is
-//! an error and not ignored. Deliberately absent: whether the fault will meet anybody, which a run
-//! shows.
+//! an error and not ignored.
 
 use super::Scenario;
 use super::error::{KeyError, wrong};

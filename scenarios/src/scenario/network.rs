@@ -1,8 +1,8 @@
 //! The network of a scenario: how long messages travel, on every link or on some.
 //!
 //! Invariant: a link's latency is that of the last entry that names it, else the network's own; in a
-//! scenario that exists every entry names clients and servers that there are, and what was measured
-//! has been read. Deliberately absent: faults, and what a world makes of a latency.
+//! scenario that exists every entry names clients and servers that there are, and what was measured has
+//! been read.
 
 use std::fmt;
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! The searched form of a scenario: which faults may strike and how hard, and nothing of where.
 //!
-//! Invariant: a searched form stages nothing and names no victim; what `[search]` does not change is as in
-//! the scripted form. Deliberately absent: what a schedule draws of it, which is the world's.
+//! Invariant: a searched form stages nothing and names no victim; what `[search]` does not change is as
+//! in the scripted form.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,9 +1,8 @@
 //! What some recipes meet instead: the servers they are made for, and what befalls those.
 //!
-//! Invariant: a section that a variant has takes the place of the scenario's section of that name, whole; the
-//! others stay. A recipe has one variant at most, and one that exists can be run with every recipe it names.
-//! Deliberately absent: what is expected, which `[[expect]]` says of each recipe as ever, and the workload,
-//! which is the same for all.
+//! Invariant: a section that a variant has takes the place of the scenario's section of that name,
+//! whole; the others stay. A recipe has one variant at most, and one that exists can be run with every
+//! recipe it names.
 
 use std::path::Path;
 

@@ -2,7 +2,7 @@
 //!
 //! Invariant: what is said here is the absence of what would have put the lock to the test, never that
 //! something could not be decided. So one vacuous schedule of many takes nothing away from what the
-//! others show. Deliberately absent: whether many of them are too many, which a sweep decides.
+//! others show.
 
 use std::fmt;
 

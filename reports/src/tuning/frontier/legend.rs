@@ -1,7 +1,6 @@
 //! What the lines of a tuning's chart are, beside it.
 //!
-//! Invariant: every line is named, and one that is wholly below the scale is said to be. Deliberately absent:
-//! leaders from a line to its name; colours and marks tell which is which.
+//! Invariant: every line is named, and one that is wholly below the scale is said to be.
 
 use plotters::prelude::DrawingBackend;
 use plotters::style::text_anchor::HPos;

@@ -2,9 +2,8 @@
 //!
 //! What is rarer than the scale shows stands in a lane below it, each line in a row of its own.
 //!
-//! Invariant: a mark stands in the corner of what is wanted exactly where its setting meets both targets that it
-//! shows; lines that would hide one another are one, but never across the edge of that corner. Deliberately
-//! absent: strokes and colours.
+//! Invariant: a mark stands in the corner of what is wanted exactly where its setting meets both targets
+//! that it shows; lines that would hide one another are one, but never across the edge of that corner.
 
 use std::time::Duration;
 

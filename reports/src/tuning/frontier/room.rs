@@ -1,7 +1,6 @@
 //! Where on a chart there is room for a text.
 //!
-//! Invariant: a text is set where it touches no line, no mark and no other text, or not at all. Deliberately
-//! absent: what is drawn; it is told here as lines and boxes.
+//! Invariant: a text is set where it touches no line, no mark and no other text, or not at all.
 
 /// A point of the chart.
 pub(super) type Position = (f64, f64);

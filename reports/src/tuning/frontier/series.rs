@@ -1,7 +1,7 @@
-//! What a tuning's chart has lines of: what goes wrong with the lock that was asked for, by how it is renewed.
+//! What a tuning's chart has lines of: what goes wrong with the lock that was asked for, by how it is
+//! renewed.
 //!
-//! Invariant: the advised point is on a line, whatever else is left out. Deliberately absent: other locks.
-//! Who asks for one lock would first have to find its lines among theirs; the tables have them all.
+//! Invariant: the advised point is on a line, whatever else is left out.
 
 use std::time::Duration;
 

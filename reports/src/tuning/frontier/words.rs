@@ -1,7 +1,7 @@
 //! What is written into a tuning's chart: which setting to take, why not the next, and the TTLs.
 //!
-//! Invariant: what is advised is said first and has the first choice of the room; a TTL that finds none is left
-//! out. Deliberately absent: figures of its own; what is said stands in the tuning.
+//! Invariant: what is advised is said first and has the first choice of the room; a TTL that finds none
+//! is left out.
 
 use scenarios::span::Span;
 use scenarios::tuning::{Point, TargetStatus, Tuning};

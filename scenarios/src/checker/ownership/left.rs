@@ -1,8 +1,7 @@
 //! Whose key was left while nobody got the lock, and who freed a lock beside which somebody slept on.
 //!
 //! Invariant: a key is called somebody's only where an answer says that its command made it; where that
-//! command has no answer, it is said that the key may be. Deliberately absent: whether it was wrong to
-//! leave it, which the checkers of progress have found before they ask.
+//! command has no answer, it is said that the key may be.
 
 use std::collections::BTreeMap;
 

@@ -1,12 +1,13 @@
 //! The sweep: harm that was surely done within a hold that was certain.
 //!
-//! Invariant: the key was *certainly* held from the moment its creation was answered until the TTL,
-//! less a margin for the server's clock, has passed since it was sent; certainty ends at once with any
+//! Invariant: the key was *certainly* held from the moment its creation was answered until the TTL, less
+//! a margin for the server's clock, has passed since it was sent; certainty ends at once with any
 //! command that may have ended the hold rightfully, or of which nobody knows what it did. A command is
-//! blamed only where it was sent behind that moment and answered within that time, for then it was carried out within it.
-//! Where its server has died, lost its power or been replaced, or its clock has jumped, the key counts as
-//! lost. Nothing is certain of a hold whose creation overlaps a command that was sent before it, so each
-//! hold is followed forward only. What the sweep blames is to blame; what it does not blame, the search may.
+//! blamed only where it was sent behind that moment and answered within that time, for then it was
+//! carried out within it. Where its server has died, lost its power or been replaced, or its clock has
+//! jumped, the key counts as lost. Nothing is certain of a hold whose creation overlaps a command that
+//! was sent before it, so each hold is followed forward only. What the sweep blames is to blame; what it
+//! does not blame, the search may.
 
 use super::{Blame, Harm, KeyLog, Op};
 use crate::history::Touch;

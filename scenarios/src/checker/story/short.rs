@@ -1,9 +1,8 @@
 //! The story in a dozen lines: of all that the clients concerned did, what one has to know.
 //!
-//! Invariant: every line is something that the history shows, or an expiry that follows from it; whose key a
-//! command harmed is said only of the one that a checker blames. That one is in every story, and so is what
-//! a checker has said itself. Deliberately absent: anything taken from
-//! a scenario's own words.
+//! Invariant: every line is something that the history shows, or an expiry that follows from it; whose
+//! key a command harmed is said only of the one that a checker blames. That one is in every story, and
+//! so is what a checker has said itself.
 
 use crate::history::{Head, Intent, Texts, Touch, What};
 use crate::span::rounded;

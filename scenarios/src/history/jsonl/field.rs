@@ -1,7 +1,7 @@
 //! The fields of a line.
 //!
 //! Invariant: which fields an event has follows from what happened, and from nothing else; a test
-//! compares this with what is written. Deliberately absent: their values.
+//! compares this with what is written.
 
 use super::super::event::{Answer, Touch, What};
 

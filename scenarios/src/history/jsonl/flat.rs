@@ -1,11 +1,10 @@
 //! A line of a history as JSON: one flat object, strictly.
 //!
-//! Invariant: it takes what `serde_json` takes for the same fields, in any order and with any blanks
-//! and escapes, and refuses what that refuses; a test compares the two. It exists because it is
-//! several times as fast, and because it says what is wrong in the terms of a history. Besides, `null`
-//! is refused: a field that has nothing to say is left out. Fields in the order in which picklock
-//! writes them are guessed right and so read faster, and that is all the order does. Deliberately
-//! absent: values within values, which no field has.
+//! Invariant: it takes what `serde_json` takes for the same fields, in any order and with any blanks and
+//! escapes, and refuses what that refuses; a test compares the two. It exists because it is several
+//! times as fast, and because it says what is wrong in the terms of a history. Besides, `null` is
+//! refused: a field that has nothing to say is left out. Fields in the order in which picklock writes
+//! them are guessed right and so read faster, and that is all the order does.
 
 mod cursor;
 

@@ -1,8 +1,7 @@
 //! Whether an event could have happened where it stands: the rules of docs/history.md across lines.
 //!
 //! Invariant: memory is bounded by what is under way, besides four bytes for an acquisition. Numbers
-//! that leave gaps take more, never as much as the gap. Deliberately absent: whether what happened
-//! is right, which is the checkers' business.
+//! that leave gaps take more, never as much as the gap.
 
 use rustc_hash::FxHashMap;
 

@@ -1,7 +1,6 @@
 //! A reading of a history: how the key stands in it, and what it took to get there.
 //!
-//! Invariant: a reading is a value; following one changes no other. Deliberately absent: the commands,
-//! which are named by their places.
+//! Invariant: a reading is a value; following one changes no other.
 
 use std::cmp::Ordering;
 

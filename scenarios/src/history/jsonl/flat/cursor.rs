@@ -1,7 +1,7 @@
 //! What JSON is made of: strings, whole numbers, true and false, and what stands between them.
 //!
 //! Invariant: it goes forward only, and never past what it has understood; what is wrong is said with
-//! the column. Deliberately absent: which fields there are.
+//! the column.
 
 use std::borrow::Cow;
 
