@@ -10,13 +10,13 @@ mod error;
 pub(crate) mod font;
 mod growth;
 pub(crate) mod labels;
+mod latency_chart;
 pub(crate) mod layout;
-mod paint;
 pub(crate) mod palette;
 pub(crate) mod pen;
-pub(crate) mod picture;
+pub(crate) mod render;
 
 pub use caption::Caption;
 pub use error::ChartError;
 pub use growth::{Growth, Series};
-pub use picture::{narrow_svg, png, svg};
+pub use render::{narrow_svg, png, svg};

@@ -118,12 +118,12 @@ impl Row {
 
 /// A violation, line by line.
 fn story(witness: &Witness) -> Vec<String> {
-    let told = witness.told();
-    let times: Vec<u64> = told.iter().map(|step| step.at_ns).collect();
+    let table = witness.short_story();
+    let times: Vec<u64> = table.iter().map(|step| step.at_ns).collect();
     let fine = needs_fine(&times);
     let line =
         |at_ns, client, text: &str| format!("{} {}: {text}", moment(at_ns, fine), actor(client));
-    told.iter().map(|step| line(step.at_ns, step.client, &step.text)).collect()
+    table.iter().map(|step| line(step.at_ns, step.client, &step.text)).collect()
 }
 
 #[cfg(test)]
@@ -133,21 +133,21 @@ mod tests {
     use super::*;
     use crate::support;
 
-    fn told() -> InvariantTable {
+    fn table() -> InvariantTable {
         let history = support::bonus_pool();
         InvariantTable::run(&support::result(&history, vec![support::overlap()]))
     }
 
     #[test]
     fn a_violation_fails_with_its_story() {
-        let junit = told().junit().unwrap();
+        let junit = table().junit().unwrap();
         assert!(junit.contains("<failure message="), "{junit}");
         assert!(junit.contains("type=\"violated\""), "{junit}");
-        assert!(junit.contains(&format!("\nreplay: {}", told().replay)), "{junit}");
-        let time = format!("time=\"{:.3}\"", told().lasted.as_secs_f64());
-        let cases = told().rows.len();
+        assert!(junit.contains(&format!("\nreplay: {}", table().replay)), "{junit}");
+        let time = format!("time=\"{:.3}\"", table().lasted.as_secs_f64());
+        let cases = table().rows.len();
         assert!(junit.matches(&time).count() == cases + 2 && cases > 0, "{time}: {junit}");
-        let page = told().markdown();
+        let page = table().markdown();
         assert!(page.contains("Verdict: **violated**"), "{page}");
         assert!(page.contains("\n1. "), "{page}");
     }
@@ -164,12 +164,12 @@ mod tests {
         (counts.violated, counts.first_violated) = (1, Some(6));
         sweep.interrupted = true;
         let again = |seed: Option<u64>| format!("again {seed:?}");
-        let told = InvariantTable::sweep(&sweep, &first, "a sweep", &[], again);
-        let junit = told.junit().unwrap();
+        let table = InvariantTable::sweep(&sweep, &first, "a sweep", &[], again);
+        let junit = table.junit().unwrap();
         assert!(junit.contains("replay: again Some(6)</failure>"), "{junit}");
         assert!(junit.contains("replay: again None</error>"), "{junit}");
         assert!(junit.contains("time=\"4.000\""), "{junit}");
-        assert!(told.rows.iter().all(|row| row.found != Outcome::Held), "{junit}");
+        assert!(table.rows.iter().all(|row| row.found != Outcome::Held), "{junit}");
     }
 
     #[test]
@@ -183,13 +183,13 @@ mod tests {
             replay: "run it again".to_owned(),
         };
         let found = [Outcome::Held, Outcome::Inconclusive, Outcome::NotApplicable];
-        let told = InvariantTable { rows: found.map(row).to_vec(), ..told() };
-        let junit = told.junit().unwrap();
+        let table = InvariantTable { rows: found.map(row).to_vec(), ..table() };
+        let junit = table.junit().unwrap();
         assert!(junit.contains("tests=\"3\""), "{junit}");
         assert!(junit.contains("errors=\"1\""), "{junit}");
         assert!(junit.contains("<error message=\"a | b\" type=\"inconclusive\""), "{junit}");
         assert_eq!(junit.matches("replay: run it again<").count(), 1, "{junit}");
         assert!(junit.contains("<skipped message=\"a | b\""), "{junit}");
-        assert!(told.markdown().contains("| key | ownership | n/a | a \\| b |"));
+        assert!(table.markdown().contains("| key | ownership | n/a | a \\| b |"));
     }
 }

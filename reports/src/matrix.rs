@@ -88,8 +88,8 @@ pub fn junit(
                 let mut case = TestCase::new(pair.lock.as_str(), status(pair, &replay));
                 case.set_classname(class.as_str()).set_time(lasted);
                 if !pair.run_again.is_empty() {
-                    let told = again(&pair.scenario, &pair.lock, &pair.run_again);
-                    case.set_system_out(format!("run again: {told}"));
+                    let line = again(&pair.scenario, &pair.lock, &pair.run_again);
+                    case.set_system_out(format!("run again: {line}"));
                 }
                 suite.add_test_case(case);
                 of_suite += lasted;
@@ -144,10 +144,11 @@ pub(crate) fn is_surprising(cell: &Cell) -> bool {
 }
 
 /// The matrix as a page: the recipes, then each scenario with its story and what the recipes have shown
-/// in it; of several servers, those that showed the same in it together. `told` are the scenarios, for their
+/// in it; of several servers, those that showed the same in it together. `scenarios` are the scenarios, for their
 /// stories; one that is missing is told by its name.
-pub fn markdown(matrices: &[Matrix], told: &[Scenario]) -> String {
-    let told: BTreeMap<&str, &Scenario> = told.iter().map(|it| (it.name.as_str(), it)).collect();
+pub fn markdown(matrices: &[Matrix], scenarios: &[Scenario]) -> String {
+    let scenarios: BTreeMap<&str, &Scenario> =
+        scenarios.iter().map(|it| (it.name.as_str(), it)).collect();
     let server = match matrices {
         [Matrix { server: Some(server), .. }] => format!(" ({server})"),
         _ => String::new(),
@@ -181,7 +182,7 @@ pub fn markdown(matrices: &[Matrix], told: &[Scenario]) -> String {
     }
     for name in matrix.map(Matrix::scenarios).unwrap_or_default() {
         text += &format!("\n## `{name}`\n");
-        if let Some(scenario) = told.get(name) {
+        if let Some(scenario) = scenarios.get(name) {
             let story = scenario.story.split_whitespace().collect::<Vec<_>>().join(" ");
             text += &format!("\n**{}.** {story}\n", scenario.title.trim_end_matches('.'));
             for variant in &scenario.variants {
@@ -192,8 +193,8 @@ pub fn markdown(matrices: &[Matrix], told: &[Scenario]) -> String {
             text += &format!("\nSource: {}.\n", scenario.source.trim_end_matches('.'));
             let is_searched = pairs().any(|it| it.scenario == name && it.searched);
             if let Some(search) = scenario.search.as_ref().filter(|_| is_searched) {
-                let told = search.swarm.told().join("; ");
-                text += &format!("\nSearched for, with nothing staged: {told}.\n");
+                let kinds = search.swarm.descriptions().join("; ");
+                text += &format!("\nSearched for, with nothing staged: {kinds}.\n");
             }
         }
         let rows = |it: &Matrix| it.groups(name).iter().map(|group| row(group)).collect::<String>();

@@ -3,8 +3,8 @@
 //! Invariant: every verdict is a word; colour only repeats it, and without colour no escape byte is
 //! written, whatever the result holds.
 
+mod colour;
 mod figures;
-mod ink;
 mod matrix;
 mod story;
 mod summary;

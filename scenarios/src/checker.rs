@@ -17,7 +17,7 @@ mod interface;
 mod late_write;
 mod lease_validity;
 mod mutual_exclusion;
-mod open;
+mod open_commands;
 mod ownership;
 mod pool;
 mod refusal;
@@ -31,7 +31,7 @@ use crate::verdict::{Finding, Level, Verdict};
 
 use contention::Contention;
 use interface::{Checker, LockCommands};
-use story::Teller;
+use story::StoryWriter;
 use vacuity::Vacuity;
 
 /// Makes a checker of a history that begins with this head; none where the head asks for none.
@@ -81,7 +81,7 @@ impl<'a> Checkers<'a> {
         self.checkers.iter_mut().for_each(|checker| checker.see(&seen));
     }
 
-    /// What they have found, the steps of witnesses left to a [`Teller`]. Where the run was cut short
+    /// What they have found, the steps of witnesses left to a [`StoryWriter`]. Where the run was cut short
     /// (`complete` is false), nothing counts as held, and nothing that has not happened yet is missed.
     pub fn finish(self, texts: &Texts, complete: bool) -> Vec<Finding> {
         let doubt = if complete {
@@ -133,10 +133,10 @@ pub fn judge(history: &History, complete: bool) -> Vec<Finding> {
 /// Judges a history, and tells the story of every violation.
 pub fn check(history: &History, complete: bool) -> Vec<Finding> {
     let mut findings = judge(history, complete);
-    let mut teller = Teller::new(&history.head, &findings);
-    if !teller.is_idle() {
-        history.events.iter().for_each(|event| teller.see(event, &history.texts));
-        teller.tell(&mut findings);
+    let mut stories = StoryWriter::new(&history.head, &findings);
+    if !stories.is_idle() {
+        history.events.iter().for_each(|event| stories.see(event, &history.texts));
+        stories.write(&mut findings);
     }
     findings
 }

@@ -4,9 +4,9 @@
 //! value it carries; so a lock that confuses owners is seen doing so. A command whose future is dropped
 //! ends as *info*.
 
+mod command_semantics;
 mod conn;
 mod queued;
-mod understand;
 
 use std::future::Future;
 use std::sync::Arc;
@@ -21,9 +21,9 @@ use picklock::time::{Instant, WallTime};
 use crate::history::{Content, Intent, Journal, KeyDigest, Texts, What};
 use crate::recipe::{About, Value};
 
+use command_semantics::{CommandSemantics, Writes};
 use conn::PendingCommand;
 pub use conn::RecordedConn;
-use understand::{Understood, Writes};
 
 /// An environment of a run: besides its own clocks it knows the one clock all events are stamped by.
 pub trait Observed: Env {
@@ -114,12 +114,12 @@ impl<W: Observed> Recorded<W> {
 
     fn begin_command(&self, node: Node, command: &Command) -> SentCommand {
         let wall = || self.world.wall();
-        let Understood { name, key, intent, gives_old, writes } =
-            understand::understand(command, &self.dialect, wall);
+        let CommandSemantics { name, key, intent, gives_old, writes } =
+            command_semantics::semantics(command, &self.dialect, wall);
         let of_value = gives_old || writes != Writes::Nothing;
         let place = of_value.then(|| KeyDigest::of(node.0, key));
         let op = self.invoke_with(|texts| {
-            let name = understand::name(name, texts);
+            let name = command_semantics::name(name, texts);
             let key = texts.intern_bytes(key);
             What::Command { node: node.0, name, key, intent }
         });

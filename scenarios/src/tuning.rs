@@ -293,9 +293,10 @@ pub enum How {
         /// All of them.
         of: u64,
     },
-    /// By asking each of so many holds how likely it was to be hit.
-    Asked {
-        /// How many were asked.
+    /// From how likely each of so many holds was to be hit.
+    #[serde(rename = "asked")]
+    Estimated {
+        /// How many there were.
         holds: u64,
     },
     /// What it is at most, by a formula.

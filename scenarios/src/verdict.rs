@@ -124,7 +124,7 @@ pub struct Witness {
 
 impl Witness {
     /// What happened, as short as it can be told.
-    pub fn told(&self) -> &[WitnessStep] {
+    pub fn short_story(&self) -> &[WitnessStep] {
         if self.story.is_empty() { &self.steps } else { &self.story }
     }
 }
@@ -182,7 +182,7 @@ mod tests {
         let step = |at_ns| WitnessStep { at_ns, client: 1, text: String::new() };
         let told = |story: Vec<WitnessStep>| {
             let witness = Witness { story, steps: vec![step(1), step(2)], ..Witness::default() };
-            witness.told().iter().map(|it| it.at_ns).collect::<Vec<_>>()
+            witness.short_story().iter().map(|it| it.at_ns).collect::<Vec<_>>()
         };
         assert_eq!((told(vec![step(3)]), told(Vec::new())), (vec![3], vec![1, 2]));
     }

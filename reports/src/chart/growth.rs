@@ -17,7 +17,7 @@ use super::layout::{
 };
 use super::palette::{AXIS, FAINT_INK, GRID, INK, MOST_LINES, line};
 use super::pen::Pen;
-use super::picture::{Painting, png_of, svg_of};
+use super::render::{Drawing, png_of, svg_of};
 use crate::format::plain;
 
 const RIGHT: f64 = 690.0;
@@ -82,7 +82,7 @@ impl LogScale {
     }
 }
 
-impl Painting for Growth {
+impl Drawing for Growth {
     fn title(&self) -> String {
         plain(&self.title).into_owned()
     }

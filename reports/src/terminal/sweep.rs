@@ -7,7 +7,7 @@ use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use scenarios::sweep::{InvariantCounts, Silent, Sweep};
 use scenarios::verdict::Level;
 
-use super::ink::Ink;
+use super::colour::Emphasis;
 use super::{Style, Verbosity};
 use crate::format::{count, duration, plain};
 
@@ -27,7 +27,7 @@ pub struct Swept {
 /// The summary of a sweep. `replay` gives the line that runs one seed again.
 pub fn sweep(swept: &Swept, found: &Sweep, replay: impl Fn(u64) -> String, style: Style) -> String {
     let verdict = style.verdict(found.verdict(), 0);
-    let verdict = format!("{}: {verdict}\n", style.ink(Ink::Bold, "verdict"));
+    let verdict = format!("{}: {verdict}\n", style.ink(Emphasis::Bold, "verdict"));
     let headline = format!("{}\n", plain(&swept.headline));
     if style.verbosity == Verbosity::Quiet {
         return headline + &failing(found, replay, style) + &verdict;
@@ -44,7 +44,7 @@ pub fn sweep(swept: &Swept, found: &Sweep, replay: impl Fn(u64) -> String, style
     blocks.push(failing(found, replay, style));
     for remark in &swept.remarks {
         let said = style.wrap(&plain(remark), 6);
-        blocks.push(format!("{}: {said}\n", style.ink(Ink::Yellow, "note")));
+        blocks.push(format!("{}: {said}\n", style.ink(Emphasis::Yellow, "note")));
     }
     blocks.push(verdict);
     blocks.retain(|block| !block.is_empty());
@@ -139,7 +139,7 @@ fn failing(found: &Sweep, replay: impl Fn(u64) -> String, style: Style) -> Strin
         count(found.violations),
         count(found.schedules)
     );
-    let mut text = format!("{}\n", style.ink(Ink::Bold, &head));
+    let mut text = format!("{}\n", style.ink(Emphasis::Bold, &head));
     for (seed, violated) in &found.failing {
         let names = plain(&violated.join(", ")).into_owned();
         text.push_str(&format!(

@@ -6,11 +6,11 @@
 //! Invariant: what is drawn is what may be at most, and not the best guess; what is rarer than the scale
 //! shows stands below it.
 
+mod captions;
+mod label_layout;
 mod legend;
 mod plot;
-mod room;
 mod series;
-mod words;
 
 use std::path::Path;
 
@@ -19,15 +19,15 @@ use plotters::style::text_anchor::HPos;
 use plotters::style::{RGBColor, WHITE};
 use scenarios::tuning::{Protection, Tuning};
 
+use self::captions::{ASCENT, Callout, Captions, LEADING, RING, TextBox};
 use self::plot::{LEFT, Plot, PlotLine, RIGHT, TOP};
 use self::series::{FailureMode, RenewalRule};
-use self::words::{ASCENT, Callout, LEADING, RING, TextBox, Words};
 use super::time;
 use crate::chart::ChartError;
 use crate::chart::layout::{BOTTOM, LINE_WIDTH, MARGIN, MARK_RADIUS, SCALE, SIZE, SUBTITLE, TITLE};
 use crate::chart::palette::{AXIS, FAINT_INK, GRID, INK, MET, MET_INK, Marker, line};
 use crate::chart::pen::Pen;
-use crate::chart::picture::{Painting, png_of, svg_of};
+use crate::chart::render::{Drawing, png_of, svg_of};
 use crate::format::plain;
 
 /// By so much a stroke is wider than another that lies on it.
@@ -65,7 +65,7 @@ fn look(line_of: &PlotLine<'_>) -> (RGBColor, Marker) {
     })
 }
 
-impl Painting for Frontier<'_> {
+impl Drawing for Frontier<'_> {
     fn title(&self) -> String {
         "What TTL to set: how often it goes wrong, and how long a crash blocks".to_owned()
     }
@@ -83,11 +83,11 @@ impl Painting for Frontier<'_> {
         let subtitle = SUBTITLE.fit(&plain(&says), width)?;
         pen.text((MARGIN, 68.0), &subtitle, SUBTITLE, FAINT_INK, HPos::Left)?;
         let Some(plot) = Plot::of(self.0) else { return Ok(()) };
-        let words = Words::of(self.0, &plot)?;
+        let captions = Captions::of(self.0, &plot)?;
         self.scales(pen, &plot)?;
         lines(pen, &plot)?;
         legend::paint(pen, self.0, &plot)?;
-        write(pen, &words)
+        write(pen, &captions)
     }
 }
 
@@ -164,7 +164,7 @@ fn lines<DB: DrawingBackend>(pen: &Pen<'_, DB>, plot: &Plot<'_>) -> Result<(), C
     Ok(())
 }
 
-fn write<DB: DrawingBackend>(pen: &Pen<'_, DB>, words: &Words) -> Result<(), ChartError> {
+fn write<DB: DrawingBackend>(pen: &Pen<'_, DB>, captions: &Captions) -> Result<(), ChartError> {
     let text = |it: &TextBox, ink: RGBColor| -> Result<(), ChartError> {
         let mut baseline = it.rect.top + ASCENT;
         for (line, face) in &it.lines {
@@ -173,7 +173,7 @@ fn write<DB: DrawingBackend>(pen: &Pen<'_, DB>, words: &Words) -> Result<(), Cha
         }
         Ok(())
     };
-    for Callout { at, text: said, leader, advised } in &words.callouts {
+    for Callout { at, text: said, leader, advised } in &captions.callouts {
         let ring: Vec<(f64, f64)> = (0..=32)
             .map(|step| f64::from(step) / 32.0 * std::f64::consts::TAU)
             .map(|turn| (at.0 + RING * turn.cos(), at.1 + RING * turn.sin()))
@@ -183,10 +183,10 @@ fn write<DB: DrawingBackend>(pen: &Pen<'_, DB>, words: &Words) -> Result<(), Cha
         pen.line(&[leader.0, leader.1], ink, 1.0)?;
         text(said, ink)?;
     }
-    for it in &words.ttls {
+    for it in &captions.ttls {
         text(it, FAINT_INK)?;
     }
-    words.met.iter().try_for_each(|it| text(it, MET_INK))
+    captions.met.iter().try_for_each(|it| text(it, MET_INK))
 }
 
 #[cfg(test)]

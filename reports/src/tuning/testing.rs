@@ -15,7 +15,7 @@ pub(super) fn ms(ms: u64) -> Span {
 }
 
 fn at_most(per_day_high: f64) -> Share {
-    let how = How::Asked { holds: 1_000 };
+    let how = How::Estimated { holds: 1_000 };
     Share { per_hold: 0.0, low: 0.0, high: 0.0, per_day: 0.0, per_day_high, how }
 }
 

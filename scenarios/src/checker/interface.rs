@@ -3,7 +3,7 @@
 //! Invariant: every checker is shown every event once, in order. A command on the lock's key comes with
 //! the event that sends it and with the one that ends it, so no checker has to keep it in between.
 
-use super::open::OpenCommands;
+use super::open_commands::OpenCommands;
 use crate::history::{CommandOp, Event, Head, Text, Texts, Touch, What};
 use crate::verdict::Finding;
 

@@ -18,7 +18,7 @@ use crate::verdict::{Finding, Level, Vacuous, Verdict, Witness};
 #[derive(Clone, Copy, Debug)]
 struct LeaseEnd {
     until_ns: u64,
-    told: Option<&'static str>,
+    ended_by: Option<&'static str>,
 }
 
 /// What clients may rely on.
@@ -43,15 +43,15 @@ impl Checker for LeaseValidity {
         let Event { at_ns, acquisition, .. } = *event;
         match event.what {
             What::ValidUntil(until_ns) => {
-                let none = LeaseEnd { until_ns, told: None };
+                let none = LeaseEnd { until_ns, ended_by: None };
                 let lease = self.leases.entry(acquisition).or_insert(none);
                 // What became known too late does not bring it back.
                 if at_ns < lease.until_ns {
                     lease.until_ns = lease.until_ns.max(until_ns);
                 }
             }
-            What::Lost => self.tell(acquisition, "it had learnt that the lock was lost"),
-            What::Release => self.tell(acquisition, "it had begun to release"),
+            What::Lost => self.end(acquisition, "it had learnt that the lock was lost"),
+            What::Release => self.end(acquisition, "it had begun to release"),
             What::NotAcquired(_) | What::AcquireUnknown(_) | What::Released(_) => {
                 self.leases.remove(&acquisition);
             }
@@ -68,9 +68,9 @@ impl Checker for LeaseValidity {
 }
 
 impl LeaseValidity {
-    fn tell(&mut self, acquisition: u32, what: &'static str) {
+    fn end(&mut self, acquisition: u32, what: &'static str) {
         if let Some(lease) = self.leases.get_mut(&acquisition) {
-            lease.told.get_or_insert(what);
+            lease.ended_by.get_or_insert(what);
         }
     }
 
@@ -79,7 +79,7 @@ impl LeaseValidity {
         let Event { at_ns, client, acquisition, .. } = *event;
         let why = match self.leases.get(&acquisition) {
             None => "it was never told until when it might".to_owned(),
-            Some(LeaseEnd { told: Some(told), .. }) => (*told).to_owned(),
+            Some(LeaseEnd { ended_by: Some(why), .. }) => (*why).to_owned(),
             Some(LeaseEnd { until_ns, .. }) if at_ns >= *until_ns => {
                 format!("its validity had ended {} ago", rounded(at_ns - until_ns))
             }

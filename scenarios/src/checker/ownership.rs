@@ -5,7 +5,7 @@
 //! every reading of what is unknown is tried up to then ([`search`]): only if each of them has somebody
 //! harmed is anybody blamed. The harm that can have been first is told.
 
-mod left;
+mod orphan;
 mod search;
 mod sweep;
 
@@ -143,8 +143,10 @@ impl Checker for Ownership {
     fn explain(&self, findings: &mut [Finding]) {
         for finding in findings {
             match finding.name {
-                deadlock_freedom::NAME | availability::NAME => self.tell_left(&mut finding.verdict),
-                wake_up::NAME => self.tell_freed(&mut finding.verdict),
+                deadlock_freedom::NAME | availability::NAME => {
+                    self.explain_orphan(&mut finding.verdict)
+                }
+                wake_up::NAME => self.explain_release(&mut finding.verdict),
                 _ => {}
             }
         }

@@ -44,7 +44,7 @@ struct Pool {
     /// Takes that may have been carried out.
     open: i64,
     /// Takes that surely took nothing.
-    in_vain: u64,
+    empty_takes: u64,
     refusals: Refusals,
     /// Whether any fault struck.
     faulted: bool,
@@ -62,7 +62,9 @@ impl Checker for Pool {
         match event.what {
             What::Fault { .. } => self.faulted = true,
             What::Take => self.open += 1,
-            What::NotTaken(_) => (self.open, self.in_vain) = (self.open - 1, self.in_vain + 1),
+            What::NotTaken(_) => {
+                (self.open, self.empty_takes) = (self.open - 1, self.empty_takes + 1)
+            }
             What::Taken { prize, left } => {
                 self.open -= 1;
                 let Event { acquisition, client, .. } = *event;
@@ -203,7 +205,7 @@ fn all_won(pool: &Pool, head: &Head) -> Verdict {
     let unclear: Vec<String> = [
         of(refusals.unknown, "do not know whether they got it"),
         of(refusals.unsent, "could not ask for it"),
-        of(pool.in_vain, "had it and took nothing"),
+        of(pool.empty_takes, "had it and took nothing"),
     ]
     .into_iter()
     .flatten()

@@ -29,7 +29,7 @@ pub(super) fn witness(summary: String, of: &[(u32, u32)]) -> Witness {
 }
 
 /// Collects the steps of witnesses from the events, which it is shown once more.
-pub struct Teller<'a> {
+pub struct StoryWriter<'a> {
     head: &'a Head,
     /// What each acquisition did, as far as it concerns a witness.
     steps: FxHashMap<u32, Vec<(Moment, StoryStep)>>,
@@ -48,7 +48,7 @@ pub struct Teller<'a> {
 /// When, and as which event of the history; what a checker itself has said stands behind them.
 type Moment = (u64, u64);
 
-impl<'a> Teller<'a> {
+impl<'a> StoryWriter<'a> {
     /// Tells the stories of the violations among these findings.
     pub fn new(head: &'a Head, findings: &[Finding]) -> Self {
         let violations = || findings.iter().filter_map(|it| violation(&it.verdict));
@@ -58,7 +58,7 @@ impl<'a> Teller<'a> {
         Self {
             head,
             steps,
-            is_idle: !violations().any(is_told),
+            is_idle: !violations().any(has_story),
             faults: Vec::new(),
             accused,
             unheard: FxHashMap::default(),
@@ -105,23 +105,23 @@ impl<'a> Teller<'a> {
             return;
         }
         let invoked = invoked.as_ref();
-        let told = tell(self.head, texts, event, invoked).map(|text| {
+        let told = describe(self.head, texts, event, invoked).map(|text| {
             let part = StepKind::of(self.head, texts, event.what, invoked.map(|it| it.what));
             (text, part)
         });
         // Only the first try in vain tells anything: why its client began to wait.
-        let in_vain = || in_vain(self.head, texts, event, invoked?);
-        let in_vain = || in_vain().filter(|_| self.tried.insert(event.acquisition));
-        if let Some((text, part)) = told.or_else(in_vain) {
+        let failed_try = || failed_try(self.head, texts, event, invoked?);
+        let failed_try = || failed_try().filter(|_| self.tried.insert(event.acquisition));
+        if let Some((text, part)) = told.or_else(failed_try) {
             steps.push(((event.at_ns, self.seen), step(event, text, part)));
         }
     }
 
     /// Writes the steps into the witnesses.
-    pub fn tell(&self, findings: &mut [Finding]) {
+    pub fn write(&self, findings: &mut [Finding]) {
         for finding in findings {
             let Verdict::Violated(witness) = &mut finding.verdict else { continue };
-            if !is_told(witness) {
+            if !has_story(witness) {
                 continue;
             }
             let of = witness.acquisitions.iter().filter_map(|it| self.steps.get(it));
@@ -151,7 +151,7 @@ impl<'a> Teller<'a> {
 }
 
 /// Whether something of the history belongs to a witness: what acquisitions did, or what struck clients.
-fn is_told(witness: &Witness) -> bool {
+fn has_story(witness: &Witness) -> bool {
     !witness.acquisitions.is_empty() || !witness.clients.is_empty()
 }
 
@@ -161,7 +161,7 @@ fn step(event: &Event, text: String, part: StepKind) -> StoryStep {
 }
 
 /// A try of the lock that did not succeed, in words.
-fn in_vain(
+fn failed_try(
     head: &Head,
     texts: &Texts,
     event: &Event,
@@ -194,7 +194,7 @@ pub(super) fn and(words: &[String]) -> String {
 }
 
 /// An event in words, where it belongs into a story.
-fn tell(head: &Head, texts: &Texts, event: &Event, invoked: Option<&Event>) -> Option<String> {
+fn describe(head: &Head, texts: &Texts, event: &Event, invoked: Option<&Event>) -> Option<String> {
     let text = |text| texts.get(text);
     Some(match event.what {
         What::Acquire if head.locks => "asks for the lock".to_owned(),

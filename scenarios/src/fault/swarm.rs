@@ -149,11 +149,12 @@ impl Swarm {
     }
 
     /// What may strike a schedule, each kind in some words.
-    pub fn told(&self) -> Vec<String> {
+    pub fn descriptions(&self) -> Vec<String> {
         let often = |chance: Chance, of: &str| format!("up to {} % of {of}", chance.0 * 100.0);
         let hard = |what: &str, strike: Strike, of: &str| {
-            let told = format!("{what} by up to {}, {}", strike.max, often(strike.chance, of));
-            (strike.per_64k() > 0 && strike.most_ns() > 0).then_some(told)
+            let descriptions =
+                format!("{what} by up to {}, {}", strike.max, often(strike.chance, of));
+            (strike.per_64k() > 0 && strike.most_ns() > 0).then_some(descriptions)
         };
         let share = |what: &str, chance: Chance, of: &str| {
             (chance.per_64k() > 0).then(|| format!("{what}, {}", often(chance, of)))
@@ -165,7 +166,7 @@ impl Swarm {
         let steps = |whose: &str, span: Span| {
             (!span.0.is_zero()).then(|| format!("the clock of {whose} jumps by up to {span}"))
         };
-        let told = [
+        let descriptions = [
             self.order.then(|| "tasks that are ready at once go in any order".to_owned()),
             hard("clients stand still", self.pause, "calls").map(|it| it.replace(" by ", " for ")),
             share("clients die", self.crash, "calls"),
@@ -187,7 +188,7 @@ impl Swarm {
                 self.server_crash,
             ),
         ];
-        told.into_iter().flatten().collect()
+        descriptions.into_iter().flatten().collect()
     }
 
     /// The chances, with the keys they have in a file.
@@ -242,19 +243,25 @@ mod tests {
 
     #[test]
     fn what_is_allowed_is_told_and_nothing_else() {
-        assert!(Swarm::default().told().is_empty());
+        assert!(Swarm::default().descriptions().is_empty());
         let all = crate::catalog::all().unwrap();
         let swarm = |name: &str| &all.iter().find(|it| it.name == name).unwrap().swarm;
-        let told = swarm("late-messages").told().join("; ");
-        assert!(told.contains("messages are late by up to 900ms, up to 10 % of them"), "{told}");
-        assert!(told.contains("up to 2 clients cut off of up to 600ms"), "{told}");
-        assert!(!told.contains("stand still") && !told.contains("primary"), "{told}");
+        let descriptions = swarm("late-messages").descriptions().join("; ");
+        assert!(
+            descriptions.contains("messages are late by up to 900ms, up to 10 % of them"),
+            "{descriptions}"
+        );
+        assert!(descriptions.contains("up to 2 clients cut off of up to 600ms"), "{descriptions}");
+        assert!(
+            !descriptions.contains("stand still") && !descriptions.contains("primary"),
+            "{descriptions}"
+        );
         let pause = Strike { chance: Chance(0.02), max: Span(std::time::Duration::from_secs(1)) };
         let swarm = Swarm { pause, failovers: 1, failover: pause.max, ..Swarm::default() };
-        let told = [
+        let descriptions = [
             "clients stand still for up to 1s, up to 2 % of calls",
             "up to 1 loss of the primary of up to 1s",
         ];
-        assert_eq!(swarm.told(), told);
+        assert_eq!(swarm.descriptions(), descriptions);
     }
 }

@@ -10,7 +10,7 @@ use picklock::env::{CallError, Conn, Env, Node};
 use picklock::reply::Reply;
 
 use super::queued::{QueuedCommands, QueuedEnd};
-use super::{Observed, Recorded, SentCommand, understand};
+use super::{Observed, Recorded, SentCommand, command_semantics};
 use crate::history::{Intent, Touch, What};
 
 /// How a server answers a command that waits in a transaction.
@@ -112,7 +112,7 @@ impl<'a, W: Observed> PendingCommand<'a, W> {
     }
 
     fn end(&self, sent: SentCommand, answer: &Result<Reply, CallError>) {
-        let done = answer.as_ref().map(|reply| understand::touch(sent, reply));
+        let done = answer.as_ref().map(|reply| command_semantics::touch(sent, reply));
         if !matches!(
             done,
             Ok(Touch::Create(_) | Touch::Overwrite(_)) | Err(CallError::Indeterminate(_))
@@ -122,8 +122,8 @@ impl<'a, W: Observed> PendingCommand<'a, W> {
         let found = answer.as_ref().map_or(0, |reply| self.found(sent, reply));
         self.env.end_with(sent.op, |texts| match answer {
             Ok(reply) => What::Answered {
-                touch: understand::touch(sent, reply),
-                answer: understand::answer(reply, texts),
+                touch: command_semantics::touch(sent, reply),
+                answer: command_semantics::answer(reply, texts),
                 found,
             },
             Err(error @ CallError::Indeterminate(_)) => {

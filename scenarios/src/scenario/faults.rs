@@ -264,7 +264,7 @@ impl Check<'_> {
         (part.kind.is_none() && servers != Topology::Standalone).then(|| {
             let why = format!("{why}; where a file does not say which there are, {lock} has {servers}");
             let help = format!(
-                "say what befalls these in a [[variant]] with locks = [\"{lock}\"], or run it on one with \
+                "say what strikes these in a [[variant]] with locks = [\"{lock}\"], or run it on one with \
                  --set topology.kind=standalone"
             );
             (why, help)

@@ -211,7 +211,7 @@ impl Scenario {
         }
     }
 
-    /// The same of its servers, the ways to them, and what befalls them.
+    /// The same of its servers, the ways to them, and what strikes them.
     pub(super) fn check_servers(&self) -> Result<(), KeyError> {
         super::faults::check(self)?;
         self.network.check(self.clients, self.topology().servers())

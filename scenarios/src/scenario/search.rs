@@ -31,7 +31,7 @@ pub struct SearchPart {
     /// How long it pauses in between, where that is another span.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub think: Option<Span>,
-    /// What may befall anybody, at most.
+    /// What may strike anybody, at most.
     pub swarm: Swarm,
     /// What is expected where it is not the same as in the scripted form.
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -1,4 +1,4 @@
-//! What some recipes meet instead: the servers they are made for, and what befalls those.
+//! What some recipes meet instead: the servers they are made for, and what strikes those.
 //!
 //! Invariant: a section that a variant has takes the place of the scenario's section of that name,
 //! whole; the others stay. A recipe has one variant at most, and one that exists can be run with every
@@ -19,7 +19,7 @@ use crate::topology::{ServerPart, TopologyPart};
 pub struct Variant {
     /// The recipes it is for.
     pub locks: Vec<String>,
-    /// What befalls them instead.
+    /// What strikes them instead.
     pub story: String,
     /// In the place of `[topology]`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

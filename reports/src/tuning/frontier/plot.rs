@@ -10,7 +10,7 @@ use std::time::Duration;
 use scenarios::span::Span;
 use scenarios::tuning::{Point, Tuning};
 
-use super::room::{FreeSpace, Position, Rect};
+use super::label_layout::{FreeSpace, Position, Rect};
 use super::series::{FailureMode, RenewalRule, Spot, all};
 use crate::chart::axis::Tick;
 use crate::chart::layout::{BOTTOM, MARK_RADIUS};

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use scenarios::tuning::{How, Point, Protection, TargetStatus, Tuning};
 
+use super::captions::{Callout, Captions, RING};
+use super::label_layout::Rect;
 use super::legend::said;
 use super::plot::Plot;
-use super::room::Rect;
 use super::series::{FailureMode, RenewalRule, all};
-use super::words::{Callout, RING, Words};
 use super::*;
 use crate::chart::font;
 use crate::tuning::testing::{point, tuning};
@@ -52,31 +52,31 @@ fn texts_touch_no_line_no_mark_and_no_other_text() {
     let (mut seen, mut missing) = (0, 0);
     for tuning in tunings() {
         let plot = Plot::of(&tuning).unwrap();
-        let words = Words::of(&tuning, &plot).unwrap();
-        let callouts = || words.callouts.iter().map(|it| it.text.rect);
+        let captions = Captions::of(&tuning, &plot).unwrap();
+        let callouts = || captions.callouts.iter().map(|it| it.text.rect);
         let texts: Vec<Rect> = callouts()
-            .chain(words.ttls.iter().map(|it| it.rect))
-            .chain(words.met.iter().map(|it| it.rect))
+            .chain(captions.ttls.iter().map(|it| it.rect))
+            .chain(captions.met.iter().map(|it| it.rect))
             .collect();
         let lines: Vec<_> = plot.room().lines;
         for (number, text) in texts.iter().enumerate() {
             assert!(!lines.iter().any(|it| text.is_crossed(*it)), "{text:?} of {texts:?}");
-            assert!(!words.callouts.iter().any(|it| text.is_crossed(it.leader)), "{text:?}");
+            assert!(!captions.callouts.iter().any(|it| text.is_crossed(it.leader)), "{text:?}");
             let marks = plot.lines.iter().flat_map(|it| &it.marks);
             for mark in marks {
                 assert!(!text.touches(&Rect::around(mark.at, MARK_RADIUS)), "{text:?}");
             }
-            for Callout { at, .. } in &words.callouts {
+            for Callout { at, .. } in &captions.callouts {
                 assert!(!text.touches(&Rect::around(*at, RING * 0.7)), "{text:?} in the ring");
             }
             assert!(!texts[..number].iter().any(|it| it.touches(text)), "{text:?}");
             assert!(LEFT <= text.left && text.right <= RIGHT && text.bottom <= BOTTOM);
             seen += 1;
         }
-        for it in words.callouts.iter().filter(|it| it.at.1 < plot.wanted.1) {
+        for it in captions.callouts.iter().filter(|it| it.at.1 < plot.wanted.1) {
             assert!(!it.text.rect.touches(&plot.met()), "{:?} in {:?}", it.text, plot.met());
         }
-        missing += u32::from(words.callouts.is_empty());
+        missing += u32::from(captions.callouts.is_empty());
     }
     assert!(seen > 200 && missing == 0, "{seen} texts, {missing} charts that advise nothing");
 }
@@ -212,9 +212,9 @@ fn it_says_what_is_advised_and_why_the_next_is_not() {
     font::register().unwrap();
     let heads = |of: &Tuning| {
         let plot = Plot::of(of).unwrap();
-        let words = Words::of(of, &plot).unwrap();
+        let captions = Captions::of(of, &plot).unwrap();
         let texts =
-            words.callouts.iter().flat_map(|it| it.text.lines.iter().map(|it| it.0.clone()));
+            captions.callouts.iter().flat_map(|it| it.text.lines.iter().map(|it| it.0.clone()));
         texts.collect::<Vec<String>>().join("\n")
     };
     let fall = |ttl: u64| (1e-9, 16e6 / (ttl as f64 * ttl as f64));

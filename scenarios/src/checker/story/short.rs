@@ -150,9 +150,9 @@ pub(super) fn shorten(level: Level, witness: &Witness, steps: &[StoryStep]) -> V
     let mut lines: Vec<StoryLine> = Vec::new();
     let mut key: Option<KeyLife> = None;
     let cause = cause(level, witness, steps);
-    for (place, told) in steps.iter().enumerate() {
-        let StoryStep { step, part, acquisition, .. } = told;
-        let accused = told.is_accused(witness);
+    for (place, it) in steps.iter().enumerate() {
+        let StoryStep { step, part, acquisition, .. } = it;
+        let accused = it.is_accused(witness);
         let must = accused || *part == StepKind::Told || Some(place) == cause;
         let rank = if must { 0 } else { part.rank(level) };
         let mut line = StoryLine { rank, must, step: step.clone() };
@@ -186,7 +186,7 @@ pub(super) fn shorten(level: Level, witness: &Witness, steps: &[StoryStep]) -> V
         if let (true, Level::Key, [victim, ..], [_]) =
             (accused, level, &witness.clients[..], &witness.accused[..])
         {
-            line.step.text = harms(told, *victim);
+            line.step.text = harms(it, *victim);
         }
         lines.push(line);
     }

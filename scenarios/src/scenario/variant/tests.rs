@@ -87,7 +87,7 @@ fn a_section_of_a_variant_takes_the_place_of_the_scenarios_own() {
     let bare = VARIED.replace("[[variant.fault]]", "[[variant.fault]]\n# no\n");
     assert_eq!(with("redlock", &bare, &[]).unwrap().faults, redlock.faults);
     let none = VARIED.split("[[variant.fault]]").next().unwrap().to_owned() + "fault = []\n";
-    assert!(with("redlock", &none, &[]).unwrap().faults.is_empty(), "nothing befalls it");
+    assert!(with("redlock", &none, &[]).unwrap().faults.is_empty(), "nothing strikes it");
 }
 
 #[test]

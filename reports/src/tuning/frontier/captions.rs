@@ -7,8 +7,8 @@ use scenarios::span::Span;
 use scenarios::tuning::{Point, TargetStatus, Tuning};
 
 use super::super::{at_most, time};
+use super::label_layout::{FreeSpace, Position, Rect, leader};
 use super::plot::Plot;
-use super::room::{FreeSpace, Position, Rect, leader};
 use super::series::{FailureMode, chosen};
 use crate::chart::ChartError;
 use crate::chart::font::Type;
@@ -54,26 +54,26 @@ pub(super) struct Callout {
 
 /// All texts within the plot.
 #[derive(Clone, Debug)]
-pub(super) struct Words {
+pub(super) struct Captions {
     pub(super) callouts: Vec<Callout>,
     pub(super) met: Option<TextBox>,
     pub(super) ttls: Vec<TextBox>,
 }
 
-impl Words {
+impl Captions {
     /// What is written into this plot.
     pub(super) fn of(tuning: &Tuning, plot: &Plot<'_>) -> Result<Self, ChartError> {
         let mut room = plot.room();
-        let told = told(tuning, plot);
+        let labels = labels(tuning, plot);
         let mut callouts: Vec<Callout> = Vec::new();
-        for (number, PointLabel { at, said, meets, .. }) in told.iter().enumerate() {
+        for (number, PointLabel { at, said, meets, .. }) in labels.iter().enumerate() {
             let lines = [(&said[0], STRONG), (&said[1], NOTE)];
             let lines: Result<Vec<(String, Type)>, ChartError> = lines
                 .into_iter()
                 .map(|(line, face)| Ok((face.fit(&plain(line), WIDEST)?, face)))
                 .collect();
             let lines = lines?;
-            let others = told.iter().enumerate().filter(|it| it.0 != number);
+            let others = labels.iter().enumerate().filter(|it| it.0 != number);
             let mut free = room.clone();
             free.marks.extend(others.map(|it| Rect::around(it.1.at, RING)));
             let size = TextBox::size(&lines)?;
@@ -88,10 +88,10 @@ impl Words {
             let text = TextBox { rect, lines };
             callouts.push(Callout { at: *at, text, leader: tie, advised: number == 0 });
         }
-        room.marks.extend(told.iter().map(|it| Rect::around(it.at, RING)));
+        room.marks.extend(labels.iter().map(|it| Rect::around(it.at, RING)));
         let met = met(plot, &mut room)?;
         // What a callout says need not be said again.
-        let named = told.iter().filter(|it| it.at.1 < plot.floor).map(|it| it.ttl).collect();
+        let named = labels.iter().filter(|it| it.at.1 < plot.floor).map(|it| it.ttl).collect();
         let ttls = ttls(plot, room, named)?;
         Ok(Self { callouts, met, ttls })
     }
@@ -106,7 +106,7 @@ struct PointLabel {
 }
 
 /// That one setting is advised, and why the next shorter is not.
-fn told(tuning: &Tuning, plot: &Plot<'_>) -> Vec<PointLabel> {
+fn labels(tuning: &Tuning, plot: &Plot<'_>) -> Vec<PointLabel> {
     let Some(point) = chosen(tuning) else { return Vec::new() };
     let Some((wrong, at)) = plot.worst(point) else { return Vec::new() };
     let (head, tail) = match tuning.advice.answer {

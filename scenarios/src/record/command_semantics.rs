@@ -81,7 +81,7 @@ mod verb {
 
 /// A command, understood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Understood<'a> {
+pub(super) struct CommandSemantics<'a> {
     /// Its name, as it came.
     pub(super) name: &'a [u8],
     /// Its first key; empty where it has none.
@@ -116,11 +116,11 @@ pub(super) fn name(name: &[u8], texts: &mut Texts) -> Text {
 
 /// The first key of a command, and what the command would do to it.
 /// `wall` is the wall clock of whoever sends it.
-pub(super) fn understand<'a>(
+pub(super) fn semantics<'a>(
     command: &'a Command,
     dialect: &Dialect,
     wall: impl FnOnce() -> WallTime,
-) -> Understood<'a> {
+) -> CommandSemantics<'a> {
     let mut args = command.args();
     let name = args.next().unwrap_or_default();
     let upper = upper(name);
@@ -132,7 +132,7 @@ pub(super) fn understand<'a>(
             Touch::Delete | Touch::Extend(_) => Writes::Nothing,
             _ => Writes::Unknown,
         };
-        return Understood { name, key, intent, gives_old: false, writes };
+        return CommandSemantics { name, key, intent, gives_old: false, writes };
     }
     let key = args.next().unwrap_or_default();
     let value = args.clone().next().unwrap_or_default();
@@ -160,7 +160,7 @@ pub(super) fn understand<'a>(
         _ if verb::COUNTS.contains(&upper) => Writes::Unknown,
         _ => Writes::Nothing,
     };
-    Understood { name, key, intent, gives_old, writes }
+    CommandSemantics { name, key, intent, gives_old, writes }
 }
 
 /// The name in capitals, packed; 0 for one that is longer than any that is known.
@@ -228,7 +228,7 @@ struct SetCommand {
 /// SET with its options, behind the key; one that keeps or computes the expiry otherwise is beyond us.
 /// To write the same value where it stands, with a new TTL, is to extend the hold of whoever has it.
 fn set(mut args: Args<'_>, dialect: &Dialect) -> SetCommand {
-    let beyond_us =
+    let unsupported =
         SetCommand { intent: Intent { touch: Touch::Unknown, compares: false }, gives_old: false };
     let (mut creates, mut replaces, mut gives_old) = (false, false, false);
     let (mut compared, mut ttl_ns) = (None, None);
@@ -238,18 +238,18 @@ fn set(mut args: Args<'_>, dialect: &Dialect) -> SetCommand {
             [b'N' | b'n', b'X' | b'x'] => creates = true,
             [b'X' | b'x', b'X' | b'x'] => replaces = true,
             [unit @ (b'P' | b'p' | b'E' | b'e'), b'X' | b'x'] => {
-                let Some(span) = args.next().and_then(number) else { return beyond_us };
+                let Some(span) = args.next().and_then(number) else { return unsupported };
                 let unit_ns = if matches!(unit, b'P' | b'p') { NS_PER_MS } else { NS_PER_S };
                 ttl_ns = Some(span.saturating_mul(unit_ns));
             }
             _ if option.eq_ignore_ascii_case(b"IFEQ") => compared = args.next(),
             _ if option.eq_ignore_ascii_case(b"GET") => gives_old = true,
-            _ => return beyond_us,
+            _ => return unsupported,
         }
     }
     // Its answer is what was there, and does not say whether the condition was met.
     if gives_old && (replaces || compared.is_some()) {
-        return beyond_us;
+        return unsupported;
     }
     let same = compared.is_some() && compared == value;
     let touch = match ttl_ns {

@@ -10,8 +10,8 @@ use plotters::prelude::{BitMapBackend, DrawingBackend, IntoDrawingArea, SVGBacke
 use super::caption::Caption;
 use super::error::ChartError;
 use super::font;
+use super::latency_chart::{ChartFrame, NARROW, WIDE, paint};
 use super::layout::SIZE;
-use super::paint::{ChartFrame, NARROW, WIDE, paint};
 use super::palette;
 use super::pen::{BITMAP, Measures, Pen, SVG};
 use crate::latency::Latencies;
@@ -27,7 +27,7 @@ const CHANNELS: usize = 3;
 const PNG_END: &[u8] = b"IEND\xae\x42\x60\x82";
 
 /// What can be painted.
-pub(crate) trait Painting {
+pub(crate) trait Drawing {
     /// How large it is, in its own units.
     fn size(&self) -> (u32, u32) {
         SIZE
@@ -43,7 +43,7 @@ pub(crate) trait Painting {
 /// The latency chart.
 struct ByPercentile<'a>(&'a Latencies, &'a Caption, &'static ChartFrame);
 
-impl Painting for ByPercentile<'_> {
+impl Drawing for ByPercentile<'_> {
     fn size(&self) -> (u32, u32) {
         self.2.size
     }
@@ -74,7 +74,7 @@ pub fn narrow_svg(latencies: &Latencies, caption: &Caption) -> Result<String, Ch
 }
 
 /// A painting as an SVG document.
-pub(crate) fn svg_of(painting: &impl Painting) -> Result<String, ChartError> {
+pub(crate) fn svg_of(painting: &impl Drawing) -> Result<String, ChartError> {
     let mut drawing = String::new();
     let (width, height) = painting.size();
     let size = (width * SVG_SCALE, height * SVG_SCALE);
@@ -102,7 +102,7 @@ pub fn png(latencies: &Latencies, caption: &Caption, path: &Path) -> Result<(), 
 }
 
 /// Writes a painting as a PNG.
-pub(crate) fn png_of(painting: &impl Painting, path: &Path) -> Result<(), ChartError> {
+pub(crate) fn png_of(painting: &impl Drawing, path: &Path) -> Result<(), ChartError> {
     let scale = PNG_SCALE * SMOOTHING;
     let large = (SIZE.0 * scale, SIZE.1 * scale);
     let mut pixels = vec![0; large.0 as usize * large.1 as usize * CHANNELS];
@@ -126,7 +126,7 @@ fn draw<DB: DrawingBackend>(
     backend: DB,
     scale: u32,
     measures: Measures,
-    painting: &impl Painting,
+    painting: &impl Drawing,
 ) -> Result<(), ChartError> {
     font::register()?;
     let area = backend.into_drawing_area();
