@@ -9,7 +9,7 @@ pub(super) mod asked;
 mod source;
 
 use scenarios::checker::Checkers;
-use scenarios::checker::story::Teller;
+use scenarios::checker::story::StoryWriter;
 use scenarios::history::{ReadError, Reader};
 use scenarios::judge::{Circumstances, HistoryCounts, sum_up};
 use scenarios::result::RunResult;
@@ -63,13 +63,13 @@ fn judge(
     let mut findings = checkers.finish(reader.texts(), circumstances.complete);
     let lines = reader.line();
     drop(reader);
-    let mut teller = Teller::new(&head, &findings);
-    if !teller.is_idle() {
+    let mut stories = StoryWriter::new(&head, &findings);
+    if !stories.is_idle() {
         let mut again = Reader::new(source.again()?)?;
         while let Some(event) = again.read_event()? {
-            teller.see(&event, again.texts());
+            stories.see(&event, again.texts());
         }
-        teller.tell(&mut findings);
+        stories.write(&mut findings);
     }
     Ok((sum_up(&head, findings, counts, circumstances), lines))
 }

@@ -138,7 +138,7 @@ fn searched(scenario: &Scenario) -> String {
     }
     let Some(search) = &scenario.search else { return text };
     text += "\nin the searched form nothing is staged, and instead:\n";
-    let mut told = search.swarm.told();
+    let mut told = search.swarm.descriptions();
     if told.is_empty() {
         told.push("nothing befalls anybody: latencies differ, and that is all".to_owned());
     }

@@ -406,7 +406,7 @@ fn asked(rates: (f64, f64), found: Mean, most: Mean, high: f64) -> Share {
     let (found, most) = (found.interval(), most.interval());
     let seen = found.high.max(most.high);
     let how = match found.high > 0.0 || most.high > 0.0 {
-        true => How::Asked { holds },
+        true => How::Estimated { holds },
         false => How::Bound,
     };
     let high = if seen > 0.0 { seen.min(high) } else { high };

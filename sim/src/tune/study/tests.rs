@@ -107,7 +107,7 @@ fn what_comes_once_in_a_year_is_seen() {
     let none = &points[0];
     let formula = none.closed_form.expect("there is a formula");
     assert!(formula < 1e-14, "{formula}");
-    assert!(matches!(none.wrong.how, How::Asked { .. }));
+    assert!(matches!(none.wrong.how, How::Estimated { .. }));
     assert!(
         (none.wrong.per_hold / formula - 1.0).abs() < 0.05,
         "{} {formula}",
