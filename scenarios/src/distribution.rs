@@ -29,7 +29,7 @@ use crate::span::Span;
 pub use error::{DistributionError, FileError, LineError};
 pub use histogram::Histogram;
 pub use log_normal::LogNormal;
-pub use measured::{Bucket, Measured, Unit};
+pub use measured::{Bucket, Measured, TimeUnit};
 pub use sampler::Sampler;
 pub use tail::Tail;
 

@@ -121,7 +121,7 @@ pub trait Held: Send + Sync {
     }
 
     /// Releases the lock.
-    fn release(self: Box<Self>) -> BoxFuture<'static, Release>;
+    fn release(self: Box<Self>) -> BoxFuture<'static, ReleaseOutcome>;
 }
 
 /// Why a lock is not held.
@@ -135,7 +135,7 @@ pub struct NotHeld {
 
 /// What came of a release.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Release {
+pub enum ReleaseOutcome {
     /// It was answered, in these words.
     Answered(&'static str),
     /// No answer says.
@@ -164,7 +164,7 @@ impl Validity {
 
 /// What the value of the lock's key says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Value {
+pub enum KeyValue {
     /// Which acquisition holds the lock: no other has the same.
     #[default]
     Token,
@@ -211,7 +211,7 @@ pub struct About {
     /// The servers it is made for: a scenario that does not say which there are has these.
     pub servers: Servers,
     /// What the value of its key says.
-    pub value: Value,
+    pub value: KeyValue,
     /// Whether it asks the server for commands for compare-and-set. A model then has those of Redis 8.4,
     /// unless the scenario says otherwise.
     pub native: bool,

@@ -19,7 +19,7 @@ use picklock::script::Script;
 use picklock::time::{Instant, WallTime};
 
 use crate::history::{Content, Intent, Journal, KeyDigest, Texts, What};
-use crate::recipe::{About, Value};
+use crate::recipe::{About, KeyValue};
 
 use command_semantics::{CommandSemantics, Writes};
 use conn::PendingCommand;
@@ -52,7 +52,7 @@ pub struct Dialect {
     /// The scripts whose answers picklock can read.
     pub scripts: Arc<[&'static Script]>,
     /// What the value of the lock's key says.
-    pub value: Value,
+    pub value: KeyValue,
 }
 
 impl Dialect {

@@ -14,7 +14,7 @@ use picklock::reply::Reply;
 
 use crate::call::answered;
 use crate::history::{Declared, FORMAT, Head, Journal, What};
-use crate::recipe::{self, About, BuildError, Params, Recipe, Servers, Validity, Value};
+use crate::recipe::{self, About, BuildError, KeyValue, Params, Recipe, Servers, Validity};
 use crate::record::{Dialect, Observed, Recorded};
 use crate::scenario::{Scenario, WorkloadPart};
 use crate::topology::Topology;
@@ -94,7 +94,7 @@ impl<W: Observed> Trial<W> {
             lock: about.name.to_owned(),
             tracked: about.validity == Validity::Tracked,
             locks: about.locks,
-            stamped: about.value == Value::Stamp,
+            stamped: about.value == KeyValue::Stamp,
             world: world.to_owned(),
             seed,
             clients: scenario.clients,
@@ -196,7 +196,7 @@ impl<W: Observed> Trial<W> {
 
     async fn look_at_key(&self, run: &Recorded<W>, node: Node) -> Result<i64, CallError> {
         let conn = run.connect(node).await?;
-        let is_stamped = self.about.value == Value::Stamp;
+        let is_stamped = self.about.value == KeyValue::Stamp;
         let name = if is_stamped { "GET" } else { "PTTL" };
         let look = Command::new(name).arg(&self.lock_key);
         let answer = answered(run, pin!(conn.call(look))).await?;

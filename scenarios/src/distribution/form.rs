@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use super::error::DistributionError;
 use super::histogram::Histogram;
 use super::log_normal::LogNormal;
-use super::measured::{Bucket, Measured, Unit};
+use super::measured::{Bucket, Measured, TimeUnit};
 use super::{Distribution, Uniform};
 use crate::span::Span;
 
@@ -39,7 +39,7 @@ struct DistributionForm {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     tag: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    unit: Option<Unit>,
+    unit: Option<TimeUnit>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     histogram: Option<Vec<Bucket>>,
 }

@@ -16,7 +16,7 @@ use hdrhistogram::serialization::Deserializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
 
 use super::error::{FileError, LineError};
-use super::measured::{Bucket, Measured, Unit, at, lines};
+use super::measured::{Bucket, Measured, TimeUnit, at, lines};
 use crate::span::{MOST, Span};
 
 /// The first bytes of a histogram that is compressed, and of one that is not.
@@ -33,7 +33,7 @@ pub(super) fn parse(
     bytes: &[u8],
     measured: &Measured,
 ) -> Result<Vec<Bucket>, FileError> {
-    let unit_ns = u64::from(measured.unit.unwrap_or(Unit::Ns).in_ns());
+    let unit_ns = u64::from(measured.unit.unwrap_or(TimeUnit::Ns).in_ns());
     let mut by_tag: BTreeMap<String, BTreeMap<u64, u64>> = BTreeMap::new();
     for (number, line) in lines(bytes) {
         let line = line.map_err(|why| at(path, number, why))?;

@@ -41,13 +41,13 @@ pub struct Measured {
     /// Which of the measurements of a log.
     pub tag: Option<String>,
     /// What its bare numbers count. Without it, those of a log are nanoseconds.
-    pub unit: Option<Unit>,
+    pub unit: Option<TimeUnit>,
 }
 
 /// A unit of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Unit {
+pub enum TimeUnit {
     /// Nanoseconds.
     Ns,
     /// Microseconds.
@@ -58,7 +58,7 @@ pub enum Unit {
     S,
 }
 
-impl Unit {
+impl TimeUnit {
     /// How many nanoseconds it is.
     pub fn in_ns(self) -> u32 {
         match self {
@@ -70,7 +70,7 @@ impl Unit {
     }
 }
 
-impl FromStr for Unit {
+impl FromStr for TimeUnit {
     type Err = DistributionError;
 
     fn from_str(text: &str) -> Result<Self, DistributionError> {
@@ -84,7 +84,7 @@ impl FromStr for Unit {
     }
 }
 
-impl fmt::Display for Unit {
+impl fmt::Display for TimeUnit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Ns => "ns",

@@ -19,7 +19,7 @@ use super::head::{FORMAT, Head};
 use super::jsonl;
 use super::text::Texts;
 use lines::{LineRead, LineReader};
-use order::Order;
+use order::EventOrder;
 
 /// What the texts of a history that is read as a stream may take, in bytes.
 const TEXTS_BYTES: usize = 16 * 1024 * 1024;
@@ -43,7 +43,7 @@ pub struct Reader<R> {
     lines: LineReader<R>,
     head: Head,
     texts: Texts,
-    order: Order,
+    order: EventOrder,
 }
 
 impl<R: BufRead> Reader<R> {
@@ -62,7 +62,7 @@ impl<R: BufRead> Reader<R> {
             LineRead::TooLong => return Err(ReadError::Head(Flaw::TooLong.into())),
             LineRead::Line(line, ended) => head(line, ended)?,
         };
-        let (texts, order) = (texts(&head), Order::new(&head));
+        let (texts, order) = (texts(&head), EventOrder::new(&head));
         Ok(Self { lines, head, texts, order })
     }
 

@@ -7,7 +7,7 @@
 
 use picklock::env::{Env, Mark, Phase};
 
-use super::{About, BoxFuture, Held, NotHeld, Recipe, Release, Servers, Validity, Value};
+use super::{About, BoxFuture, Held, KeyValue, NotHeld, Recipe, ReleaseOutcome, Servers, Validity};
 
 pub(super) static ABOUT: About = About {
     name: "none",
@@ -19,7 +19,7 @@ pub(super) static ABOUT: About = About {
     locks: false,
     fair: None,
     servers: Servers::One,
-    value: Value::Token,
+    value: KeyValue::Token,
     native: false,
     scripts: Vec::new,
 };
@@ -47,10 +47,10 @@ impl<E: Env> Held for Nothing<E> {
         true
     }
 
-    fn release(self: Box<Self>) -> BoxFuture<'static, Release> {
+    fn release(self: Box<Self>) -> BoxFuture<'static, ReleaseOutcome> {
         Box::pin(async move {
             self.0.mark(Mark::Phase(Phase::Released));
-            Release::Answered("nothing to release")
+            ReleaseOutcome::Answered("nothing to release")
         })
     }
 }

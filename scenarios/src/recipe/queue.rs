@@ -6,7 +6,7 @@ use picklock::OptionsError;
 use picklock::queue_scripts::{JOIN, LEAVE, LOOK, TAKE};
 
 use super::shipped::{Shipped, WaitStrategy};
-use super::{About, Params, Servers, Validity, Value};
+use super::{About, KeyValue, Params, Servers, Validity};
 
 pub(super) static ABOUT: About = About {
     name: "queue",
@@ -23,7 +23,7 @@ pub(super) static ABOUT: About = About {
     locks: true,
     fair: Some(0),
     servers: Servers::One,
-    value: Value::Token,
+    value: KeyValue::Token,
     native: false,
     scripts: || vec![&TAKE, &JOIN, &LOOK, &LEAVE],
 };

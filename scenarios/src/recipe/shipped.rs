@@ -10,7 +10,7 @@ use picklock::{
     Guard, Node, NotAcquired, Options, OptionsError, Poll, Queue, Redlock, Released, Single,
 };
 
-use super::{BoxFuture, Held, NotHeld, Params, Recipe, Release};
+use super::{BoxFuture, Held, NotHeld, Params, Recipe, ReleaseOutcome};
 
 /// Longer than any run: the retries end the wait.
 const NO_DEADLINE: Duration = Duration::from_secs(24 * 60 * 60);
@@ -100,13 +100,13 @@ impl<E: Env> Held for Guard<E> {
         Guard::fence(self).map(picklock::Fence::get)
     }
 
-    fn release(self: Box<Self>) -> BoxFuture<'static, Release> {
+    fn release(self: Box<Self>) -> BoxFuture<'static, ReleaseOutcome> {
         Box::pin(async move {
             match Guard::release(*self).await {
-                Released::Released => Release::Answered("released"),
-                Released::AlreadyExpired => Release::Answered("already expired"),
-                Released::TakenByOther => Release::Answered("taken by another"),
-                Released::Unknown(error) => Release::Unknown(error.to_string()),
+                Released::Released => ReleaseOutcome::Answered("released"),
+                Released::AlreadyExpired => ReleaseOutcome::Answered("already expired"),
+                Released::TakenByOther => ReleaseOutcome::Answered("taken by another"),
+                Released::Unknown(error) => ReleaseOutcome::Unknown(error.to_string()),
             }
         })
     }

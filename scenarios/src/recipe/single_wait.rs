@@ -8,7 +8,7 @@ use picklock::OptionsError;
 use picklock::scripts::COMPARE_AND_DELETE;
 
 use super::shipped::{Shipped, WaitStrategy};
-use super::{About, Params, Servers, Validity, Value};
+use super::{About, KeyValue, Params, Servers, Validity};
 
 /// The most that is waited for a replica.
 const WITHIN_MOST: Duration = Duration::from_secs(1);
@@ -27,7 +27,7 @@ pub(super) static ABOUT: About = About {
     locks: true,
     fair: None,
     servers: Servers::Followed,
-    value: Value::Token,
+    value: KeyValue::Token,
     native: false,
     scripts: || vec![&COMPARE_AND_DELETE],
 };

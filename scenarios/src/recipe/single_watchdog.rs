@@ -6,7 +6,7 @@ use picklock::OptionsError;
 use picklock::scripts::{COMPARE_AND_DELETE, COMPARE_AND_EXTEND};
 
 use super::shipped::{Shipped, WaitStrategy};
-use super::{About, Params, Servers, Validity, Value};
+use super::{About, KeyValue, Params, Servers, Validity};
 
 pub(super) static ABOUT: About = About {
     name: "single-watchdog",
@@ -22,7 +22,7 @@ pub(super) static ABOUT: About = About {
     locks: true,
     fair: None,
     servers: Servers::One,
-    value: Value::Token,
+    value: KeyValue::Token,
     native: false,
     scripts: || vec![&COMPARE_AND_DELETE, &COMPARE_AND_EXTEND],
 };

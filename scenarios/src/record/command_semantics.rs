@@ -10,7 +10,7 @@ use picklock::time::WallTime;
 
 use super::{Dialect, SentCommand};
 use crate::history::{Answer, Intent, Text, Texts, Touch};
-use crate::recipe::Value;
+use crate::recipe::KeyValue;
 
 const NS_PER_MS: u64 = 1_000_000;
 const NS_PER_S: u64 = 1_000_000_000;
@@ -203,13 +203,13 @@ fn stamped(
     dialect: &Dialect,
     wall: impl FnOnce() -> WallTime,
 ) -> Option<u64> {
-    let stamp_ms = value.filter(|_| dialect.value == Value::Stamp).and_then(number)?;
+    let stamp_ms = value.filter(|_| dialect.value == KeyValue::Stamp).and_then(number)?;
     Some(stamp_ms.saturating_mul(NS_PER_MS).saturating_sub(wall().as_unix_ns()))
 }
 
 /// Comparing values spares the holds of others only where each has a value of its own.
 fn spares_others(dialect: &Dialect) -> bool {
-    dialect.value == Value::Token
+    dialect.value == KeyValue::Token
 }
 
 /// DELEX with its condition, behind the key. Whatever else than equality it asks for may be true of

@@ -13,7 +13,7 @@ use crate::fault::Fault;
 
 /// What is known of the events so far.
 #[derive(Debug)]
-pub(super) struct Order {
+pub(super) struct EventOrder {
     clients: u32,
     staged: Vec<Fault>,
     at_ns: u64,
@@ -21,7 +21,7 @@ pub(super) struct Order {
     acquisitions: Acquisitions,
 }
 
-impl Order {
+impl EventOrder {
     /// No event yet, of a history that begins with this head.
     pub(super) fn new(head: &Head) -> Self {
         let staged = head.staged.iter().map(|declared| declared.kind).collect();
