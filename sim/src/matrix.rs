@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 use harness::matrix;
 use reports::matrix as written;
 use scenarios::catalog;
-use scenarios::matrix::{Matrix, Pair, Several, Standing, locks};
+use scenarios::matrix::{Conformance, Matrix, Pair, Several, locks};
 use scenarios::nearest::nearest;
 use scenarios::scenario::{Overrides, Scenario};
 
@@ -108,7 +108,7 @@ impl Asked {
             .option("--scenario", scenario)
             .option("--lock", &pair.lock)
             .server(&args.server, args.server.redis.is_none());
-        let surprising = pair.cells.iter().filter(|it| it.standing == Standing::Different);
+        let surprising = pair.cells.iter().filter(|it| it.standing == Conformance::Different);
         let seed = surprising.filter_map(|it| it.runs.first_violated).min();
         let seeds = match (seed, &args.seeds) {
             // The live worlds have one seed, and no option for it.

@@ -5,7 +5,7 @@ mod cli_support;
 
 use cli_support::{Room, eventually};
 use nix::sys::signal::Signal;
-use scenarios::tuning::{Answer, Tuning};
+use scenarios::tuning::{TargetStatus, Tuning};
 
 const FEW: [&str; 8] =
     ["tune", "--preset", "go", "--hold", "lognormal:5ms,p99=80ms", "--holds", "2000", "--format"];
@@ -17,7 +17,7 @@ fn a_setting_is_advised_and_everything_is_written() {
     let grid = ["--ttl", "1s,5s,20s", "--out", &out];
     let said = room.run(&[&FEW[..], &["json"], &grid].concat()).ended(0);
     let found: Tuning = serde_json::from_str(&said.stdout).unwrap();
-    assert_eq!((found.advice.answer, found.points.len()), (Answer::Met, 3 * 2 * 3));
+    assert_eq!((found.advice.answer, found.points.len()), (TargetStatus::Met, 3 * 2 * 3));
     let advised = &found.points[found.advice.point.unwrap()];
     assert_eq!((advised.ttl.to_string().as_str(), advised.renew), ("5s", None));
     assert!(advised.meets() && found.points.iter().any(|it| !it.meets()));

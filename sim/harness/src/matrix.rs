@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use scenarios::matrix::{Pair, Tally};
+use scenarios::matrix::{Pair, VerdictCounts};
 use scenarios::scenario::Scenario;
 use scenarios::sweep::Facts;
 use scenarios::verdict::Outcome;
@@ -86,7 +86,7 @@ fn pair(
     progress: &Progress,
 ) -> Result<Pair, RunError> {
     let seeds = seeds.unwrap_or_else(|| usual(scenario));
-    let mut runs = [Tally::default(); 4];
+    let mut runs = [VerdictCounts::default(); 4];
     let mut lasted_ns = 0;
     for seed in seeds {
         if progress.stop.load(Ordering::Relaxed) {

@@ -9,7 +9,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use scenarios::matrix::{Matrix, Pair, Standing, Tally};
+use scenarios::matrix::{Conformance, Matrix, Pair, VerdictCounts};
 use scenarios::result::ServerFacts;
 use scenarios::scenario::Scenario;
 use scenarios::verdict::{Finding, Verdict};
@@ -177,12 +177,12 @@ fn one(
     // Of a run whose server has gone, nothing counts as held: what is claimed of it is not found.
     let findings = run.findings();
     let runs = run.levels(&findings).map(|shown| {
-        let mut tally = Tally::default();
+        let mut tally = VerdictCounts::default();
         tally.add(SEED, shown);
         tally
     });
     let pair = Pair::found(scenario, runs).lasting(run.history.duration_ns());
-    let vacuous = vacuous(&findings).filter(|_| pair.standing() == Some(Standing::Vacuous));
+    let vacuous = vacuous(&findings).filter(|_| pair.standing() == Some(Conformance::Vacuous));
     Ok((pair, server, vacuous))
 }
 

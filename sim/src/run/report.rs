@@ -10,9 +10,9 @@ use std::sync::Arc;
 
 use harness::world::{CutShort, Run, RunRequest};
 use reports::directory::{Latest, RunDirectory, WriteError};
+use reports::invariant_table::InvariantTable;
 use reports::latency::Latencies;
 use reports::manifest::{self, Manifest, Platform};
-use reports::single::Told;
 use reports::terminal::{Style, Verbosity};
 use reports::write::write_all;
 use scenarios::judge::judge;
@@ -91,8 +91,9 @@ impl<'a> Report<'a> {
             print::note(&format!("note: {trouble}"));
         }
         let replay = replay(args, &scenario, world, &format!("--seed {seed}"), run.is_private);
-        let latencies = Latencies::of(&run.history).summaries();
-        let mut result = judge(&run.history, run.circumstances(&scenario, replay, latencies));
+        let latencies = Latencies::of(&run.history);
+        let circumstances = run.circumstances(&scenario, replay, latencies.summaries());
+        let mut result = judge(&run.history, circumstances);
         if let Some(asked) = args.scenario.as_deref().filter(|it| load::is_file(it))
             && result.complete
         {
@@ -118,7 +119,9 @@ impl<'a> Report<'a> {
             files: Vec::new(),
         };
         let path = directory.path().to_owned();
-        if let Err(error) = write_all(&directory, &result, &run.history, &manifest, &run.logs) {
+        if let Err(error) =
+            write_all(&directory, &result, &run.history, &latencies, &manifest, &run.logs)
+        {
             // What was found is not lost with the place it should have gone to.
             print(&args.format, &result, None, terminal)?;
             return Err(Failure::unavailable(&error));
@@ -178,8 +181,8 @@ pub(crate) fn print_with(
     output::write(formats, |format| match format {
         OutputFormat::Human => Ok(reports::terminal::summary(result, style(terminal)) + footer),
         OutputFormat::Json => json_text(result),
-        OutputFormat::Junit => junit(&Told::run(result)),
-        OutputFormat::Markdown => Ok(Told::run(result).markdown()),
+        OutputFormat::Junit => junit(&InvariantTable::run(result)),
+        OutputFormat::Markdown => Ok(InvariantTable::run(result).markdown()),
     })
 }
 
@@ -189,7 +192,7 @@ pub(crate) fn json_text(value: &impl Serialize) -> Result<String, Failure> {
     Ok(json.map_err(|error| Failure::internal(error.to_string()))? + "\n")
 }
 
-pub(super) fn junit(told: &Told) -> Result<String, Failure> {
+pub(super) fn junit(told: &InvariantTable) -> Result<String, Failure> {
     told.junit().map_err(|error| Failure::internal(error.to_string()))
 }
 

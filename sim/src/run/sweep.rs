@@ -16,7 +16,7 @@ use harness::sweep;
 use harness::world::World as _;
 use nix::time::{ClockId, clock_gettime};
 use picklock::time::span_ns;
-use reports::single::Told;
+use reports::invariant_table::InvariantTable;
 use reports::terminal::{Swept, sweep as told};
 use scenarios::matrix::expected;
 use scenarios::scenario::Scenario;
@@ -68,7 +68,7 @@ pub(super) fn main(
     let one = |seed: u64| replay(&format!("--seed {seed}"));
     let again = |seed: Option<u64>| seed.map_or_else(|| replay(&format!("--seeds {seeds}")), one);
     let Swept { headline, remarks, .. } = &found.told;
-    let swept = || Told::sweep(&found.sweep, &first, headline, remarks, again);
+    let swept = || InvariantTable::sweep(&found.sweep, &first, headline, remarks, again);
     output::write(&args.format, |format| match format {
         OutputFormat::Json => report::json_text(&found.sweep),
         OutputFormat::Junit => report::junit(&swept()),

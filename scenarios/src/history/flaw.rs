@@ -1,14 +1,15 @@
 //! What can be wrong with a history, in words that say where and what to do.
 //!
 //! Invariant: nothing that is wrong is repaired or passed over, and whatever is quoted of the file is
-//! quoted in part and without control characters, so that a message stays a message. Deliberately
-//! absent: whether a lock is safe; a history may be flawless and tell of a broken lock.
+//! quoted in part and without control characters, so that a message stays a message.
 
 use std::fmt;
 use std::io;
 
-use super::super::head::FORMAT;
-use super::LINE_MOST;
+use super::head::FORMAT;
+
+/// The longest line that is taken, in bytes.
+pub const LINE_MOST: usize = 1024 * 1024;
 
 /// Why a history cannot be read.
 #[derive(Debug, thiserror::Error)]

@@ -1,10 +1,9 @@
 //! Where on a chart there is room for a text.
 //!
-//! Invariant: a text is set where it touches no line, no mark and no other text, or not at all. Deliberately
-//! absent: what is drawn; it is told here as lines and boxes.
+//! Invariant: a text is set where it touches no line, no mark and no other text, or not at all.
 
 /// A point of the chart.
-pub(super) type Place = (f64, f64);
+pub(super) type Position = (f64, f64);
 
 /// How far apart places are that are tried.
 const STEP: f64 = 6.0;
@@ -24,12 +23,12 @@ pub(super) struct Rect {
 
 impl Rect {
     /// A box of this size whose upper left corner is here.
-    pub(super) fn at((left, top): Place, (width, height): Place) -> Self {
+    pub(super) fn at((left, top): Position, (width, height): Position) -> Self {
         Self { left, top, right: left + width, bottom: top + height }
     }
 
     /// The box around this point.
-    pub(super) fn around((x, y): Place, radius: f64) -> Self {
+    pub(super) fn around((x, y): Position, radius: f64) -> Self {
         Self { left: x - radius, top: y - radius, right: x + radius, bottom: y + radius }
     }
 
@@ -54,7 +53,7 @@ impl Rect {
     }
 
     /// Whether a straight line from here to there comes into it (Liang and Barsky).
-    pub(super) fn is_crossed(&self, (from, to): (Place, Place)) -> bool {
+    pub(super) fn is_crossed(&self, (from, to): (Position, Position)) -> bool {
         let (dx, dy) = (to.0 - from.0, to.1 - from.1);
         let (mut enters, mut leaves) = (0.0_f64, 1.0_f64);
         for (way, room) in [
@@ -77,23 +76,23 @@ impl Rect {
     }
 
     /// Its point that is nearest to this one.
-    pub(super) fn nearest(&self, (x, y): Place) -> Place {
+    pub(super) fn nearest(&self, (x, y): Position) -> Position {
         (x.clamp(self.left, self.right), y.clamp(self.top, self.bottom))
     }
 }
 
 /// What is there already.
 #[derive(Clone, Debug)]
-pub(super) struct Room {
+pub(super) struct FreeSpace {
     /// Nothing is set outside of it.
     pub(super) within: Rect,
-    pub(super) lines: Vec<(Place, Place)>,
+    pub(super) lines: Vec<(Position, Position)>,
     pub(super) marks: Vec<Rect>,
     /// No leader crosses a text.
     pub(super) texts: Vec<Rect>,
 }
 
-impl Room {
+impl FreeSpace {
     /// Whether a box of this kind is free, with some room around it.
     pub(super) fn is_free(&self, rect: &Rect) -> bool {
         self.within.holds(rect)
@@ -102,7 +101,7 @@ impl Room {
     }
 
     /// A free place for a box of this size close to a mark of this radius.
-    pub(super) fn beside(&self, (x, y): Place, radius: f64, size: Place) -> Option<Rect> {
+    pub(super) fn beside(&self, (x, y): Position, radius: f64, size: Position) -> Option<Rect> {
         let (width, height) = size;
         let near = radius + 3.0;
         let corners = [
@@ -120,7 +119,7 @@ impl Room {
     }
 
     /// The free place for a box of this size that is best tied to a point by a straight leader.
-    pub(super) fn tied_to(&self, point: Place, radius: f64, size: Place) -> Option<Rect> {
+    pub(super) fn tied_to(&self, point: Position, radius: f64, size: Position) -> Option<Rect> {
         let mut best: Option<(f64, Rect)> = None;
         let mut top = self.within.top;
         while top + size.1 <= self.within.bottom {
@@ -151,7 +150,7 @@ impl Room {
 }
 
 /// The straight way from the ring around a point to the edge of a box.
-pub(super) fn leader(point: Place, radius: f64, rect: &Rect) -> (Place, Place) {
+pub(super) fn leader(point: Position, radius: f64, rect: &Rect) -> (Position, Position) {
     let end = rect.grown(MARGIN).nearest(point);
     let (dx, dy) = (end.0 - point.0, end.1 - point.1);
     let length = dx.hypot(dy).max(radius);
@@ -159,8 +158,10 @@ pub(super) fn leader(point: Place, radius: f64, rect: &Rect) -> (Place, Place) {
 }
 
 /// Whether two straight lines cross.
-fn cross((a, b): (Place, Place), (c, d): (Place, Place)) -> bool {
-    let side = |p: Place, q: Place, r: Place| (q.0 - p.0) * (r.1 - p.1) - (q.1 - p.1) * (r.0 - p.0);
+fn cross((a, b): (Position, Position), (c, d): (Position, Position)) -> bool {
+    let side = |p: Position, q: Position, r: Position| {
+        (q.0 - p.0) * (r.1 - p.1) - (q.1 - p.1) * (r.0 - p.0)
+    };
     (side(a, b, c) > 0.0) != (side(a, b, d) > 0.0) && (side(c, d, a) > 0.0) != (side(c, d, b) > 0.0)
 }
 
@@ -198,7 +199,8 @@ mod tests {
     #[test]
     fn a_text_goes_where_there_is_room_or_nowhere() {
         let within = Rect::at((0.0, 0.0), (100.0, 60.0));
-        let mut room = Room { within, lines: Vec::new(), marks: Vec::new(), texts: Vec::new() };
+        let mut room =
+            FreeSpace { within, lines: Vec::new(), marks: Vec::new(), texts: Vec::new() };
         let size = (30.0, 10.0);
         let up = room.beside((50.0, 30.0), 4.0, size).unwrap();
         assert!(up.bottom < 30.0 && up.left > 50.0);
@@ -215,7 +217,8 @@ mod tests {
         let within = Rect::at((0.0, 0.0), (200.0, 60.0));
         let wall = ((110.0, 0.0), (110.0, 60.0));
         let full = Rect::at((50.0, 0.0), (49.0, 60.0));
-        let mut room = Room { within, lines: vec![wall], marks: vec![full], texts: Vec::new() };
+        let mut room =
+            FreeSpace { within, lines: vec![wall], marks: vec![full], texts: Vec::new() };
         let right = room.tied_to((104.0, 30.0), 4.0, (30.0, 10.0)).unwrap();
         assert!(right.left > 110.0, "{right:?}");
         room.marks.clear();

@@ -1,48 +1,46 @@
-//! A run, or a sweep, as files for others: JUnit for a CI, markdown for a page.
+//! The invariants of a run, or of a sweep, as rows: what `junit.xml` and `summary.md` show.
 //!
-//! Invariant: what does not say is never shown as a success, and a violation comes with its story or the seed that
-//! shows it. Deliberately absent: figures of latency, which the report's page and its charts show.
+//! Invariant: a violation comes with its story or the seed that shows it. Figures of latency are shown by
+//! `report.html` and the charts.
 
 use std::time::Duration;
 
-use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 use scenarios::result::{Invariant, RunResult};
-use scenarios::sweep::{Counts, Sweep};
+use scenarios::sweep::{InvariantCounts, Sweep};
 use scenarios::verdict::{Outcome, Witness};
 
 use crate::format::{actor, count, moment, needs_fine};
-use crate::matrix::barred;
 
-/// What is to be told.
+/// The invariants of a run or a sweep.
 #[derive(Clone, Debug)]
-pub struct Told {
+pub struct InvariantTable {
     /// What was run, in a line.
-    headline: String,
+    pub(crate) headline: String,
     /// The same as a class of tests: parts with dots between.
-    class: String,
-    verdict: Outcome,
-    invariants: Vec<Row>,
-    remarks: Vec<String>,
-    replay: String,
+    pub(crate) class: String,
+    pub(crate) verdict: Outcome,
+    pub(crate) rows: Vec<Row>,
+    pub(crate) remarks: Vec<String>,
+    pub(crate) replay: String,
     /// How long it lasted by the clock of its world.
-    lasted: Duration,
+    pub(crate) lasted: Duration,
 }
 
 /// An invariant.
 #[derive(Clone, Debug)]
-struct Row {
-    level: &'static str,
-    name: String,
-    found: Outcome,
+pub(crate) struct Row {
+    pub(crate) level: &'static str,
+    pub(crate) name: String,
+    pub(crate) found: Outcome,
     /// Why, or how often; nothing where there is nothing to say.
-    why: String,
+    pub(crate) why: String,
     /// What shows a violation, line by line.
-    story: Vec<String>,
+    pub(crate) story: Vec<String>,
     /// The command line that shows it again.
-    replay: String,
+    pub(crate) replay: String,
 }
 
-impl Told {
+impl InvariantTable {
     /// A run.
     pub fn run(result: &RunResult) -> Self {
         let RunResult { scenario, lock, world, seed, .. } = result;
@@ -51,11 +49,7 @@ impl Told {
             headline: ran,
             class: format!("picklock.{world}.{scenario}.{lock}"),
             verdict: result.verdict,
-            invariants: result
-                .invariants
-                .iter()
-                .map(|it| Row::of_run(it, &result.replay))
-                .collect(),
+            rows: result.invariants.iter().map(|it| Row::of_run(it, &result.replay)).collect(),
             remarks: result.remarks.clone(),
             replay: result.replay.clone(),
             lasted: Duration::from_nanos(result.stats.duration_ns),
@@ -72,55 +66,18 @@ impl Told {
         replay: impl Fn(Option<u64>) -> String,
     ) -> Self {
         let run = Self::run(first);
-        let of_level = |counts: &Counts| {
-            let shown = run.invariants.iter().find(|it| it.name == counts.name);
+        let of_level = |counts: &InvariantCounts| {
+            let shown = run.rows.iter().find(|it| it.name == counts.name);
             Row::of_sweep(counts, sweep.outcome(counts), shown, replay(counts.first_violated))
         };
         Self {
             headline: headline.to_owned(),
             verdict: sweep.verdict(),
-            invariants: sweep.invariants.iter().map(of_level).collect(),
+            rows: sweep.invariants.iter().map(of_level).collect(),
             remarks: remarks.to_vec(),
             lasted: Duration::from_nanos(sweep.virtual_ns),
             ..run
         }
-    }
-
-    /// As JUnit: a suite whose cases are the invariants. Each is looked at for as long as the run lasts.
-    ///
-    /// # Errors
-    /// None that memory does not give.
-    pub fn junit(&self) -> Result<String, quick_junit::SerializeError> {
-        let mut suite = TestSuite::new(self.headline.as_str());
-        for row in &self.invariants {
-            let mut case = TestCase::new(format!("{} {}", row.level, row.name), row.status());
-            case.set_classname(self.class.as_str()).set_time(self.lasted);
-            suite.add_test_case(case);
-        }
-        suite.set_time(self.lasted);
-        let mut report = Report::new(format!("picklock: {}", self.headline));
-        report.set_time(self.lasted);
-        report.add_test_suite(suite);
-        report.to_string()
-    }
-
-    /// As a page.
-    pub fn markdown(&self) -> String {
-        let mut text = format!("# {}\n\nVerdict: **{}**\n", self.headline, self.verdict.name());
-        text += "\n| level | invariant | verdict | |\n|---|---|---|---|\n";
-        for Row { level, name, found, why, .. } in &self.invariants {
-            text += &format!("| {level} | {name} | {} | {} |\n", found.name(), barred(why));
-        }
-        for row in self.invariants.iter().filter(|row| !row.story.is_empty()) {
-            text += &format!("\n## {} violated: {}\n\n{}\n\n", row.level, row.name, row.why);
-            for line in &row.story {
-                text += &format!("1. {line}\n");
-            }
-        }
-        for remark in &self.remarks {
-            text += &format!("\nNote: {remark}\n");
-        }
-        text + &format!("\n```\n{}\n```\n", self.replay)
     }
 }
 
@@ -136,8 +93,13 @@ impl Row {
     }
 
     /// `shown` is what the run shows that the sweep reports.
-    fn of_sweep(counts: &Counts, found: Outcome, shown: Option<&Self>, replay: String) -> Self {
-        let Counts { name, level, held, violated, inconclusive, vacuous, .. } = counts;
+    fn of_sweep(
+        counts: &InvariantCounts,
+        found: Outcome,
+        shown: Option<&Self>,
+        replay: String,
+    ) -> Self {
+        let InvariantCounts { name, level, held, violated, inconclusive, vacuous, .. } = counts;
         let mut why = format!(
             "held in {} schedules, violated in {}, {} do not say, {} vacuous",
             count(*held),
@@ -152,37 +114,16 @@ impl Row {
         let story = shown.map(|it| it.story.clone()).unwrap_or_default();
         Self { level: level.name(), name: name.clone(), found, why, story, replay }
     }
-
-    fn status(&self) -> TestCaseStatus {
-        let kind = match self.found {
-            Outcome::Held => return TestCaseStatus::success(),
-            Outcome::NotApplicable => {
-                let mut skipped = TestCaseStatus::skipped();
-                skipped.set_message(self.why.as_str());
-                return skipped;
-            }
-            Outcome::Violated => NonSuccessKind::Failure,
-            // The run does not say: that is no failure of the lock, and no success.
-            Outcome::Inconclusive => NonSuccessKind::Error,
-        };
-        let mut status = TestCaseStatus::non_success(kind);
-        status.set_type(self.found.name());
-        status.set_message(self.why.as_str());
-        let replay = format!("replay: {}", self.replay);
-        let lines = self.story.iter().map(String::as_str).chain([replay.as_str()]);
-        status.set_description(lines.collect::<Vec<_>>().join("\n"));
-        status
-    }
 }
 
 /// A violation, line by line.
 fn story(witness: &Witness) -> Vec<String> {
-    let told = witness.told();
-    let times: Vec<u64> = told.iter().map(|step| step.at_ns).collect();
+    let table = witness.short_story();
+    let times: Vec<u64> = table.iter().map(|step| step.at_ns).collect();
     let fine = needs_fine(&times);
     let line =
         |at_ns, client, text: &str| format!("{} {}: {text}", moment(at_ns, fine), actor(client));
-    told.iter().map(|step| line(step.at_ns, step.client, &step.text)).collect()
+    table.iter().map(|step| line(step.at_ns, step.client, &step.text)).collect()
 }
 
 #[cfg(test)]
@@ -192,21 +133,21 @@ mod tests {
     use super::*;
     use crate::support;
 
-    fn told() -> Told {
+    fn table() -> InvariantTable {
         let history = support::bonus_pool();
-        Told::run(&support::result(&history, vec![support::overlap()]))
+        InvariantTable::run(&support::result(&history, vec![support::overlap()]))
     }
 
     #[test]
     fn a_violation_fails_with_its_story() {
-        let junit = told().junit().unwrap();
+        let junit = table().junit().unwrap();
         assert!(junit.contains("<failure message="), "{junit}");
         assert!(junit.contains("type=\"violated\""), "{junit}");
-        assert!(junit.contains(&format!("\nreplay: {}", told().replay)), "{junit}");
-        let time = format!("time=\"{:.3}\"", told().lasted.as_secs_f64());
-        let cases = told().invariants.len();
+        assert!(junit.contains(&format!("\nreplay: {}", table().replay)), "{junit}");
+        let time = format!("time=\"{:.3}\"", table().lasted.as_secs_f64());
+        let cases = table().rows.len();
         assert!(junit.matches(&time).count() == cases + 2 && cases > 0, "{time}: {junit}");
-        let page = told().markdown();
+        let page = table().markdown();
         assert!(page.contains("Verdict: **violated**"), "{page}");
         assert!(page.contains("\n1. "), "{page}");
     }
@@ -223,12 +164,12 @@ mod tests {
         (counts.violated, counts.first_violated) = (1, Some(6));
         sweep.interrupted = true;
         let again = |seed: Option<u64>| format!("again {seed:?}");
-        let told = Told::sweep(&sweep, &first, "a sweep", &[], again);
-        let junit = told.junit().unwrap();
+        let table = InvariantTable::sweep(&sweep, &first, "a sweep", &[], again);
+        let junit = table.junit().unwrap();
         assert!(junit.contains("replay: again Some(6)</failure>"), "{junit}");
         assert!(junit.contains("replay: again None</error>"), "{junit}");
         assert!(junit.contains("time=\"4.000\""), "{junit}");
-        assert!(told.invariants.iter().all(|row| row.found != Outcome::Held), "{junit}");
+        assert!(table.rows.iter().all(|row| row.found != Outcome::Held), "{junit}");
     }
 
     #[test]
@@ -242,13 +183,13 @@ mod tests {
             replay: "run it again".to_owned(),
         };
         let found = [Outcome::Held, Outcome::Inconclusive, Outcome::NotApplicable];
-        let told = Told { invariants: found.map(row).to_vec(), ..told() };
-        let junit = told.junit().unwrap();
+        let table = InvariantTable { rows: found.map(row).to_vec(), ..table() };
+        let junit = table.junit().unwrap();
         assert!(junit.contains("tests=\"3\""), "{junit}");
         assert!(junit.contains("errors=\"1\""), "{junit}");
         assert!(junit.contains("<error message=\"a | b\" type=\"inconclusive\""), "{junit}");
         assert_eq!(junit.matches("replay: run it again<").count(), 1, "{junit}");
         assert!(junit.contains("<skipped message=\"a | b\""), "{junit}");
-        assert!(told.markdown().contains("| key | ownership | n/a | a \\| b |"));
+        assert!(table.markdown().contains("| key | ownership | n/a | a \\| b |"));
     }
 }

@@ -1,17 +1,16 @@
 //! What a command would do to its key, and what its answer says it did.
 //!
-//! Invariant: where picklock does not know a command, it says *unknown*, which makes a checker
-//! careful; it never guesses *nothing*. Deliberately absent: what values mean; that two are
-//! the same is all that is made of them.
+//! Invariant: where picklock does not know a command, it says *unknown*, which makes a checker careful;
+//! it never guesses *nothing*.
 
 use picklock::command::{Args, Command};
 use picklock::reply::Reply;
 use picklock::script::Meaning;
 use picklock::time::WallTime;
 
-use super::{Dialect, Sent};
+use super::{Dialect, SentCommand};
 use crate::history::{Answer, Intent, Text, Texts, Touch};
-use crate::recipe::Value;
+use crate::recipe::KeyValue;
 
 const NS_PER_MS: u64 = 1_000_000;
 const NS_PER_S: u64 = 1_000_000_000;
@@ -82,7 +81,7 @@ mod verb {
 
 /// A command, understood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Understood<'a> {
+pub(super) struct CommandSemantics<'a> {
     /// Its name, as it came.
     pub(super) name: &'a [u8],
     /// Its first key; empty where it has none.
@@ -117,11 +116,11 @@ pub(super) fn name(name: &[u8], texts: &mut Texts) -> Text {
 
 /// The first key of a command, and what the command would do to it.
 /// `wall` is the wall clock of whoever sends it.
-pub(super) fn understand<'a>(
+pub(super) fn semantics<'a>(
     command: &'a Command,
     dialect: &Dialect,
     wall: impl FnOnce() -> WallTime,
-) -> Understood<'a> {
+) -> CommandSemantics<'a> {
     let mut args = command.args();
     let name = args.next().unwrap_or_default();
     let upper = upper(name);
@@ -133,7 +132,7 @@ pub(super) fn understand<'a>(
             Touch::Delete | Touch::Extend(_) => Writes::Nothing,
             _ => Writes::Unknown,
         };
-        return Understood { name, key, intent, gives_old: false, writes };
+        return CommandSemantics { name, key, intent, gives_old: false, writes };
     }
     let key = args.next().unwrap_or_default();
     let value = args.clone().next().unwrap_or_default();
@@ -161,7 +160,7 @@ pub(super) fn understand<'a>(
         _ if verb::COUNTS.contains(&upper) => Writes::Unknown,
         _ => Writes::Nothing,
     };
-    Understood { name, key, intent, gives_old, writes }
+    CommandSemantics { name, key, intent, gives_old, writes }
 }
 
 /// The name in capitals, packed; 0 for one that is longer than any that is known.
@@ -204,13 +203,13 @@ fn stamped(
     dialect: &Dialect,
     wall: impl FnOnce() -> WallTime,
 ) -> Option<u64> {
-    let stamp_ms = value.filter(|_| dialect.value == Value::Stamp).and_then(number)?;
+    let stamp_ms = value.filter(|_| dialect.value == KeyValue::Stamp).and_then(number)?;
     Some(stamp_ms.saturating_mul(NS_PER_MS).saturating_sub(wall().as_unix_ns()))
 }
 
 /// Comparing values spares the holds of others only where each has a value of its own.
 fn spares_others(dialect: &Dialect) -> bool {
-    dialect.value == Value::Token
+    dialect.value == KeyValue::Token
 }
 
 /// DELEX with its condition, behind the key. Whatever else than equality it asks for may be true of
@@ -221,16 +220,16 @@ fn delex(mut args: Args<'_>, dialect: &Dialect) -> Intent {
 }
 
 /// A SET, understood.
-struct Set {
+struct SetCommand {
     intent: Intent,
     gives_old: bool,
 }
 
 /// SET with its options, behind the key; one that keeps or computes the expiry otherwise is beyond us.
 /// To write the same value where it stands, with a new TTL, is to extend the hold of whoever has it.
-fn set(mut args: Args<'_>, dialect: &Dialect) -> Set {
-    let beyond_us =
-        Set { intent: Intent { touch: Touch::Unknown, compares: false }, gives_old: false };
+fn set(mut args: Args<'_>, dialect: &Dialect) -> SetCommand {
+    let unsupported =
+        SetCommand { intent: Intent { touch: Touch::Unknown, compares: false }, gives_old: false };
     let (mut creates, mut replaces, mut gives_old) = (false, false, false);
     let (mut compared, mut ttl_ns) = (None, None);
     let value = args.next();
@@ -239,18 +238,18 @@ fn set(mut args: Args<'_>, dialect: &Dialect) -> Set {
             [b'N' | b'n', b'X' | b'x'] => creates = true,
             [b'X' | b'x', b'X' | b'x'] => replaces = true,
             [unit @ (b'P' | b'p' | b'E' | b'e'), b'X' | b'x'] => {
-                let Some(span) = args.next().and_then(number) else { return beyond_us };
+                let Some(span) = args.next().and_then(number) else { return unsupported };
                 let unit_ns = if matches!(unit, b'P' | b'p') { NS_PER_MS } else { NS_PER_S };
                 ttl_ns = Some(span.saturating_mul(unit_ns));
             }
             _ if option.eq_ignore_ascii_case(b"IFEQ") => compared = args.next(),
             _ if option.eq_ignore_ascii_case(b"GET") => gives_old = true,
-            _ => return beyond_us,
+            _ => return unsupported,
         }
     }
     // Its answer is what was there, and does not say whether the condition was met.
     if gives_old && (replaces || compared.is_some()) {
-        return beyond_us;
+        return unsupported;
     }
     let same = compared.is_some() && compared == value;
     let touch = match ttl_ns {
@@ -259,7 +258,7 @@ fn set(mut args: Args<'_>, dialect: &Dialect) -> Set {
         _ => Touch::Overwrite(ttl_ns),
     };
     let compares = compared.is_some() && spares_others(dialect);
-    Set { intent: Intent { touch, compares }, gives_old }
+    SetCommand { intent: Intent { touch, compares }, gives_old }
 }
 
 fn script(by_digest: bool, body: &[u8], args: Args<'_>, dialect: &Dialect) -> Intent {
@@ -286,8 +285,8 @@ fn script(by_digest: bool, body: &[u8], args: Args<'_>, dialect: &Dialect) -> In
 }
 
 /// What the command did, to judge by its answer.
-pub(super) fn touch(sent: Sent, reply: &Reply) -> Touch {
-    let Sent { intent, gives_old, .. } = sent;
+pub(super) fn touch(sent: SentCommand, reply: &Reply) -> Touch {
+    let SentCommand { intent, gives_old, .. } = sent;
     let done = match intent.touch {
         Touch::None => return Touch::None,
         // A script that hands over says so where it found another's key and left it alone.

@@ -1,7 +1,6 @@
 //! The painting itself: title, grid, lines, marks and labels.
 //!
-//! Invariant: labels overlap neither each other nor the lines. Deliberately absent: knowledge of the
-//! backend; what differs between backends is in the pen.
+//! Invariant: labels overlap neither each other nor the lines.
 
 use plotters::prelude::DrawingBackend;
 use plotters::style::text_anchor::HPos;
@@ -9,21 +8,21 @@ use plotters::style::{RGBColor, WHITE};
 
 use super::axis::{Percentiles, Times};
 use super::caption::Caption;
+use super::error::ChartError;
 use super::font::Type;
 use super::layout::{
     BOTTOM, LABEL_HEIGHT, LEFT, LINE_WIDTH, MARGIN, MARK_RADIUS, NAME, NOTE, SCALE, SIZE, SUBTITLE,
     TITLE, TOP,
 };
-use super::palette::{AXIS, FAINT_INK, GRID, INK, MOST_LINES, Mark, line};
+use super::palette::{AXIS, FAINT_INK, GRID, INK, MOST_LINES, Marker, line};
 use super::pen::Pen;
-use super::picture::ChartError;
 use super::{curve, labels};
 use crate::format::{count, duration, plain};
-use crate::latency::{Distribution, Latencies, Operation};
+use crate::latency::{Latencies, LatencyHistogram, Operation};
 
 /// Where the parts of the chart stand.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Frame {
+pub(super) struct ChartFrame {
     pub(super) size: (u32, u32),
     left: f64,
     right: f64,
@@ -45,7 +44,7 @@ enum Legend {
 }
 
 /// For a file, and for a page on a screen.
-pub(super) const WIDE: Frame = Frame {
+pub(super) const WIDE: ChartFrame = ChartFrame {
     size: SIZE,
     left: LEFT,
     right: 742.0,
@@ -56,7 +55,7 @@ pub(super) const WIDE: Frame = Frame {
     below: "percentile of operations; each line ends at its slowest one",
 };
 /// For a page on a telephone: nothing of it lies outside a width of 400, and its letters stay legible.
-pub(super) const NARROW: Frame = Frame {
+pub(super) const NARROW: ChartFrame = ChartFrame {
     size: (400, 580),
     left: 62.0,
     right: 382.0,
@@ -71,12 +70,12 @@ const LONG_TITLE: Type = Type::bold(15.0);
 const EMPTY: Type = Type::regular(16.0);
 
 /// A line of the chart.
-struct Line<'a> {
+struct LatencyLine<'a> {
     name: String,
-    distribution: &'a Distribution,
+    distribution: &'a LatencyHistogram,
     points: Vec<(f64, f64)>,
     colour: RGBColor,
-    mark: Mark,
+    mark: Marker,
 }
 
 /// Paints the chart.
@@ -84,9 +83,9 @@ pub(super) fn paint<DB: DrawingBackend>(
     pen: &Pen<'_, DB>,
     latencies: &Latencies,
     caption: &Caption,
-    frame: &Frame,
+    frame: &ChartFrame,
 ) -> Result<(), ChartError> {
-    let Frame { left, right, top, bottom, .. } = *frame;
+    let ChartFrame { left, right, top, bottom, .. } = *frame;
     pen.fill(WHITE)?;
     if frame.titled {
         titles(pen, latencies, caption)?;
@@ -109,13 +108,13 @@ pub(super) fn paint<DB: DrawingBackend>(
         let (colour, mark) = line(number);
         let name = plain(&operation.to_string()).into_owned();
         let points = points.into_iter().map(place).collect();
-        Line { name, distribution, points, colour, mark }
+        LatencyLine { name, distribution, points, colour, mark }
     });
     lines(pen, &drawn.collect::<Vec<_>>(), frame)
 }
 
 /// The operations that are drawn: what becomes of the lock, then the most frequent commands.
-fn chosen(latencies: &Latencies) -> Vec<(&Operation, &Distribution)> {
+fn chosen(latencies: &Latencies) -> Vec<(&Operation, &LatencyHistogram)> {
     let main = [Operation::Acquire, Operation::Hold, Operation::Release, Operation::Handoff];
     let (mut chosen, mut commands) = (Vec::new(), Vec::new());
     for (operation, distribution) in latencies.iter() {
@@ -148,9 +147,9 @@ fn scales<DB: DrawingBackend>(
     pen: &Pen<'_, DB>,
     percentiles: Percentiles,
     times: Times,
-    frame: &Frame,
+    frame: &ChartFrame,
 ) -> Result<(), ChartError> {
-    let Frame { left, right, top, bottom, .. } = *frame;
+    let ChartFrame { left, right, top, bottom, .. } = *frame;
     for tick in times.ticks() {
         let y = bottom - tick.at * (bottom - top);
         pen.line(&[(left, y), (right, y)], GRID, 1.0)?;
@@ -170,10 +169,10 @@ fn scales<DB: DrawingBackend>(
 
 fn lines<DB: DrawingBackend>(
     pen: &Pen<'_, DB>,
-    lines: &[Line<'_>],
-    frame: &Frame,
+    lines: &[LatencyLine<'_>],
+    frame: &ChartFrame,
 ) -> Result<(), ChartError> {
-    let Frame { left, right, top, bottom, .. } = *frame;
+    let ChartFrame { left, right, top, bottom, .. } = *frame;
     let ends: Vec<(f64, f64)> =
         lines.iter().map(|line| line.points.last().copied().unwrap_or((left, bottom))).collect();
     let hidden = hidden(&ends);
@@ -223,7 +222,7 @@ fn hidden(ends: &[(f64, f64)]) -> Vec<f64> {
 
 fn label<DB: DrawingBackend>(
     pen: &Pen<'_, DB>,
-    line: &Line<'_>,
+    line: &LatencyLine<'_>,
     (x, y): (f64, f64),
     width: f64,
 ) -> Result<(), ChartError> {

@@ -1,8 +1,7 @@
 //! Whose key was left while nobody got the lock, and who freed a lock beside which somebody slept on.
 //!
 //! Invariant: a key is called somebody's only where an answer says that its command made it; where that
-//! command has no answer, it is said that the key may be. Deliberately absent: whether it was wrong to
-//! leave it, which the checkers of progress have found before they ask.
+//! command has no answer, it is said that the key may be.
 
 use std::collections::BTreeMap;
 
@@ -30,16 +29,16 @@ impl Stood<'_> {
 
 impl Ownership {
     /// Adds to the story of a stall, which lasts from the first to the last step, whose key was left.
-    pub(in super::super) fn tell_left(&self, verdict: &mut Verdict) {
+    pub(super) fn explain_orphan(&self, verdict: &mut Verdict) {
         let Verdict::Violated(witness) = verdict else { return };
         let (Some(from_ns), Some(until_ns)) =
             (witness.steps.first().map(|it| it.at_ns), witness.steps.last().map(|it| it.at_ns))
         else {
             return;
         };
-        let Some(left) = self.left(from_ns, until_ns) else { return };
-        let client = left.by.client;
-        let text = if left.by.is_open() {
+        let Some(orphan) = self.orphan(from_ns, until_ns) else { return };
+        let client = orphan.by.client;
+        let text = if orphan.by.is_open() {
             "the key that is left may be its own: what would make it has no answer"
         } else {
             "its key is left, and nobody else can have the lock"
@@ -48,19 +47,19 @@ impl Ownership {
         let last = witness.steps.len() - 1;
         witness.steps.insert(last, step(from_ns, text));
         // Nobody knows when a command without an answer was carried out.
-        let expires = !left.by.is_open() && left.until_ns <= left.ended_ns;
-        if expires && (from_ns..=until_ns).contains(&left.until_ns) {
-            witness.steps.insert(last + 1, step(left.until_ns, "its key expires"));
+        let expires = !orphan.by.is_open() && orphan.until_ns <= orphan.ended_ns;
+        if expires && (from_ns..=until_ns).contains(&orphan.until_ns) {
+            witness.steps.insert(last + 1, step(orphan.until_ns, "its key expires"));
         }
-        witness.acquisitions.push(left.by.acquisition);
-        witness.accused.push(left.by.number);
+        witness.acquisitions.push(orphan.by.acquisition);
+        witness.accused.push(orphan.by.number);
         if !witness.clients.contains(&client) {
             witness.clients.push(client);
         }
     }
 
     /// Adds to the story of a sleep, which begins with the first step, who had freed the lock.
-    pub(in super::super) fn tell_freed(&self, verdict: &mut Verdict) {
+    pub(super) fn explain_release(&self, verdict: &mut Verdict) {
         let Verdict::Violated(witness) = verdict else { return };
         let Some(from_ns) = witness.steps.first().map(|it| it.at_ns) else { return };
         let deletes = self.ops.iter().filter(|op| op.touch == Touch::Delete);
@@ -73,7 +72,7 @@ impl Ownership {
 
     /// The key that stood for the longest of this time. One that may have been made later than it was sent for
     /// comes last, for it may have stood at any time.
-    fn left(&self, from_ns: u64, until_ns: u64) -> Option<Stood<'_>> {
+    fn orphan(&self, from_ns: u64, until_ns: u64) -> Option<Stood<'_>> {
         let within = |it: &Stood<'_>| it.within(from_ns, until_ns);
         let half_ns = (until_ns - from_ns) / 2;
         let stood = self.stood();

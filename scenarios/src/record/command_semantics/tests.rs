@@ -13,35 +13,35 @@ fn command(line: &str) -> Command {
 /// 2,000.4 seconds of Unix time.
 const NOW: WallTime = WallTime::from_unix_ns(2_000_400_000_000);
 
-fn sent(intent: Intent, gives_old: bool) -> Sent {
-    Sent { op: 1, intent, gives_old, place: None, content: None }
+fn sent(intent: Intent, gives_old: bool) -> SentCommand {
+    SentCommand { op: 1, intent, gives_old, place: None, content: None }
 }
 
-fn speaks(value: Value) -> Dialect {
+fn speaks(value: KeyValue) -> Dialect {
     Dialect { scripts: [&*COMPARE_AND_DELETE, &*COMPARE_AND_EXTEND].into(), value }
 }
 
-fn reads_as(line: &str, value: Value) -> Intent {
+fn reads_as(line: &str, value: KeyValue) -> Intent {
     let command = command(line);
-    let understood = understand(&command, &speaks(value), || NOW);
+    let understood = semantics(&command, &speaks(value), || NOW);
     assert_eq!(understood.key, b"k", "{line}");
     understood.intent
 }
 
 fn reads(line: &str) -> Intent {
-    reads_as(line, Value::Token)
+    reads_as(line, KeyValue::Token)
 }
 
 #[test]
 fn a_stamp_says_how_long_a_hold_lasts_by_its_clients_clock() {
     let plain = |touch| Intent { touch, compares: false };
-    let stamped = |line| reads_as(line, Value::Stamp);
+    let stamped = |line| reads_as(line, KeyValue::Stamp);
     let lasts = Some(600 * NS_PER_MS);
     assert_eq!(stamped("SETNX k 2001000"), plain(Touch::Create(lasts)));
     assert_eq!(stamped("GETSET k 2001000"), plain(Touch::Overwrite(lasts)));
     assert_eq!(stamped("SETNX k 2000399"), plain(Touch::Create(Some(0))), "it is over");
     assert_eq!(stamped("SETNX k soon"), plain(Touch::Create(None)));
-    for value in [Value::Token, Value::Shared] {
+    for value in [KeyValue::Token, KeyValue::Shared] {
         assert_eq!(reads_as("SETNX k 2001000", value), plain(Touch::Create(None)));
         assert_eq!(reads_as("GETSET k 2001000", value), plain(Touch::Overwrite(None)));
     }
@@ -51,8 +51,8 @@ fn a_stamp_says_how_long_a_hold_lasts_by_its_clients_clock() {
 fn to_compare_with_what_others_have_too_spares_nobody() {
     let line = format!("EVALSHA {} 1 k t", COMPARE_AND_DELETE.sha1());
     let deletes = |compares| Intent { touch: Touch::Delete, compares };
-    assert_eq!(reads_as(&line, Value::Token), deletes(true));
-    assert_eq!(reads_as(&line, Value::Shared), deletes(false));
+    assert_eq!(reads_as(&line, KeyValue::Token), deletes(true));
+    assert_eq!(reads_as(&line, KeyValue::Shared), deletes(false));
 }
 
 #[test]
@@ -82,8 +82,8 @@ fn commands_are_read_by_what_they_do_to_their_key() {
 #[test]
 fn native_compare_and_set_is_read_as_the_scripts_are() {
     let reads = |line, touch, compares| {
-        assert_eq!(reads_as(line, Value::Token), Intent { touch, compares }, "{line}");
-        let shared = reads_as(line, Value::Shared);
+        assert_eq!(reads_as(line, KeyValue::Token), Intent { touch, compares }, "{line}");
+        let shared = reads_as(line, KeyValue::Shared);
         assert_eq!(shared, Intent { touch, compares: false }, "{line}: all have the same value");
     };
     let extends = Touch::Extend(9 * NS_PER_MS);
@@ -111,9 +111,9 @@ fn known_scripts_are_read_by_digest_and_by_text_and_unknown_ones_are_not_guessed
     assert_eq!(reads(&format!("EVALSHA {} 1 k t", COMPARE_AND_DELETE.sha1())), deletes);
     assert_eq!(reads(&format!("EVALSHA {} 1 k t 9", COMPARE_AND_EXTEND.sha1())), extends);
     let by_text = Command::new("EVAL").arg(COMPARE_AND_DELETE.text()).int(1).arg("k").arg("t");
-    assert_eq!(understand(&by_text, &speaks(Value::Token), || NOW).intent, deletes);
+    assert_eq!(semantics(&by_text, &speaks(KeyValue::Token), || NOW).intent, deletes);
     assert_eq!(
-        understand(&by_text, &Dialect::default(), || NOW).intent,
+        semantics(&by_text, &Dialect::default(), || NOW).intent,
         Intent { touch: Touch::Unknown, compares: false }
     );
 }
@@ -136,8 +136,8 @@ fn an_answer_says_whether_it_was_done() {
 fn who_overwrites_and_finds_nothing_has_made_the_key_or_has_done_nothing() {
     let does = |line: &str, reply: &Reply| {
         let command = command(line);
-        let Understood { intent, gives_old, .. } =
-            understand(&command, &speaks(Value::Token), || NOW);
+        let CommandSemantics { intent, gives_old, .. } =
+            semantics(&command, &speaks(KeyValue::Token), || NOW);
         touch(sent(intent, gives_old), reply)
     };
     let (old, none) = (Reply::bulk(b"old"), Reply::Nil);
@@ -153,8 +153,8 @@ fn who_overwrites_and_finds_nothing_has_made_the_key_or_has_done_nothing() {
     assert_eq!(does("SET k v NX GET", &old), Touch::None, "which kept it from writing");
     assert_eq!(does("GETDEL k", &old), Touch::Delete);
     assert_eq!(does("GETDEL k", &none), Touch::None);
-    for beyond_us in ["SET k v XX GET", "SET k v IFEQ w GET"] {
-        assert_eq!(does(beyond_us, &old), Touch::Unknown, "{beyond_us}");
+    for unsupported in ["SET k v XX GET", "SET k v IFEQ w GET"] {
+        assert_eq!(does(unsupported, &old), Touch::Unknown, "{unsupported}");
     }
 }
 
@@ -162,7 +162,7 @@ fn who_overwrites_and_finds_nothing_has_made_the_key_or_has_done_nothing() {
 fn what_a_command_would_write_is_known_or_said_to_be_unknown() {
     let writes = |line: &str, expected: Writes<'_>| {
         let command = command(line);
-        let understood = understand(&command, &speaks(Value::Token), || NOW);
+        let understood = semantics(&command, &speaks(KeyValue::Token), || NOW);
         assert_eq!(understood.writes, expected, "{line}");
     };
     for line in ["SET k v", "SET k v NX PX 9", "SETNX k v", "GETSET k v", "SET k v IFEQ w"] {
@@ -183,9 +183,9 @@ fn what_a_command_would_write_is_known_or_said_to_be_unknown() {
 fn scripts_that_acquire_or_hand_over_say_what_they_did_in_their_answers() {
     let creates = Intent { touch: Touch::Create(Some(9 * NS_PER_MS)), compares: false };
     let hands_over = Intent { touch: Touch::Unknown, compares: true };
-    let dialect = Dialect { scripts: [&*JOIN, &*LEAVE].into(), value: Value::Token };
+    let dialect = Dialect { scripts: [&*JOIN, &*LEAVE].into(), value: KeyValue::Token };
     let sent = |intent| sent(intent, false);
-    let of = |line: String| understand(&command(&line), &dialect, || NOW).intent;
+    let of = |line: String| semantics(&command(&line), &dialect, || NOW).intent;
     assert_eq!(of(format!("EVALSHA {} 3 k l b t 1 2 c 9", JOIN.sha1())), creates);
     assert_eq!(of(format!("EVALSHA {} 3 k l b t", LEAVE.sha1())), hands_over);
     let list = |code| Reply::Array(vec![Reply::Int(code), Reply::bulk(b"17")]);

@@ -3,15 +3,15 @@
 //! Invariant: an SVG's texts are texts, and it refers to nothing outside itself. A PNG is painted at
 //! four times the size and scaled down to twice: plotters smooths thick strokes little.
 
-use std::fmt;
 use std::path::Path;
 
 use plotters::prelude::{BitMapBackend, DrawingBackend, IntoDrawingArea, SVGBackend};
 
 use super::caption::Caption;
+use super::error::ChartError;
 use super::font;
+use super::latency_chart::{ChartFrame, NARROW, WIDE, paint};
 use super::layout::SIZE;
-use super::paint::{Frame, NARROW, WIDE, paint};
 use super::palette;
 use super::pen::{BITMAP, Measures, Pen, SVG};
 use crate::latency::Latencies;
@@ -26,19 +26,8 @@ const CHANNELS: usize = 3;
 /// With what every whole PNG ends: an empty chunk of this name, and its checksum.
 const PNG_END: &[u8] = b"IEND\xae\x42\x60\x82";
 
-/// Why there is no chart.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot draw the chart: {0}")]
-pub struct ChartError(String);
-
-impl ChartError {
-    pub(crate) fn from_display(error: impl fmt::Display) -> Self {
-        Self(error.to_string())
-    }
-}
-
 /// What can be painted.
-pub(crate) trait Painting {
+pub(crate) trait Drawing {
     /// How large it is, in its own units.
     fn size(&self) -> (u32, u32) {
         SIZE
@@ -52,9 +41,9 @@ pub(crate) trait Painting {
 }
 
 /// The latency chart.
-struct ByPercentile<'a>(&'a Latencies, &'a Caption, &'static Frame);
+struct ByPercentile<'a>(&'a Latencies, &'a Caption, &'static ChartFrame);
 
-impl Painting for ByPercentile<'_> {
+impl Drawing for ByPercentile<'_> {
     fn size(&self) -> (u32, u32) {
         self.2.size
     }
@@ -85,7 +74,7 @@ pub fn narrow_svg(latencies: &Latencies, caption: &Caption) -> Result<String, Ch
 }
 
 /// A painting as an SVG document.
-pub(crate) fn svg_of(painting: &impl Painting) -> Result<String, ChartError> {
+pub(crate) fn svg_of(painting: &impl Drawing) -> Result<String, ChartError> {
     let mut drawing = String::new();
     let (width, height) = painting.size();
     let size = (width * SVG_SCALE, height * SVG_SCALE);
@@ -113,7 +102,7 @@ pub fn png(latencies: &Latencies, caption: &Caption, path: &Path) -> Result<(), 
 }
 
 /// Writes a painting as a PNG.
-pub(crate) fn png_of(painting: &impl Painting, path: &Path) -> Result<(), ChartError> {
+pub(crate) fn png_of(painting: &impl Drawing, path: &Path) -> Result<(), ChartError> {
     let scale = PNG_SCALE * SMOOTHING;
     let large = (SIZE.0 * scale, SIZE.1 * scale);
     let mut pixels = vec![0; large.0 as usize * large.1 as usize * CHANNELS];
@@ -129,7 +118,7 @@ pub(crate) fn png_of(painting: &impl Painting, path: &Path) -> Result<(), ChartE
     if written.ends_with(PNG_END) {
         Ok(())
     } else {
-        Err(ChartError("the file was not written in full; is the disk full?".to_owned()))
+        Err(ChartError::from_display("the file was not written in full; is the disk full?"))
     }
 }
 
@@ -137,7 +126,7 @@ fn draw<DB: DrawingBackend>(
     backend: DB,
     scale: u32,
     measures: Measures,
-    painting: &impl Painting,
+    painting: &impl Drawing,
 ) -> Result<(), ChartError> {
     font::register()?;
     let area = backend.into_drawing_area();

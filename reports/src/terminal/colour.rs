@@ -8,7 +8,7 @@ use super::Style;
 
 /// A way to set text off.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Ink {
+pub(super) enum Emphasis {
     Bold,
     Dim,
     Red,
@@ -16,7 +16,7 @@ pub(super) enum Ink {
     Yellow,
 }
 
-impl Ink {
+impl Emphasis {
     /// The one for a verdict.
     pub(super) fn of(outcome: Outcome) -> Self {
         match outcome {
@@ -40,7 +40,7 @@ impl Ink {
 
 impl Style {
     /// The text in this ink, where colour may be used.
-    pub(super) fn ink(self, ink: Ink, text: &str) -> String {
+    pub(super) fn ink(self, ink: Emphasis, text: &str) -> String {
         if self.colour && !text.is_empty() {
             format!("\u{1b}[{}m{text}\u{1b}[0m", ink.code())
         } else {
@@ -52,7 +52,7 @@ impl Style {
     pub(super) fn verdict(self, outcome: Outcome, width: usize) -> String {
         let name = outcome.name();
         let blanks = " ".repeat(width.saturating_sub(name.len()));
-        format!("{}{blanks}", self.ink(Ink::of(outcome), name))
+        format!("{}{blanks}", self.ink(Emphasis::of(outcome), name))
     }
 
     /// The columns left beside an indent; without end where the width is not known.
