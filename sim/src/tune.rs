@@ -15,10 +15,10 @@ use std::time::{Duration, Instant};
 use picklock::time::span_ns;
 use reports::RunDirectory;
 use reports::latency::Latencies;
-use reports::tuning::{Frontier, page, text, time};
+use reports::tuning::{Frontier, page, text};
 use scenarios::span::Span;
-use scenarios::tuning::{Answer, Confirmation, Keeping, SCHEMA, Targets, Tuning};
 use tokio::sync::watch;
+use ttl_model::tuning::{Answer, Confirmation, Keeping, SCHEMA, Targets, Tuning};
 
 use self::args::{Format, Renew, Taken, TuneArgs};
 use self::confirm::{Confirm, Cut};
@@ -30,7 +30,8 @@ use super::progress::Progress;
 use super::run::{now, report};
 use super::terminal::Terminal;
 use super::{print, signal};
-use ttl_model::{Study, Watched, advice};
+use ttl_model::format::time;
+use ttl_model::{Study, StudyProgress, advice};
 
 /// The TTLs that are looked at where nothing is said, in seconds.
 const TTLS_S: [u64; 12] = [1, 2, 5, 10, 15, 20, 30, 60, 120, 300, 600, 1_800];
@@ -265,20 +266,20 @@ async fn look(
     mut signals: watch::Receiver<bool>,
     terminal: &Terminal,
 ) -> Result<(Tuning, Duration), Failure> {
-    let watched = Arc::new(Watched::default());
-    let shown = Arc::clone(&watched);
+    let study_progress = Arc::new(StudyProgress::default());
+    let shown = Arc::clone(&study_progress);
     let done = move || shown.done.load(Ordering::Relaxed);
     let (parts, traffic) = (study.parts(), study.traffic);
     let progress = Progress::show(terminal, done, parts, "parts");
     #[expect(clippy::disallowed_methods, reason = "how long it took is told to the user")]
     let began = Instant::now();
-    let watch = Arc::clone(&watched);
+    let watch = Arc::clone(&study_progress);
     let mut work = tokio::task::spawn_blocking(move || study.run(&watch));
     let points = tokio::select! {
         biased;
         points = &mut work => points,
         Ok(_) = signals.wait_for(|interrupted| *interrupted) => {
-            watched.stop.store(true, Ordering::Relaxed);
+            study_progress.stop.store(true, Ordering::Relaxed);
             // The threads look up after each part.
             work.await
         }
@@ -330,7 +331,7 @@ async fn look(
         if_taken: args.if_taken.into(),
         holds_per_day: traffic.asks_per_ns() * 86_400e9,
         orphans_per_day: held * args.crashes.per_day(),
-        simulated: watched.holds.load(Ordering::Relaxed),
+        simulated: study_progress.holds.load(Ordering::Relaxed),
         points,
         advice,
         cut_short,

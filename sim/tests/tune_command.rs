@@ -5,7 +5,7 @@ mod cli_support;
 
 use cli_support::{Room, eventually};
 use nix::sys::signal::Signal;
-use scenarios::tuning::{Answer, Tuning};
+use ttl_model::tuning::{Answer, Tuning};
 
 const FEW: [&str; 8] =
     ["tune", "--preset", "go", "--hold", "lognormal:5ms,p99=80ms", "--holds", "2000", "--format"];

@@ -13,10 +13,10 @@ use super::tree::Tree;
 const ALLOWED: [(&str, &[&str]); 12] = [
     ("picklock", &[]),
     ("scenarios", &["picklock"]),
-    ("reports", &["scenarios"]),
+    ("reports", &["scenarios", "ttl-model"]),
     ("harness", &["picklock", "scenarios"]),
     ("redis-model", &["picklock", "scenarios"]),
-    ("ttl-model", &["picklock", "scenarios", "reports"]),
+    ("ttl-model", &["picklock", "scenarios"]),
     ("virtual-world", &["picklock", "scenarios", "harness", "redis-model", "ttl-model"]),
     ("fault-proxy", &["picklock", "scenarios", "redis-model"]),
     (

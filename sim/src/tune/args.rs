@@ -9,7 +9,7 @@ use std::str::FromStr;
 use clap::{Args, ValueEnum};
 use scenarios::distribution::Distribution;
 use scenarios::span::Span;
-use scenarios::tuning::{IfTaken, Keeping};
+use ttl_model::tuning::{IfTaken, Keeping};
 
 use crate::args::ServerArgs;
 use ttl_model::Rate;

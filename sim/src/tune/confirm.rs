@@ -5,8 +5,8 @@
 
 use std::time::Duration;
 
-use scenarios::tuning::{Confirmation, Confirmed, Tuning};
 use tokio::sync::watch;
+use ttl_model::tuning::{Confirmation, Confirmed, Tuning};
 
 use super::args::TuneArgs;
 use crate::args::World;

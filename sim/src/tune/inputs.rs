@@ -8,8 +8,8 @@ use std::path::Path;
 use picklock::time::span_ns;
 use reports::latency::Latencies;
 use scenarios::distribution::{Distribution, Histogram, Measured};
-use scenarios::tuning::Input;
 use tokio::runtime::Runtime;
+use ttl_model::tuning::Input;
 
 use super::args::{Taken, TuneArgs};
 use super::confirm::open;
