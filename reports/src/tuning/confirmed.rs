@@ -4,10 +4,10 @@
 //! which is in the tuning.
 
 use scenarios::span::Span;
-use scenarios::tuning::{Compared, Confirmation, Confirmed, Found};
+use ttl_model::tuning::{Compared, Confirmation, Confirmed, Found};
 
-use super::time;
 use crate::format::count;
+use ttl_model::format::time;
 
 /// What the columns are called.
 pub(super) const HEADER: [&str; 6] =

@@ -17,17 +17,17 @@ use std::path::Path;
 use plotters::prelude::DrawingBackend;
 use plotters::style::text_anchor::HPos;
 use plotters::style::{RGBColor, WHITE};
-use scenarios::tuning::{Keeping, Tuning};
+use ttl_model::tuning::{Keeping, Tuning};
 
 use self::plot::{LEFT, Line, Plot, RIGHT, TOP};
 use self::series::{Renewal, Wrong};
 use self::words::{ASCENT, Callout, LEADING, RING, Text, Words};
-use super::time;
 use crate::chart::layout::{BOTTOM, LINE_WIDTH, MARGIN, MARK_RADIUS, SCALE, SIZE, SUBTITLE, TITLE};
 use crate::chart::palette::{AXIS, FAINT_INK, GRID, INK, MET, MET_INK, Mark, line};
 use crate::chart::pen::Pen;
 use crate::chart::picture::{ChartError, Painting, png_of, svg_of};
 use crate::format::plain;
+use ttl_model::format::time;
 
 /// By so much a stroke is wider than another that lies on it.
 const WIDER: f64 = 3.0;

@@ -4,7 +4,7 @@
 //! it was drawn here.
 
 use maud::{Markup, PreEscaped, html};
-use scenarios::tuning::{Answer, Confirmation, Keeping, Tuning};
+use ttl_model::tuning::{Answer, Confirmation, Keeping, Tuning};
 
 use super::confirmed;
 use super::table::{about, answer, belief, header, is_chosen, row};

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use scenarios::span::Span;
-use scenarios::tuning::{
+use ttl_model::tuning::{
     Advice, Answer, Delay, How, IfTaken, Input, Keeping, Point, SCHEMA, Share, Targets, Tuning,
 };
 

@@ -5,7 +5,7 @@
 
 use plotters::prelude::DrawingBackend;
 use plotters::style::text_anchor::HPos;
-use scenarios::tuning::{Keeping, Tuning};
+use ttl_model::tuning::{Keeping, Tuning};
 
 use super::look;
 use super::plot::{Line, Plot, RIGHT, TOP};

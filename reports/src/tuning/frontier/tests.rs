@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use scenarios::tuning::{Answer, How, Keeping, Point, Tuning};
+use ttl_model::tuning::{Answer, How, Keeping, Point, Tuning};
 
 use super::legend::said;
 use super::plot::Plot;

@@ -4,9 +4,8 @@
 //! out. Deliberately absent: figures of its own; what is said stands in the tuning.
 
 use scenarios::span::Span;
-use scenarios::tuning::{Answer, Point, Tuning};
+use ttl_model::tuning::{Answer, Point, Tuning};
 
-use super::super::{at_most, time};
 use super::plot::Plot;
 use super::room::{Place, Rect, Room, leader};
 use super::series::{Wrong, chosen};
@@ -14,6 +13,7 @@ use crate::chart::font::Type;
 use crate::chart::layout::{MARK_RADIUS, NOTE};
 use crate::chart::picture::ChartError;
 use crate::format::plain;
+use ttl_model::format::{at_most, time};
 
 /// Of the ring around a setting that is spoken of.
 pub(super) const RING: f64 = 10.0;
