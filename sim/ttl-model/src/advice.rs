@@ -7,12 +7,12 @@ use std::cmp::Reverse;
 use crate::format::{at_most, often, time};
 use crate::tuning::{Advice, Answer, Keeping, Point, Targets};
 
-/// Says of every point what it misses.
+/// Records which targets each setting misses.
 pub fn judge(points: &mut [Point], targets: &Targets) {
     for point in points {
         let mut misses = Vec::new();
         if point.unfinished {
-            point.misses = vec!["unfinished: it was not simulated to the end".to_owned()];
+            point.misses = vec!["unfinished: not simulated to the end".to_owned()];
             continue;
         }
         if point.effect.per_day_high > targets.overlaps_per_day {
@@ -23,8 +23,8 @@ pub fn judge(points: &mut [Point], targets: &Targets) {
         }
         if point.takeover.p99_high > targets.takeover {
             let (found, wanted) = (time(point.takeover.p99_high), time(targets.takeover));
-            // What rounds to what is wanted is beyond it all the same.
-            let beyond = if found == wanted { "a little more than " } else { "" };
+            // A value that rounds to the target exceeds it nevertheless.
+            let beyond = if found == wanted { "slightly more than " } else { "" };
             misses.push(format!("takeover: {beyond}{found}"));
         }
         let missed = point.skips.map_or(0, |it| it.missed_p99);
@@ -35,25 +35,24 @@ pub fn judge(points: &mut [Point], targets: &Targets) {
     }
 }
 
-/// What is chosen among those that meet the targets.
-const OBJECTIVE: &str = "of the settings that meet every target one without renewal, else the one with the fewest \
-                         renewals, and of equals the one that lets another have the lock soonest after a crash";
+/// How a setting is chosen among those that meet the targets.
+const OBJECTIVE: &str = "among the settings that meet every target: no renewal first, then the fewest renewals, then the \
+                         fastest takeover after a crash";
 /// The same where clients skip.
-const OBJECTIVE_OF_SKIPS: &str = "of the settings that meet every target one without renewal, else the one with the \
-                                  fewest renewals, then the fewest runs missed after a crash, and of equals the \
-                                  shortest TTL";
+const OBJECTIVE_OF_SKIPS: &str = "among the settings that meet every target: no renewal first, then the fewest \
+                                  renewals, then the fewest runs missed after a crash, then the shortest TTL";
 
-/// The cheapest point that meets the targets, for this kind of lock: as `OBJECTIVE` says.
+/// The cheapest setting that meets the targets, in the order of `OBJECTIVE`.
 pub fn advise(points: &[Point], targets: &Targets, keeping: Keeping) -> Advice {
     let of_kind = |it: &(usize, &Point)| it.1.keeping == keeping && !it.1.unfinished;
     let all: Vec<(usize, &Point)> = points.iter().enumerate().filter(of_kind).collect();
-    // Of runs that are left out what counts is how many, and not when in its interval the next one begins.
+    // Of skipped runs the number counts, not when in its interval the next one begins.
     let delay = |it: &Point| match it.skips {
         Some(skips) => (skips.missed_p99, it.ttl),
         None => (0, it.takeover.p99_high),
     };
     let cheapest = |a: &&(usize, &Point), b: &&(usize, &Point)| {
-        // Who need not renew has no watchdog to go wrong, however seldom it would have anything to do.
+        // Without renewal there is no watchdog that could fail, however rarely it would have to act.
         let cost = a.1.renew.is_some().cmp(&b.1.renew.is_some());
         let cost = cost.then(a.1.renewals_per_second.total_cmp(&b.1.renewals_per_second));
         cost.then(delay(a.1).cmp(&delay(b.1))).then(a.0.cmp(&b.0))
@@ -69,19 +68,20 @@ pub fn advise(points: &[Point], targets: &Targets, keeping: Keeping) -> Advice {
     }
 }
 
-/// Nothing that was looked at meets the targets, and not all was.
+/// No finished setting meets the targets, and some are unfinished.
 fn unfinished() -> Advice {
     Advice {
         answer: Answer::Unknown,
         point: None,
-        says: "no setting that was simulated to the end meets all targets, and others were not"
-            .to_owned(),
+        says: "no finished setting meets all targets, and some are unfinished".to_owned(),
         objective: String::new(),
-        because: vec!["simulate all of them, or give fewer with --ttl and --renew".to_owned()],
+        because: vec![
+            "let the simulation finish, or give fewer settings with --ttl and --renew".to_owned(),
+        ],
     }
 }
 
-/// How many renewals it takes.
+/// Its rate of renewals.
 fn renewals(point: &Point) -> String {
     let (middle, high) = (point.renewals_per_second, point.renewals_per_second_high);
     let figure = |number: f64| match number {
@@ -90,12 +90,12 @@ fn renewals(point: &Point) -> String {
         _ => format!("{number:.1}"),
     };
     match (figure(middle), figure(high)) {
-        (middle, high) if middle == high => format!("{middle} renewals a second"),
-        (middle, high) => format!("{middle} renewals a second, at most {high}"),
+        (middle, high) if middle == high => format!("{middle} renewals per second"),
+        (middle, high) => format!("{middle} renewals per second, at most {high}"),
     }
 }
 
-/// How a setting reads.
+/// The setting, as text.
 fn setting(point: &Point) -> String {
     match point.renew {
         Some(every) => format!("a TTL of {}, renewed every {}", time(point.ttl), time(every)),
@@ -105,34 +105,34 @@ fn setting(point: &Point) -> String {
 
 fn figures(point: &Point, targets: &Targets) -> Vec<String> {
     let mut said = vec![match point.keeping {
-        Keeping::Fenced => "overlaps: none, as far as the resource refuses old tokens".to_owned(),
+        Keeping::Fenced => "overlaps: none, provided the resource rejects old tokens".to_owned(),
         _ => format!(
-            "overlaps: {} ({} wanted)",
+            "overlaps: {} (target: {})",
             at_most(point.effect.per_day_high),
             targets.overlaps
         ),
     }];
     if point.keeping.is_tracked() {
         said.push(format!(
-            "holds that lose the lock before their work is done: {} ({} wanted)",
+            "holds that lose the lock before their work is done: {} (target: {})",
             at_most(point.wrong.per_day_high),
             targets.lost
         ));
     }
     said.push(format!(
-        "after a crash another has the lock within {} in 99 of 100 cases, {} on the average ({} wanted)",
+        "after a crash another client has the lock within {} in 99 % of cases, {} on average (target: {})",
         time(point.takeover.p99_high),
         time(point.takeover.mean),
         time(targets.takeover)
     ));
     if let Some(skips) = point.skips {
-        let wanted = targets.missed.map_or(String::new(), |it| format!(" ({it} wanted)"));
+        let wanted = targets.missed.map_or(String::new(), |it| format!(" (target: {it})"));
         said.push(format!(
-            "a crash costs {:.2} runs that nobody does on the average, {} in 99 of 100 cases at most{wanted}",
+            "a crash misses {:.2} runs on average, at most {} in 99 % of cases{wanted}",
             skips.missed, skips.missed_p99
         ));
         said.push(format!(
-            "{:.1} % of all runs find the lock taken and are left out",
+            "{:.1} % of all runs find the lock taken and are skipped",
             skips.share * 100.0
         ));
     }
@@ -142,10 +142,10 @@ fn figures(point: &Point, targets: &Targets) -> Vec<String> {
 fn met(all: &[(usize, &Point)], place: usize, point: &Point, targets: &Targets) -> Advice {
     let mut because = figures(point, targets);
     because.push(match point.renew {
-        None => "it costs no renewals".to_owned(),
-        Some(_) => format!("it costs {}, of all clients", renewals(point)),
+        None => "cost: no renewals".to_owned(),
+        Some(_) => format!("cost: {}, over all clients", renewals(point)),
     });
-    // The next shorter one with the same renewal says why not less.
+    // The next shorter TTL explains why it cannot be shorter.
     let renewal = if point.renew.is_some() { "with renewal" } else { "without renewal" };
     let same = |it: &&(usize, &Point)| {
         it.1.ttl < point.ttl && it.1.renew.is_some() == point.renew.is_some()
@@ -153,11 +153,11 @@ fn met(all: &[(usize, &Point)], place: usize, point: &Point, targets: &Targets) 
     if let Some((_, shorter)) = all.iter().filter(same).max_by_key(|it| it.1.ttl) {
         match shorter.misses.join("; ") {
             misses if !misses.is_empty() => because.push(format!(
-                "shorter {renewal} is too short: {} misses {misses}",
+                "a shorter TTL {renewal} is not enough: {} misses {misses}",
                 setting(shorter)
             )),
             _ if shorter.renewals_per_second > point.renewals_per_second => because.push(format!(
-                "shorter would do, too, but cost more: {} takes {}",
+                "a shorter TTL also meets the targets but costs more: {} needs {}",
                 setting(shorter),
                 renewals(shorter)
             )),
@@ -167,12 +167,12 @@ fn met(all: &[(usize, &Point)], place: usize, point: &Point, targets: &Targets) 
     if point.renew.is_none() {
         let sooner = all.iter().filter(|it| {
             let sooner = it.1.takeover.p99_high < point.takeover.p99_high && it.1.ttl < point.ttl;
-            // Who skips gains nothing by it: the next run begins at the next tick.
+            // Clients that skip gain nothing: the next run begins at the next tick.
             it.1.renew.is_some() && it.1.meets() && it.1.skips.is_none() && sooner
         });
         if let Some((_, sooner)) = sooner.min_by_key(|it| (it.1.takeover.p99_high, it.0)) {
             because.push(format!(
-                "shorter with renewal would do, too: {} takes {}, and after a crash another has the lock within {}",
+                "a shorter TTL with renewal also meets the targets: {} needs {}, with a takeover within {}",
                 setting(sooner),
                 renewals(sooner),
                 time(sooner.takeover.p99_high)
@@ -214,7 +214,7 @@ fn unmet(points: &[Point], all: &[(usize, &Point)], targets: &Targets, keeping: 
         () if all.iter().any(|it| overlaps(it.1)) => Answer::TooSlow,
         () => Answer::TooManyOverlaps,
     };
-    // By how many times the worse of what goes wrong is too often.
+    // The factor by which the worse rate misses its target.
     let over = |it: &Point| {
         let times = |high: f64, wanted: f64| high / wanted.max(f64::MIN_POSITIVE);
         let lost = if it.keeping.is_tracked() { it.wrong.per_day_high } else { 0.0 };
@@ -222,7 +222,7 @@ fn unmet(points: &[Point], all: &[(usize, &Point)], targets: &Targets, keeping: 
             .max(times(lost, targets.lost_per_day))
             .max(1.0)
     };
-    // Where a best guess meets the targets, it is that setting which is spoken of.
+    // If a best estimate meets the targets, report that setting.
     let near = all.iter().filter(|it| answer != Answer::Unknown || guessed(it.1));
     let nearest = near.min_by(|a, b| {
         let (a, b) = (a.1, b.1);
@@ -236,7 +236,7 @@ fn unmet(points: &[Point], all: &[(usize, &Point)], targets: &Targets, keeping: 
     let mut because = Vec::new();
     if let Some((_, point)) = nearest {
         because.push(format!(
-            "the nearest is {}: it misses {}",
+            "the closest is {}, which misses {}",
             setting(point),
             point.misses.join("; ")
         ));
@@ -244,21 +244,21 @@ fn unmet(points: &[Point], all: &[(usize, &Point)], targets: &Targets, keeping: 
     let says = match answer {
         Answer::Unknown => {
             because.push(
-                "its best guess meets the targets, and what it may be at most does not: measure for longer, or give more \
-                 --holds; of what is longer than anything seen nothing is known but how rare it is"
+                "its best estimate meets the targets, but its upper bound does not: measure for longer, or raise --holds; \
+                 beyond the longest measured value only an upper bound of the frequency is known"
                     .to_owned(),
             );
-            "what is known is too little for such targets"
+            "the data are insufficient for these targets"
         }
         Answer::TooSlow => {
             because.push(
-                "what makes overlaps and lost holds rarer is a longer TTL, and with it a crashed holder blocks the \
-                 others for longer"
+                "a longer TTL makes overlaps and lost holds rarer, but then a crashed holder blocks the others for \
+                 longer"
                     .to_owned(),
             );
             "no setting meets all targets at once"
         }
-        _ => "no TTL makes overlaps so rare",
+        _ => "no TTL makes overlaps rare enough",
     };
     if answer != Answer::Unknown {
         because.extend(fence(points, keeping));
@@ -267,12 +267,12 @@ fn unmet(points: &[Point], all: &[(usize, &Point)], targets: &Targets, keeping: 
     Advice { answer, point: nearest.map(|it| it.0), says: says.to_owned(), objective, because }
 }
 
-/// What a fence would do.
+/// What fencing would change.
 fn fence(points: &[Point], keeping: Keeping) -> Vec<String> {
     if keeping == Keeping::Fenced {
         return vec![
-            "the fence keeps the resource whole at any TTL: what is missed here is work that is cut off, or time; \
-             divide the work into shorter holds, or allow more"
+            "fencing protects the resource at any TTL; the missed targets concern lost work or takeover time: split \
+             the work into shorter holds, or relax the targets"
                 .to_owned(),
         ];
     }
@@ -283,9 +283,9 @@ fn fence(points: &[Point], keeping: Keeping) -> Vec<String> {
             .then(a.takeover.p99.cmp(&b.takeover.p99))
     });
     let with = cheapest
-        .map_or(String::new(), |it| format!(", and all targets are met with {}", setting(it)));
+        .map_or(String::new(), |it| format!(", and {} then meets all targets", setting(it)));
     vec![format!(
-        "use a fence: a resource that refuses tokens lower than it has seen is safe whatever the lock does{with}"
+        "use fencing: a resource that rejects tokens lower than the highest it has seen is safe whatever the lock does{with}"
     )]
 }
 
@@ -369,15 +369,11 @@ mod tests {
         assert_eq!((advice.answer, advice.point), (Answer::Met, Some(1)));
         assert_eq!(advice.says, "take a TTL of 5 s, without renewal");
         let said = advice.because.join("\n");
-        assert!(
-            said.contains(
-                "shorter without renewal is too short: a TTL of 1 s, without renewal misses"
-            ),
-            "{said}"
-        );
-        assert!(said.contains("costs no renewals"), "{said}");
+        let short =
+            "a shorter TTL without renewal is not enough: a TTL of 1 s, without renewal misses";
+        assert!(said.contains(short) && said.contains("cost: no renewals"), "{said}");
         // What is renewed may be shorter, and is not called too short.
-        let sooner = "shorter with renewal would do, too: a TTL of 4 s, renewed every 1 s takes 10.0 renewals a second";
+        let sooner = "a shorter TTL with renewal also meets the targets: a TTL of 4 s, renewed every 1 s needs 10.0";
         assert!(said.contains(sooner), "{said}");
         assert!(advice.objective.contains("fewest renewals"), "{advice:?}");
     }
@@ -402,8 +398,11 @@ mod tests {
         let (advice, _) = advised(grid, Keeping::Tracked);
         assert_eq!(advice.point, Some(2));
         let said = advice.because.join("\n");
-        let shorter = "a TTL of 3 s, renewed every 1 s takes 10.0 renewals a second";
-        assert!(said.contains(&format!("would do, too, but cost more: {shorter}")), "{said}");
+        let shorter = "a TTL of 3 s, renewed every 1 s needs 10.0 renewals per second";
+        assert!(
+            said.contains(&format!("also meets the targets but costs more: {shorter}")),
+            "{said}"
+        );
     }
 
     #[test]
@@ -416,10 +415,10 @@ mod tests {
                 ..point
             })
         };
-        assert_eq!(of(0.12, 0.12), "0.120 renewals a second");
-        assert_eq!(of(0.0, 0.12), "less than 0.001 renewals a second, at most 0.120");
-        assert_eq!(of(0.0, 0.0001), "less than 0.001 renewals a second");
-        assert_eq!(of(123.44, 125.0), "123.4 renewals a second, at most 125.0");
+        assert_eq!(of(0.12, 0.12), "0.120 renewals per second");
+        assert_eq!(of(0.0, 0.12), "less than 0.001 renewals per second, at most 0.120");
+        assert_eq!(of(0.0, 0.0001), "less than 0.001 renewals per second");
+        assert_eq!(of(123.44, 125.0), "123.4 renewals per second, at most 125.0");
     }
 
     #[test]
@@ -437,10 +436,7 @@ mod tests {
         assert!(points[1].meets());
         let said = advice.because.join("\n");
         assert!(said.contains("50.0 % of all runs find the lock taken"), "{said}");
-        assert!(
-            said.contains("costs 0.10 runs that nobody does on the average, 0 in 99 of 100"),
-            "{said}"
-        );
+        assert!(said.contains("misses 0.10 runs on average, at most 0 in 99 % of cases"), "{said}");
     }
 
     #[test]
@@ -461,7 +457,11 @@ mod tests {
             advised(vec![point(Keeping::None, 5, None, 3.0, 3.0), fenced.clone()], Keeping::None);
         assert_eq!((advice.answer, advice.point), (Answer::TooManyOverlaps, Some(0)));
         let said = advice.because.join("\n");
-        assert!(said.contains("use a fence") && said.contains("met with a TTL of 5 s"), "{said}");
+        assert!(
+            said.contains("use fencing")
+                && said.contains("a TTL of 5 s, without renewal then meets"),
+            "{said}"
+        );
 
         let slow =
             vec![point(Keeping::None, 5, None, 3.0, 3.0), point(Keeping::None, 20, None, 0.5, 0.5)];
