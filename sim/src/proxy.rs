@@ -22,10 +22,10 @@ use super::failure::Failure;
 use super::terminal::Terminal;
 use super::{print, signal};
 use fault_proxy::switchboard::{
-    Control, Names, SwitchError, Switchboard, Toxic, Wanted, listen_address, upstream_way,
-    without_credentials,
+    ControlApi, Names, ProxySpec, SwitchError, Switchboard, Toxic, listen_address,
+    resolve_upstream, without_credentials,
 };
-use fault_proxy::{Detail, FaultError, Log, Record, Trust, Upstream, Written};
+use fault_proxy::{Detail, FaultError, ParsedFault, ProxyLog, Record, Trust, Upstream};
 use live_world::limits::ensure_open_files;
 
 /// Open files that a test of some size needs.
@@ -49,7 +49,7 @@ pub(super) fn main(args: &ProxyArgs, terminal: &Terminal) -> Result<Exit, Failur
     let names = Names::default();
     let file = args.log.as_deref().map(|path| LogFile::create(path, &names)).transpose()?;
     let detail = if args.log_requests { Detail::Requests } else { Detail::Faults };
-    let log = Log::of_newest(detail, RECORDS, file.as_ref().map(LogFile::sender));
+    let log = ProxyLog::of_newest(detail, RECORDS, file.as_ref().map(LogFile::sender));
     let board =
         Switchboard::start(log, names, seed).map_err(|error| Failure::unavailable(&error))?;
     let mut said = format!("picklock proxy, seed {seed}\n");
@@ -105,7 +105,7 @@ async fn serve(
                 "stop the process that uses this port, or choose another; 0 picks a free one",
             )
         };
-        let control = Control::bind(port).await.map_err(cannot)?;
+        let control = ControlApi::bind(port).await.map_err(cannot)?;
         let addr = control.addr().map_err(|error| Failure::unavailable(&error))?;
         let _ = writeln!(said, "control: http://{addr}");
         tokio::spawn(control.serve(Arc::clone(board)));
@@ -131,7 +131,7 @@ fn control_port(text: &str) -> Result<u16, Failure> {
 }
 
 /// The proxies of the command line.
-fn proxies(args: &ProxyArgs) -> Result<Vec<Wanted>, Failure> {
+fn proxies(args: &ProxyArgs) -> Result<Vec<ProxySpec>, Failure> {
     let (listen, upstream) = (&args.listen, &args.upstream);
     if listen.len() != upstream.len() {
         return Err(Failure::usage_text(
@@ -145,7 +145,7 @@ fn proxies(args: &ProxyArgs) -> Result<Vec<Wanted>, Failure> {
             "give one, as in picklock proxy --listen 127.0.0.1:6400 --upstream 127.0.0.1:6379",
         ));
     }
-    let mut wanted: Vec<Wanted> = Vec::new();
+    let mut wanted: Vec<ProxySpec> = Vec::new();
     for (place, (listen, upstream)) in listen.iter().zip(upstream).enumerate() {
         let (name, address) = match listen.split_once('=') {
             Some((name, address)) => (name.to_owned(), address),
@@ -155,7 +155,7 @@ fn proxies(args: &ProxyArgs) -> Result<Vec<Wanted>, Failure> {
         if wanted.iter().any(|other| other.name == name) {
             return Err(failure(&SwitchError::ProxyExists(name)));
         }
-        wanted.push(Wanted {
+        wanted.push(ProxySpec {
             name,
             listen: listen_address(address).map_err(|error| failure(&error))?,
             upstream: upstream.clone(),
@@ -171,7 +171,7 @@ fn way(upstream: &str, args: &ProxyArgs) -> Result<Upstream, Failure> {
     without_credentials(upstream).map_err(|error| failure(&error))?;
     let Some(place) = upstream.strip_prefix("rediss://") else {
         let place = upstream.strip_prefix("redis://").unwrap_or(upstream);
-        return upstream_way(place.trim_end_matches('/')).map_err(|error| failure(&error));
+        return resolve_upstream(place.trim_end_matches('/')).map_err(|error| failure(&error));
     };
     let bad = || failure(&SwitchError::BadUpstream(upstream.to_owned()));
     let (host, port) = place.trim_end_matches('/').rsplit_once(':').ok_or_else(bad)?;
@@ -184,8 +184,8 @@ fn way(upstream: &str, args: &ProxyArgs) -> Result<Upstream, Failure> {
     Upstream::tls(host, port, &trust).map_err(|error| Failure::usage_error(&error))
 }
 
-fn read(text: &str, proxies: &[Wanted]) -> Result<(String, Written), Failure> {
-    let written: Written = text.parse().map_err(|error: FaultError| Failure::usage(error))?;
+fn read(text: &str, proxies: &[ProxySpec]) -> Result<(String, ParsedFault), Failure> {
+    let written: ParsedFault = text.parse().map_err(|error: FaultError| Failure::usage(error))?;
     if let Some(name) = &written.proxy
         && !proxies.iter().any(|proxy| proxy.name == *name)
     {
