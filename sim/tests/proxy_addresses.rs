@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Child, Stdio};
 use std::sync::Arc;
 
-use fault_proxy::{Addresses, ClientId, Detail, Event, Link, Plan, Proxy, Upstream};
+use fault_proxy::{Addresses, ClientId, Detail, Link, Plan, Proxy, ProxyEvent, Upstream};
 use live_world::server::{Server, ServerSpec, find_server};
 use live_world::supervisor::Supervisor;
 use picklock::command::Command;
@@ -104,8 +104,8 @@ impl Bed {
     /// Everything that was not rewritten.
     fn left(&self) -> Vec<String> {
         let records = self.proxy.log().records();
-        let left = |event: &Event| match event {
-            Event::LeftAddress(place) => Some(place.clone()),
+        let left = |event: &ProxyEvent| match event {
+            ProxyEvent::LeftAddress(place) => Some(place.clone()),
             _ => None,
         };
         records.iter().filter_map(|record| left(&record.event)).collect()

@@ -21,7 +21,7 @@ use picklock::{Options, TokioEnv};
 use reports::chart::{Growth, Series};
 use reports::file;
 use tokio::runtime::Builder;
-use ttl_model::closed::orphaned_renewed_ns;
+use ttl_model::closed_form::orphaned_renewed_ns;
 
 const TTLS: [Duration; 5] = [
     Duration::from_millis(300),

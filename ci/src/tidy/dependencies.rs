@@ -14,10 +14,10 @@ const PACKAGES: [(&str, &str, Runtime); 13] = [
     ("picklock", "test-server", Runtime::Optional),
     ("test-server", "", Runtime::Never),
     ("scenarios", "picklock", Runtime::Never),
-    ("reports", "scenarios", Runtime::Never),
+    ("reports", "scenarios ttl-model", Runtime::Never),
     ("harness", "picklock scenarios", Runtime::Never),
     ("redis-model", "picklock scenarios", Runtime::Never),
-    ("ttl-model", "picklock scenarios reports", Runtime::Never),
+    ("ttl-model", "picklock scenarios", Runtime::Never),
     ("virtual-world", "picklock scenarios harness redis-model ttl-model", Runtime::Never),
     ("fault-proxy", "picklock scenarios redis-model", Runtime::Free),
     (

@@ -1,8 +1,7 @@
 //! Rules: what happens to which frame.
 //!
-//! Invariant: a rule counts every request it matches, whether or not another rule got there first,
-//! so that "the third DEL" means the same with and without its neighbours. Deliberately absent:
-//! faults of the wire ([`Effect`](super::Effect)), which are a [`Link`](super::Link)'s.
+//! Invariant: a rule counts every request it matches, whether or not another rule strikes first, so "the third DEL" means
+//! the same with and without other rules. Faults of the wire are [`Effect`](super::Effect)s.
 
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,21 +13,8 @@ use tokio::sync::watch;
 
 use super::effect::Toxicity;
 use super::gate::Gate;
-use super::log::Place;
+use super::ids::{ClientId, ConnectionId, Side};
 use redis_model::resp::frame::{Name, Request};
-
-/// One client of a run, by its place.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ClientId(pub u32);
-
-/// The request on its way to the server, or the reply on its way back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Side {
-    /// Before the server sees the command.
-    Request,
-    /// After the server has carried it out.
-    Reply,
-}
 
 /// What is done to a frame.
 ///
@@ -53,7 +39,7 @@ pub enum Action {
 }
 
 impl Action {
-    /// Which frame it befalls.
+    /// The frame it strikes.
     pub const fn side(&self) -> Side {
         let (Self::Drop(side) | Self::Delay(side, _) | Self::Hold(side, _) | Self::Reset(side)) =
             self;
@@ -92,18 +78,17 @@ pub struct Rule {
     pub toxicity: Toxicity,
     /// What is done.
     pub action: Action,
-    /// Who is told each time, before anything is done.
-    pub told: Option<Told>,
+    /// Called each time, before the action.
+    pub observer: Option<StrikeObserver>,
 }
 
-/// Who is told that a rule is applied. Called on the proxy's thread: it must not wait, and must not ask
-/// the proxy anything.
+/// Called when a rule strikes, on the proxy's thread: it must not block, nor call the proxy.
 #[derive(Clone)]
-pub struct Told(pub Arc<dyn Fn() + Send + Sync>);
+pub struct StrikeObserver(pub Arc<dyn Fn() + Send + Sync>);
 
-impl fmt::Debug for Told {
+impl fmt::Debug for StrikeObserver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Told")
+        f.write_str("StrikeObserver")
     }
 }
 
@@ -112,7 +97,7 @@ impl Rule {
     pub fn new(action: Action) -> Self {
         let (client, node, command, key, args) = (None, None, None, None, Vec::new());
         let (when, toxicity) = (Occurrence::Every, Toxicity::ALL);
-        Self { client, node, command, key, args, when, toxicity, action, told: None }
+        Self { client, node, command, key, args, when, toxicity, action, observer: None }
     }
 
     /// Only requests of this client.
@@ -160,8 +145,8 @@ impl Rule {
 
     /// Tells somebody each time.
     #[must_use]
-    pub fn tell(self, told: impl Fn() + Send + Sync + 'static) -> Self {
-        Self { told: Some(Told(Arc::new(told))), ..self }
+    pub fn tell(self, observer: impl Fn() + Send + Sync + 'static) -> Self {
+        Self { observer: Some(StrikeObserver(Arc::new(observer))), ..self }
     }
 
     fn matches(&self, client: ClientId, node: Node, name: Name, request: Request<'_>) -> bool {
@@ -207,17 +192,17 @@ impl RuleHandle {
 pub struct Rules {
     /// Lets the usual frame, which no rule concerns, pass without the lock.
     count: AtomicUsize,
-    inner: Mutex<Inner>,
+    inner: Mutex<RuleTable>,
 }
 
 #[derive(Debug, Default)]
-struct Inner {
-    installed: Vec<Installed>,
+struct RuleTable {
+    installed: Vec<InstalledRule>,
     next: u64,
 }
 
 #[derive(Debug)]
-struct Installed {
+struct InstalledRule {
     id: RuleId,
     rule: Rule,
     matched: u64,
@@ -245,7 +230,7 @@ impl Rules {
         inner.next += 1;
         let id = RuleId(inner.next);
         let (sender, fired) = watch::channel(0);
-        inner.installed.push(Installed { id, rule, matched: 0, fired: sender });
+        inner.installed.push(InstalledRule { id, rule, matched: 0, fired: sender });
         self.count.store(inner.installed.len(), Ordering::Release);
         RuleHandle { id, fired }
     }
@@ -263,7 +248,7 @@ impl Rules {
     /// adding, that means it.
     pub(super) fn decide(
         &self,
-        place: Place,
+        place: ConnectionId,
         seed: u64,
         name: Name,
         request: Request<'_>,
@@ -272,13 +257,13 @@ impl Rules {
         if self.count.load(Ordering::Acquire) == 0 {
             return decision;
         }
-        let Place { client, node, connection } = place;
+        let ConnectionId { client, node, connection } = place;
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         for installed in &mut inner.installed {
             // Named apart from effects, whose names are counted for each link from 1.
             let names = [u64::from(client.0), u64::from(node.0), connection, !installed.id.0];
             if !installed.rule.matches(client, node, name, request)
-                || !installed.rule.toxicity.befalls(seed, names)
+                || !installed.rule.toxicity.strikes(seed, names)
             {
                 continue;
             }
@@ -295,8 +280,8 @@ impl Rules {
             };
             if meant && chosen.is_none() {
                 *chosen = Some((installed.id, action.clone()));
-                if let Some(Told(told)) = &installed.rule.told {
-                    told();
+                if let Some(StrikeObserver(observe)) = &installed.rule.observer {
+                    observe();
                 }
                 installed.fired.send_modify(|fired| *fired += 1);
             }
@@ -311,7 +296,7 @@ mod tests {
 
     fn decide(rules: &Rules, client: u32, line: &str) -> Option<RuleId> {
         let request = Request::new(line.as_bytes());
-        let place = Place { client: ClientId(client), node: Node(0), connection: 1 };
+        let place = ConnectionId { client: ClientId(client), node: Node(0), connection: 1 };
         let decision = rules.decide(place, 0, request.name(), request);
         decision.applied().next().map(|(id, _)| *id)
     }
@@ -352,7 +337,7 @@ mod tests {
         let handle = rules.add(rule.when(Occurrence::From(1)));
         let request = Request::new(b"PING\r\n");
         let struck = |connection| {
-            let place = Place { client: ClientId(0), node: Node(0), connection };
+            let place = ConnectionId { client: ClientId(0), node: Node(0), connection };
             rules.decide(place, 7, request.name(), request).request.is_some()
         };
         let first: Vec<bool> = (0..64).map(struck).collect();
@@ -373,7 +358,7 @@ mod tests {
                 ear.fetch_add(1, Ordering::Relaxed);
             }));
         let request = Request::new(b"SET k 1\r\n");
-        let place = Place { client: ClientId(0), node: Node(0), connection: 1 };
+        let place = ConnectionId { client: ClientId(0), node: Node(0), connection: 1 };
         let decision = rules.decide(place, 0, request.name(), request);
         let ids: Vec<RuleId> = decision.applied().map(|(id, _)| *id).collect();
         assert_eq!(ids, [third.id(), first.id()]);

@@ -5,11 +5,10 @@
 
 use std::time::Duration;
 
-use scenarios::tuning::{Confirmation, Confirmed, Tuning};
 use tokio::sync::watch;
+use ttl_model::tuning::{Confirmation, Confirmed, Tuning};
 
-use super::args::TuneArgs;
-use crate::args::World;
+use crate::args::{TuneArgs, World};
 use crate::failure::Failure;
 use crate::run::draw;
 use crate::terminal::Terminal;

@@ -17,17 +17,17 @@ use picklock::time::span_ns;
 use picklock::{Options, OptionsError, Renewal, Single};
 use scenarios::distribution::{Bucket, Distribution, Histogram};
 use scenarios::span::Span;
-use scenarios::tuning::{ComparedShare, ConfirmationOutcome, Confirmed, ObservedHolds};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
+use ttl_model::tuning::{ComparedShare, ConfirmationOutcome, Confirmed, ObservedHolds};
 
 use crate::endpoint::Endpoint;
 use crate::env::LiveEnv;
 use fault_proxy::{ClientId, Detail, Plan, Proxy, ProxyError, Upstream};
-use ttl_model::counted::shares;
-use ttl_model::law::{Dice, Law, float, whole};
-use ttl_model::played::{Played, StandStill, Unplayed};
-use ttl_model::stat::wilson_surely;
+use ttl_model::law::{Law, Random, float, whole};
+use ttl_model::monte_carlo::shares;
+use ttl_model::stat::wilson_999;
+use ttl_model::validate::{HoldError, Measurements, Pausable};
 use ttl_model::{Conditions, Setting};
 
 /// How many clients take leases at once, each of a lock of its own.
@@ -64,7 +64,7 @@ pub enum ConfirmError {
     Call(#[from] CallError),
     /// The lock.
     #[error(transparent)]
-    Unplayed(#[from] Unplayed),
+    HoldError(#[from] HoldError),
     /// Too many answers were missing.
     #[error(
         "{left_out} holds had no answer beside {holds} that had (the last: {last}); try again when the server has nothing else to do"
@@ -75,7 +75,7 @@ pub enum ConfirmError {
         /// Those with.
         holds: u64,
         /// The last of them.
-        last: Unplayed,
+        last: HoldError,
     },
     /// The setting.
     #[error(transparent)]
@@ -228,7 +228,7 @@ impl Trial {
         target: &Endpoint,
         length: Duration,
         seed: u64,
-    ) -> Result<(Played, u64), ConfirmError> {
+    ) -> Result<(Measurements, u64), ConfirmError> {
         let proxy = Proxy::start(Detail::Faults)?;
         let (mut clients, mut links) = (Vec::new(), Vec::new());
         for client in 1..=CLIENTS {
@@ -242,19 +242,19 @@ impl Trial {
             let lock = Single::new(env.clone(), Node(0), key, self.options()?)?;
             // Connections and scripts are there before anything is measured.
             env.connect(Node(0)).await?;
-            drop(lock.try_acquire().await.map_err(Unplayed::from)?.release().await);
+            drop(lock.try_acquire().await.map_err(HoldError::from)?.release().await);
             clients.push((client, env, lock));
         }
         let end = Instant::now() + length;
         let conditions = Arc::new(self.conditions.clone());
         let mut playing = JoinSet::new();
         for (client, env, lock) in clients {
-            let (conditions, mut played) = (Arc::clone(&conditions), Played::default());
-            let mut dice = Dice::new(seed, u64::from(client));
+            let (conditions, mut played) = (Arc::clone(&conditions), Measurements::default());
+            let mut random = Random::new(seed, u64::from(client));
             playing.spawn(async move {
                 let mut accidents = Vec::new();
                 while Instant::now() < end {
-                    let held = played.hold(&env, &lock, &conditions, &mut dice).await;
+                    let held = played.hold(&env, &lock, &conditions, &mut random).await;
                     if let Err(error) = held {
                         accidents.push(error);
                         // What it may have left behind is gone by then.
@@ -264,7 +264,7 @@ impl Trial {
                 (played, accidents)
             });
         }
-        let (mut all, mut accidents) = (Played::default(), Vec::new());
+        let (mut all, mut accidents) = (Measurements::default(), Vec::new());
         while let Some(ended) = playing.join_next().await {
             // A panic in there is ours, and goes on here.
             let (played, mut theirs) =
@@ -286,7 +286,7 @@ impl Trial {
     /// What was seen beside what the model makes of what was measured.
     fn compare(
         &self,
-        played: &Played,
+        played: &Measurements,
         left_out: u64,
         seed: u64,
     ) -> Result<ObservedHolds, OptionsError> {
@@ -304,7 +304,7 @@ impl Trial {
         let (lost, outlived) = shares(&measured, self.setting, modelled, seed)?;
         let holds = played.holds();
         let compared = |hits: u64, model: f64| {
-            let seen = wilson_surely(hits, holds);
+            let seen = wilson_999(hits, holds);
             ComparedShare { hits, share: seen.middle, low: seen.low, high: seen.high, model }
         };
         Ok(ObservedHolds {
@@ -327,8 +327,8 @@ fn measured(values: &[u64]) -> Law {
     })
 }
 
-impl StandStill for LiveEnv {
-    async fn stand_still(&self, span: Duration) {
+impl Pausable for LiveEnv {
+    async fn pause_for(&self, span: Duration) {
         self.stop_for(span).await;
     }
 }

@@ -59,7 +59,7 @@ fn a_model_that_says_another_share_does_not_agree() {
         Trial::new(&conditions("1s", 0.1, "1s"), (S, None), true).expect("it can be played");
     let ms = |ms: u64| ms * 1_000_000;
     // Work of 100 ms or of a second, half and half, under a lease of half a second.
-    let played = |wrong: u64| Played {
+    let played = |wrong: u64| Measurements {
         lost: wrong,
         outlived: wrong,
         round_trips: vec![ms(1); 1_000],

@@ -1,18 +1,17 @@
-//! What counting cannot see: how likely it is that a hold goes wrong, where it does so once in a year.
+//! Importance sampling: the probability that a hold goes wrong, down to once a year.
 //!
-//! Each hold is drawn up to where something could end it, and is asked how likely that is: a pause of at
-//! least so long, a command that takes at least so long. So no luck is needed to see it. Holds with a pause
-//! are made on purpose and weighed by how likely a pause is; long work and slow commands are drawn more
-//! often than they come, and weighed down.
+//! At each point where something could end a hold, the probability of that is computed: of a pause of at least a given
+//! length, of a round trip of at least a given length. Holds with a pause are generated on purpose and weighted by
+//! the probability of a pause; long work and slow commands are oversampled and weighted down.
 //!
-//! Invariant: the mean of what is added up is the probability itself, whatever is drawn more often.
-//! Deliberately absent: several messages that are slow by themselves; they share a connection, on which the
-//! first holds the others up. Pauses that come after what went wrong count with their mean.
+//! Invariant: the expectation of every sum is the probability itself, whatever is oversampled. Several independently
+//! slow messages are not modelled: they share a connection, on which the first delays the others. Pauses after a
+//! failure count with their mean.
 
 use scenarios::distribution::Tail;
 
-use super::law::{Dice, float, whole};
-use super::lease::{End, Lease, Start, State, Watch};
+use super::law::{Random, float, whole};
+use super::lease::{HoldEnd, HoldObserver, HoldStart, HoldState, LeaseModel};
 use super::stat::Mean;
 use super::traffic::Traffic;
 
@@ -26,7 +25,7 @@ const SUMS: usize = 5;
 
 /// What has been added up of one setting.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Rare {
+pub(super) struct ImportanceSampling {
     /// A hold goes wrong: it outlives its lease, or where validity is kept its validity.
     pub(super) wrong: Mean,
     /// The same with pauses as long as they may be where they were measured.
@@ -41,28 +40,28 @@ pub(super) struct Rare {
     pub(super) renewals: Mean,
 }
 
-impl Rare {
+impl ImportanceSampling {
     /// Adds up so many holds.
     pub(super) fn add(
         &mut self,
-        lease: &Lease<'_>,
+        lease: &LeaseModel<'_>,
         traffic: &Traffic,
         holds: u64,
-        dice: &mut Dice,
+        random: &mut Random,
     ) {
         for _ in 0..holds {
-            let (start, weight) = start(lease, dice);
+            let (start, weight) = start(lease, random);
             let mut sums = [0.0; SUMS];
             let per_ns = lease.conditions.pause.as_ref().map_or(0.0, |(per_ns, _)| *per_ns);
             let paused = -(-per_ns * float(start.work_ns)).exp_m1();
-            let calm = Start { pauses: false, ..start };
-            let mut renewals = story(lease, traffic, calm, 1.0 - paused, &mut sums, dice);
+            let calm = HoldStart { pauses: false, ..start };
+            let mut renewals = story(lease, traffic, calm, 1.0 - paused, &mut sums, random);
             if paused > 0.0 {
                 // The first pause, given that there is one.
-                let at = -(-dice.unit() * paused).ln_1p() / per_ns;
+                let at = -(-random.unit() * paused).ln_1p() / per_ns;
                 let first = Some(whole(at).min(start.work_ns.saturating_sub(1)));
-                let start = Start { first_pause_ns: first, ..start };
-                renewals += story(lease, traffic, start, paused, &mut sums, dice);
+                let start = HoldStart { first_pause_ns: first, ..start };
+                renewals += story(lease, traffic, start, paused, &mut sums, random);
             }
             let [wrong, wrong_most, overlap, overlap_most, late_most] = sums;
             self.wrong.add(wrong * weight);
@@ -85,10 +84,10 @@ impl Rare {
 }
 
 /// A hold's beginning, and how much it weighs for having been chosen.
-fn start(lease: &Lease<'_>, dice: &mut Dice) -> (Start, f64) {
+fn start(lease: &LeaseModel<'_>, random: &mut Random) -> (HoldStart, f64) {
     let conditions = lease.conditions;
-    let lot = dice.unit();
-    let (mut work, mut trip) = (dice.unit(), dice.unit());
+    let lot = random.unit();
+    let (mut work, mut trip) = (random.unit(), random.unit());
     match lot {
         lot if lot < LONG_WORK => work = RAREST.powf(work),
         lot if lot < LONG_WORK + SLOW_TRIP => trip = RAREST.powf(trip),
@@ -100,31 +99,36 @@ fn start(lease: &Lease<'_>, dice: &mut Dice) -> (Start, f64) {
     let density = plain + LONG_WORK * tilted(work) + SLOW_TRIP * tilted(trip);
     let (hold, round_trip) = (&conditions.hold.tail, &conditions.round_trip.tail);
     let (work_ns, round_trip_ns) = (hold.with_share(work), round_trip.with_share(trip));
-    let start =
-        Start { work_ns, round_trip_ns, first_pause_ns: None, pauses: true, crash_ns: u64::MAX };
+    let start = HoldStart {
+        work_ns,
+        round_trip_ns,
+        first_pause_ns: None,
+        pauses: true,
+        crash_ns: u64::MAX,
+    };
     // What is answered too late is no hold.
     (start, if lease.is_granted(round_trip_ns) { 1.0 / density } else { 0.0 })
 }
 
 /// Lets one hold go by, and adds how likely it was to go wrong; gives its renewals, weighed alike.
 fn story(
-    lease: &Lease<'_>,
+    lease: &LeaseModel<'_>,
     traffic: &Traffic,
-    start: Start,
+    start: HoldStart,
     weight: f64,
     sums: &mut [f64; SUMS],
-    dice: &mut Dice,
+    random: &mut Random,
 ) -> f64 {
     let pause = lease.conditions.pause.as_ref();
-    let mut watch = Asking {
+    let mut watch = RiskObserver {
         lease,
         traffic,
         pauses: pause.map(|(_, law)| &law.tail),
         sums: [0.0; SUMS],
         asked: false,
     };
-    let end = lease.walk(start, &mut watch, dice);
-    watch.finish(&end, pause.map_or(0.0, |(per_ns, _)| *per_ns), dice);
+    let end = lease.walk(start, &mut watch, random);
+    watch.finish(&end, pause.map_or(0.0, |(per_ns, _)| *per_ns), random);
     for (sum, found) in sums.iter_mut().zip(watch.sums) {
         *sum += weight * found;
     }
@@ -132,19 +136,19 @@ fn story(
 }
 
 /// Asks at each turn how likely it is that the hold goes wrong there.
-struct Asking<'a> {
-    lease: &'a Lease<'a>,
+struct RiskObserver<'a> {
+    lease: &'a LeaseModel<'a>,
     traffic: &'a Traffic,
     pauses: Option<&'a Tail>,
-    /// Those of [`Rare`], in its order.
+    /// Those of [`ImportanceSampling`], in its order.
     sums: [f64; SUMS],
     /// Whether anything has been asked.
     asked: bool,
 }
 
-impl Asking<'_> {
+impl RiskObserver<'_> {
     /// A hold goes wrong with this probability (at most with that), and outlasts its lease by so much.
-    fn note(&mut self, hold: &State, share: f64, most: f64, overrun_ns: u64) {
+    fn note(&mut self, hold: &HoldState, share: f64, most: f64, overrun_ns: u64) {
         self.sums[0] += share;
         self.sums[1] += most;
         if !self.lease.setting.tracked {
@@ -152,7 +156,7 @@ impl Asking<'_> {
         }
     }
 
-    fn overlap(&mut self, hold: &State, share: f64, most: f64, overrun_ns: u64) {
+    fn overlap(&mut self, hold: &HoldState, share: f64, most: f64, overrun_ns: u64) {
         let taken = self.traffic.takes_over(hold.lease_end_ns, overrun_ns);
         self.sums[2] += share * taken;
         self.sums[3] += most * taken;
@@ -160,10 +164,10 @@ impl Asking<'_> {
     }
 
     /// The end of the work: what has gone wrong without anything to ask, and the last command.
-    fn finish(&mut self, end: &End, pauses_per_ns: f64, dice: &mut Dice) {
+    fn finish(&mut self, end: &HoldEnd, pauses_per_ns: f64, random: &mut Random) {
         let (hold, conditions) = (&end.state, self.lease.conditions);
         if hold.over {
-            // Nobody was asked where nothing but the work itself was too long.
+            // There was nothing to evaluate: the work alone was too long.
             if !self.asked {
                 self.note(hold, 1.0, 1.0, end.overrun_ns);
             }
@@ -176,29 +180,29 @@ impl Asking<'_> {
         if !self.lease.setting.tracked {
             // The write leaves when the work is done.
             let late = conditions.round_trip.tail.at_least(2 * left_ns);
-            let overrun_ns = overrun(&conditions.round_trip.tail, late, 2 * left_ns, dice) / 2;
+            let overrun_ns = overrun(&conditions.round_trip.tail, late, 2 * left_ns, random) / 2;
             self.note(hold, late, late, overrun_ns);
             return;
         }
         // It looks, and writes a moment later.
         let left_ns = left_ns.saturating_sub(conditions.write_ns);
         let late = conditions.round_trip.tail.at_least((2 * left_ns).max(1));
-        let overrun_ns = overrun(&conditions.round_trip.tail, late, 2 * left_ns, dice) / 2;
+        let overrun_ns = overrun(&conditions.round_trip.tail, late, 2 * left_ns, random) / 2;
         self.overlap(hold, late, late, overrun_ns);
         if let Some(pauses) = self.pauses {
             let strikes = -(-pauses_per_ns * float(conditions.write_ns)).exp_m1();
-            let way_ns = conditions.round_trip.draw(dice) / 2;
+            let way_ns = conditions.round_trip.draw(random) / 2;
             let fatal_ns = left_ns.saturating_sub(way_ns).max(1);
             let (share, most) = (pauses.at_least(fatal_ns), pauses.most_at_least(fatal_ns));
-            let overrun_ns = overrun(pauses, share, fatal_ns, dice);
+            let overrun_ns = overrun(pauses, share, fatal_ns, random);
             self.overlap(hold, strikes * share, strikes * most, overrun_ns);
         }
     }
 }
 
 /// By how much something is longer than this that is at least as long, which has this share.
-fn overrun(tail: &Tail, share: f64, than_ns: u64, dice: &mut Dice) -> u64 {
-    let chosen = share * dice.unit();
+fn overrun(tail: &Tail, share: f64, than_ns: u64, random: &mut Random) -> u64 {
+    let chosen = share * random.unit();
     // What was measured has nothing beyond its longest; what may be there is taken for twice as long.
     if share == 0.0 {
         return than_ns;
@@ -206,26 +210,26 @@ fn overrun(tail: &Tail, share: f64, than_ns: u64, dice: &mut Dice) -> u64 {
     tail.with_share(chosen).saturating_sub(than_ns)
 }
 
-impl Watch for Asking<'_> {
+impl HoldObserver for RiskObserver<'_> {
     const STOPS: bool = true;
 
-    fn pause(&mut self, hold: &State, fatal_ns: u64, then_ns: u64, dice: &mut Dice) {
+    fn pause(&mut self, hold: &HoldState, fatal_ns: u64, then_ns: u64, random: &mut Random) {
         let Some(pauses) = self.pauses else { return };
         self.asked = true;
         let (share, most) = (pauses.at_least(fatal_ns), pauses.most_at_least(fatal_ns));
         if most > 0.0 {
-            let overrun_ns = overrun(pauses, share, fatal_ns, dice).saturating_add(then_ns);
+            let overrun_ns = overrun(pauses, share, fatal_ns, random).saturating_add(then_ns);
             self.note(hold, share, most, overrun_ns);
         }
     }
 
     fn message(
         &mut self,
-        hold: &State,
+        hold: &HoldState,
         stands_for: u64,
         fatal_ns: u64,
         overrun_ns: u64,
-        _: &mut Dice,
+        _: &mut Random,
     ) {
         self.asked = true;
         let each = self.lease.conditions.round_trip.tail.at_least(fatal_ns);

@@ -1,7 +1,9 @@
-//! What is asked of progress where a history's head does not say: a threshold an option.
+//! Options of `check`: the history, and thresholds of progress that its head does not state.
 //!
-//! Invariant: what nobody asks for is not judged, and is told; what is asked on the command line counts
-//! before the head, and stands in the line that judges the history again.
+//! Invariant: a property without a threshold is not judged, and the report says so; the command line takes precedence
+//! over the head, and is part of the replay line.
+
+use std::path::PathBuf;
 
 use clap::Args;
 use picklock::time::span_ns;
@@ -9,33 +11,58 @@ use scenarios::history::Head;
 use scenarios::scenario::{COMMANDS_MOST, commands_milli};
 use scenarios::span::Span;
 
-/// What is asked.
+use super::output::{Output, outputs};
+
+/// Options of `check`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct CheckArgs {
+    /// History in the format of docs/history.md; - for stdin
+    #[arg(value_name = "HISTORY.jsonl")]
+    pub(crate) history: PathBuf,
+    /// The run was cut short: no level counts as held, and missing events are no violation
+    #[arg(long)]
+    pub(crate) incomplete: bool,
+    /// Output format: human, json, junit or markdown; FORMAT=FILE writes to a file; repeatable
+    #[arg(
+        long,
+        value_name = "FORMAT[=FILE]",
+        default_value = "human",
+        env = "PICKLOCK_FORMAT",
+        value_parser = outputs(),
+        value_delimiter = ';'
+    )]
+    pub(crate) format: Vec<Output>,
+    /// Thresholds of progress.
+    #[command(flatten)]
+    pub(crate) thresholds: Thresholds,
+}
+
+/// The longest waits and highest counts that pass.
 #[derive(Clone, Debug, Default, Args)]
-#[command(next_help_heading = "What is asked of progress, beside what the history's head says")]
-pub(crate) struct Asked {
+#[command(next_help_heading = "Progress thresholds, overriding the head of the history")]
+pub(crate) struct Thresholds {
     /// The longest a free, wanted lock may stay untaken, such as 5s
     #[arg(long, value_name = "SPAN")]
     pub(crate) available_within: Option<Span>,
-    /// The longest a waiting client may sleep on while the lock is free, such as 1s
+    /// The longest a waiting client may sleep while the lock is free, such as 1s
     #[arg(long, value_name = "SPAN")]
     pub(crate) woken_within: Option<Span>,
-    /// How many that come later may get the lock before one that is in line; 0 is first come, first served
+    /// How many later clients may overtake a waiting one; 0: first come, first served
     #[arg(long, value_name = "N")]
     pub(crate) fair_within: Option<u32>,
-    /// How many commands it may take to get the lock once, such as 6.5
+    /// The most commands per acquisition, such as 6.5
     #[arg(long, value_name = "N", value_parser = commands)]
     pub(crate) commands_within: Option<f64>,
 }
 
-/// So many commands.
 fn commands(text: &str) -> Result<f64, String> {
     let commands = text.parse().ok().filter(|it| (0.0..=COMMANDS_MOST).contains(it));
-    commands.ok_or_else(|| format!("give a number from 0 to {COMMANDS_MOST}"))
+    commands.ok_or_else(|| format!("use a number from 0 to {COMMANDS_MOST}"))
 }
 
-impl Asked {
-    /// Asks it of the history with this head.
-    pub(super) fn ask(&self, head: &mut Head) {
+impl Thresholds {
+    /// Overrides the thresholds in the head of a history.
+    pub(crate) fn apply(&self, head: &mut Head) {
         let Self { available_within, woken_within, fair_within, commands_within } = *self;
         let ns = |span: Span| span_ns(span.0);
         head.available_within_ns = available_within.map(ns).or(head.available_within_ns);
@@ -46,7 +73,7 @@ impl Asked {
     }
 
     /// The options, as they are written.
-    pub(super) fn words(&self) -> String {
+    pub(crate) fn words(&self) -> String {
         let Self { available_within, woken_within, fair_within, commands_within } = self;
         let spans = [("available", available_within), ("woken", woken_within)];
         let spans = spans.into_iter().filter_map(|(name, it)| {
@@ -58,18 +85,19 @@ impl Asked {
     }
 }
 
-/// What is not asked of the history with this head, and how to ask it.
-pub(super) fn not_asked(head: &Head) -> Vec<String> {
-    let asked = [
+/// The properties that are not judged for lack of a threshold, and the option that sets it.
+pub(crate) fn without_threshold(head: &Head) -> Vec<String> {
+    let thresholds = [
         (head.available_within_ns.is_some(), "availability", "available-within 5s"),
         (head.woken_within_ns.is_some(), "wake-up", "woken-within 1s"),
         (head.fair_within.is_some(), "fairness", "fair-within 0"),
         (head.commands_within_milli.is_some(), "efficiency", "commands-within 6"),
     ];
-    let missing = asked.into_iter().filter(|(is_asked, ..)| head.locks && !is_asked);
-    let told = missing
-        .map(|(_, what, option)| format!("{what}: not asked; give --{option}, or as you need it"));
-    told.collect()
+    let missing = thresholds.into_iter().filter(|(is_set, ..)| head.locks && !is_set);
+    let remarks = missing.map(|(_, what, option)| {
+        format!("{what}: not checked, no threshold; set one, such as --{option}")
+    });
+    remarks.collect()
 }
 
 #[cfg(test)]
@@ -77,13 +105,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_asked_counts_before_the_head_and_the_rest_is_told() {
+    fn the_command_line_overrides_the_head_and_missing_thresholds_are_reported() {
         let mut head = Head { locks: true, woken_within_ns: Some(7), ..Head::default() };
-        assert_eq!(not_asked(&head).len(), 3);
-        Asked::default().ask(&mut head);
+        assert_eq!(without_threshold(&head).len(), 3);
+        Thresholds::default().apply(&mut head);
         assert_eq!((head.available_within_ns, head.woken_within_ns), (None, Some(7)));
         let span = |text: &str| Some(text.parse().unwrap());
-        let asked = Asked {
+        let asked = Thresholds {
             available_within: span("1m 30s"),
             woken_within: span("1ms"),
             fair_within: Some(0),
@@ -92,13 +120,16 @@ mod tests {
         let words =
             " --available-within 1m30s --woken-within 1ms --fair-within 0 --commands-within 6.5";
         assert_eq!(asked.words(), words);
-        asked.ask(&mut head);
+        asked.apply(&mut head);
         let asked = (head.available_within_ns, head.woken_within_ns, head.fair_within);
         assert_eq!(asked, (Some(90_000_000_000), Some(1_000_000), Some(0)));
         assert_eq!(head.commands_within_milli, Some(6_500));
-        assert!(not_asked(&head).is_empty());
-        assert!(not_asked(&Head::default()).is_empty(), "nothing is missed of what does not lock");
-        assert!(Asked::default().words().is_empty());
+        assert!(without_threshold(&head).is_empty());
+        assert!(
+            without_threshold(&Head::default()).is_empty(),
+            "a history without locks needs none"
+        );
+        assert!(Thresholds::default().words().is_empty());
     }
 
     #[test]

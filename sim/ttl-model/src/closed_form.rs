@@ -1,7 +1,7 @@
-//! Formulas where there are any: a lease that is not renewed, and a crash at any moment.
+//! Closed forms, where there are any: a lease without renewal, and a crash at a uniform moment.
 //!
-//! Invariant: nothing is drawn; sums over quantiles stand for integrals, the finer the rarer. Deliberately
-//! absent: renewal, which has no formula for what goes wrong, and pauses so frequent that three in one hold matter.
+//! Invariant: nothing is drawn; sums over quantiles approximate the integrals, finer in the tail. There is none for
+//! renewed leases, nor for pauses so frequent that three in one hold matter.
 
 use super::law::{Law, float};
 use super::lease::Conditions;
@@ -15,13 +15,13 @@ const PARTS_OF_PAUSES: u32 = 40;
 
 /// A duration that stands for others, with their weight.
 #[derive(Clone, Copy, Debug)]
-struct Node {
+struct QuadratureNode {
     ns: u64,
     weight: f64,
 }
 
 /// Durations that stand for the whole law, as finely in the last billionth as in the first half.
-fn nodes(law: &Law, parts: u32) -> Vec<Node> {
+fn nodes(law: &Law, parts: u32) -> Vec<QuadratureNode> {
     // Up to a half by equal shares, beyond it by equal factors.
     let even = (1..=parts).map(|part| 1.0 - 0.5 * f64::from(part) / f64::from(parts));
     let far = (1..=parts).map(|part| 0.5 * RAREST.powf(f64::from(part) / f64::from(parts)));
@@ -29,9 +29,9 @@ fn nodes(law: &Law, parts: u32) -> Vec<Node> {
     let cut = |below: f64| {
         let (weight, share) = (above - below, (above * below).sqrt());
         above = below;
-        Node { ns: law.tail.with_share(share), weight }
+        QuadratureNode { ns: law.tail.with_share(share), weight }
     };
-    let mut nodes: Vec<Node> = even.chain(far).map(cut).collect();
+    let mut nodes: Vec<QuadratureNode> = even.chain(far).map(cut).collect();
     nodes.dedup_by(|later, kept| {
         let same = later.ns == kept.ns;
         kept.weight += if same { later.weight } else { 0.0 };

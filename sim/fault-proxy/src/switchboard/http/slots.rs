@@ -1,8 +1,7 @@
-//! The connections of the control API at a time.
+//! Slots for concurrent connections of the control API.
 //!
-//! Invariant: there are never more than so many, and nobody waits for a place: the connection that has
-//! shown no request for the longest ends for one that is new. So clients that are slow, or say nothing,
-//! are in nobody's way.
+//! Invariant: the number is bounded and nobody waits: a new connection replaces the one idle for longest, so slow or
+//! silent clients block no one.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -15,17 +14,17 @@ const MOST: usize = 64;
 
 /// The connections there are.
 #[derive(Debug, Default)]
-pub(super) struct Places(Mutex<Taken>);
+pub(super) struct ConnectionSlots(Mutex<SlotTable>);
 
 #[derive(Debug, Default)]
-struct Taken {
+struct SlotTable {
     /// Counts connections and requests: what is later is higher.
     turns: u64,
-    by_first_turn: BTreeMap<u64, Connection>,
+    by_first_turn: BTreeMap<u64, SlotEntry>,
 }
 
 #[derive(Debug)]
-struct Connection {
+struct SlotEntry {
     /// When it was last heard of.
     last: u64,
     /// Nothing while it is about to begin.
@@ -34,27 +33,27 @@ struct Connection {
 
 /// The place of a connection. Dropped, it is free.
 #[derive(Debug)]
-pub(super) struct Place {
-    places: Arc<Places>,
+pub(super) struct ConnectionSlot {
+    slots: Arc<ConnectionSlots>,
     first: u64,
 }
 
-impl Places {
+impl ConnectionSlots {
     /// Serves a connection on a task of its own. Others make room for it.
-    pub(super) fn serve<F>(self: &Arc<Self>, connection: impl FnOnce(Place) -> F)
+    pub(super) fn serve<F>(self: &Arc<Self>, connection: impl FnOnce(ConnectionSlot) -> F)
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        let place = self.take();
-        let first = place.first;
-        let serving = tokio::spawn(connection(place)).abort_handle();
+        let slot = self.take();
+        let first = slot.first;
+        let serving = tokio::spawn(connection(slot)).abort_handle();
         // It may have ended already.
         if let Some(connection) = self.taken().by_first_turn.get_mut(&first) {
             connection.serving = Some(serving);
         }
     }
 
-    fn take(self: &Arc<Self>) -> Place {
+    fn take(self: &Arc<Self>) -> ConnectionSlot {
         let mut taken = self.taken();
         while taken.by_first_turn.len() >= MOST {
             let longest = taken.by_first_turn.iter().min_by_key(|(_, it)| it.last);
@@ -65,26 +64,26 @@ impl Places {
             }
         }
         let first = taken.turn();
-        taken.by_first_turn.insert(first, Connection { last: first, serving: None });
-        Place { places: Arc::clone(self), first }
+        taken.by_first_turn.insert(first, SlotEntry { last: first, serving: None });
+        ConnectionSlot { slots: Arc::clone(self), first }
     }
 
-    fn taken(&self) -> MutexGuard<'_, Taken> {
+    fn taken(&self) -> MutexGuard<'_, SlotTable> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Taken {
+impl SlotTable {
     fn turn(&mut self) -> u64 {
         self.turns += 1;
         self.turns
     }
 }
 
-impl Place {
+impl ConnectionSlot {
     /// Notes that a request has come.
     pub(super) fn heard(&self) {
-        let mut taken = self.places.taken();
+        let mut taken = self.slots.taken();
         let turn = taken.turn();
         if let Some(connection) = taken.by_first_turn.get_mut(&self.first) {
             connection.last = turn;
@@ -92,9 +91,9 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
-        self.places.taken().by_first_turn.remove(&self.first);
+        self.slots.taken().by_first_turn.remove(&self.first);
     }
 }
 
@@ -106,20 +105,20 @@ mod tests {
 
     #[tokio::test]
     async fn the_one_that_was_not_heard_of_for_longest_makes_room() {
-        let places = Arc::new(Places::default());
+        let slots = Arc::new(ConnectionSlots::default());
         let (sender, mut places_of) = mpsc::unbounded_channel();
         let (ends, mut ended) = mpsc::unbounded_channel();
-        struct Told(usize, mpsc::UnboundedSender<usize>);
-        impl Drop for Told {
+        struct EndNotice(usize, mpsc::UnboundedSender<usize>);
+        impl Drop for EndNotice {
             fn drop(&mut self) {
                 let _ = self.1.send(self.0);
             }
         }
         let open = |number| {
-            let (sender, told) = (sender.clone(), Told(number, ends.clone()));
-            places.serve(|place| async move {
+            let (sender, told) = (sender.clone(), EndNotice(number, ends.clone()));
+            slots.serve(|slot| async move {
                 let _told = told;
-                let _ = sender.send(place);
+                let _ = sender.send(slot);
                 std::future::pending::<()>().await;
             });
         };
@@ -135,6 +134,6 @@ mod tests {
             assert_eq!(ended.recv().await, Some(number - MOST + 1));
         }
         drop(held);
-        assert!(places.taken().by_first_turn.len() <= 2, "a place that is left is free");
+        assert!(slots.taken().by_first_turn.len() <= 2, "a slot that is left is free");
     }
 }

@@ -1,13 +1,12 @@
-//! What counting sees: one hold after the other, drawn plainly.
+//! Plain Monte Carlo: one hold after the other, drawn from its distributions.
 //!
-//! Invariant: holds are independent of each other but in the queue, which is walked in their order.
-//! Deliberately absent: what is too rare to be counted.
+//! Invariant: holds are independent of each other except in the queue, which is walked in order.
 
+use crate::tuning::IfTaken;
 use picklock::OptionsError;
-use scenarios::tuning::IfTaken;
 
-use super::law::{Dice, float, whole};
-use super::lease::{Conditions, Lease, Nobody, Setting, Start};
+use super::law::{Random, float, whole};
+use super::lease::{Conditions, HoldStart, LeaseModel, NoObserver, Setting};
 use super::stat::{Mean, Quantile, quantile};
 use super::traffic::Traffic;
 
@@ -18,7 +17,7 @@ const REMEMBERED: u64 = 2_000;
 
 /// What has been counted of one setting.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Counted {
+pub(super) struct MonteCarlo {
     /// How many holds.
     pub(super) holds: u64,
     /// Those whose validity ended before their work.
@@ -54,33 +53,33 @@ pub fn shares(
     holds: u64,
     seed: u64,
 ) -> Result<(f64, f64), OptionsError> {
-    let lease = Lease::new(conditions, setting)?;
+    let lease = LeaseModel::new(conditions, setting)?;
     let if_taken = IfTaken::Wait;
     let alone = Traffic { clients: 1, every_ns: 1, locks: 1, poll_ns: 1, if_taken, waiting: 0.0 };
-    let mut counted = Counted::default();
-    counted.add(&lease, &alone, holds, &mut Dice::new(seed, u64::MAX));
+    let mut counted = MonteCarlo::default();
+    counted.add(&lease, &alone, holds, &mut Random::new(seed, u64::MAX));
     Ok((float(counted.lost) / float(holds), float(counted.outlived) / float(holds)))
 }
 
-impl Counted {
+impl MonteCarlo {
     /// Counts so many holds.
     pub(super) fn add(
         &mut self,
-        lease: &Lease<'_>,
+        lease: &LeaseModel<'_>,
         traffic: &Traffic,
         holds: u64,
-        dice: &mut Dice,
+        random: &mut Random,
     ) {
         let waits = traffic.if_taken == IfTaken::Wait;
         let per_ns = if waits { traffic.others_per_ns() } else { 0.0 };
         let mut queue_ns = 0_u64;
         for number in 0..holds {
-            let start = lease.start(dice);
+            let start = lease.start(random);
             let asked = number < CRASHES && start.work_ns > 0;
             // A crash at a moment of the work that is as likely as any other.
-            let share = if asked { dice.unit() } else { 0.0 };
+            let share = if asked { random.unit() } else { 0.0 };
             let crash_ns = if asked { whole(share * float(start.work_ns)) } else { u64::MAX };
-            let end = lease.walk(Start { crash_ns, ..start }, &mut Nobody, dice);
+            let end = lease.walk(HoldStart { crash_ns, ..start }, &mut NoObserver, random);
             self.lost += u64::from(lease.setting.tracked && end.state.over);
             self.outlived += u64::from(end.outlived());
             let overrun_ns = if lease.setting.tracked { 0 } else { end.overrun_ns };
@@ -93,10 +92,12 @@ impl Counted {
             self.kept_squares.add(kept * kept);
             self.ticks.add(float(traffic.ticks(free_ns) + 1));
             if asked {
-                let trip_ns = lease.conditions.round_trip.draw(dice);
+                let trip_ns = lease.conditions.round_trip.draw(random);
                 let weight = float(start.work_ns);
                 let free_ns = match traffic.if_taken {
-                    IfTaken::Wait => whole(dice.unit() * float(traffic.poll_ns)) + end.orphaned_ns,
+                    IfTaken::Wait => {
+                        whole(random.unit() * float(traffic.poll_ns)) + end.orphaned_ns
+                    }
                     IfTaken::Skip => {
                         // A tick that finds the holder dead and its key still there is a run that nobody does.
                         let [crash, free] = [0, end.orphaned_ns]
@@ -113,10 +114,10 @@ impl Counted {
                     self.waits.push(queue_ns + start.round_trip_ns);
                 }
                 // Who waits for it finds it free at its next try.
-                let next_ns = dice.gap(per_ns);
+                let next_ns = random.gap(per_ns);
                 let busy_ns = queue_ns.saturating_add(free_ns);
                 queue_ns = match busy_ns.checked_sub(next_ns) {
-                    Some(wait_ns) => wait_ns + whole(dice.unit() * float(traffic.poll_ns) / 2.0),
+                    Some(wait_ns) => wait_ns + whole(random.unit() * float(traffic.poll_ns) / 2.0),
                     None => 0,
                 };
             } else if number + REMEMBERED >= holds {

@@ -1,10 +1,10 @@
-//! What a tuning says: for each setting of a lock what goes wrong how often, and which setting to take.
+//! The results of a tuning: per setting, what goes wrong how often; and which setting to take.
 //!
-//! Invariant: a share that was estimated says what it is at most; none is a bare zero.
+//! Invariant: every estimated share carries its upper bound; none is a bare zero.
 
 use serde::{Deserialize, Serialize};
 
-use crate::span::Span;
+use scenarios::span::Span;
 
 /// The form of `tune.json`.
 pub const SCHEMA: &str = "picklock-tune/1";

@@ -1,7 +1,7 @@
-//! The shipped lock at the work of a tuning, in whatever world: what the lease model is compared with.
+//! The shipped lock under the conditions of a tuning, in any world: the lease model is validated against it.
 //!
-//! Invariant: nothing here computes what the lock does. What it says and what the server says are counted, and how
-//! long everything took is measured. Deliberately absent: who else wants the lock, which is nobody.
+//! Invariant: nothing here computes what the lock does. What the lock and the server report is counted, and durations
+//! are measured. Nobody else wants the lock.
 
 use std::future::Future;
 use std::time::Duration;
@@ -9,32 +9,32 @@ use std::time::Duration;
 use picklock::env::{CallError, Env};
 use picklock::{NotAcquired, Released, Single};
 
-use super::law::Dice;
+use super::law::Random;
 use super::lease::Conditions;
 
-/// A client that can be had to stand still.
-pub trait StandStill: Env {
-    /// It does nothing for so long, and goes on.
-    fn stand_still(&self, span: Duration) -> impl Future<Output = ()> + Send;
+/// A client that can be paused.
+pub trait Pausable: Env {
+    /// Pauses the whole process for `span`.
+    fn pause_for(&self, span: Duration) -> impl Future<Output = ()> + Send;
 }
 
 /// Why a hold cannot be counted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unplayed {
+pub enum HoldError {
     /// The lock was not granted.
-    #[error("a lock that nobody else wants was not granted: {0}")]
+    #[error("an uncontended lock was not granted: {0}")]
     NotAcquired(#[from] NotAcquired),
     /// The release had no answer.
-    #[error("a release had no answer: {0}")]
+    #[error("the release was not answered: {0}")]
     Unanswered(CallError),
-    /// It is another's.
-    #[error("a lock that nobody else wants was another's")]
+    /// Another client holds it.
+    #[error("an uncontended lock belonged to another client")]
     Another,
 }
 
-/// What has been counted and measured.
+/// Holds of the shipped lock, counted and measured.
 #[derive(Clone, Debug, Default)]
-pub struct Played {
+pub struct Measurements {
     /// Those whose validity ended before their work.
     pub lost: u64,
     /// Those whose release came after the end of their lease.
@@ -47,13 +47,13 @@ pub struct Played {
     pub pauses: Vec<u64>,
 }
 
-impl Played {
+impl Measurements {
     /// How many holds.
     pub fn holds(&self) -> u64 {
         self.works.len() as u64
     }
 
-    /// Adds what another client has counted.
+    /// Adds the measurements of another client.
     pub fn merge(&mut self, mut other: Self) {
         self.lost += other.lost;
         self.outlived += other.outlived;
@@ -65,24 +65,24 @@ impl Played {
     /// Takes the lock, does the work under it, and gives it back.
     ///
     /// # Errors
-    /// [`Unplayed`].
-    pub async fn hold<E: StandStill>(
+    /// [`HoldError`].
+    pub async fn hold<E: Pausable>(
         &mut self,
         env: &E,
         lock: &Single<E>,
         conditions: &Conditions,
-        dice: &mut Dice,
-    ) -> Result<(), Unplayed> {
+        random: &mut Random,
+    ) -> Result<(), HoldError> {
         let asked = env.now();
         let guard = lock.try_acquire().await?;
         let round_trip_ns = env.now().as_ns() - asked.as_ns();
-        let (work_ns, mut pauses) = work(env, conditions, dice).await;
+        let (work_ns, mut pauses) = work(env, conditions, random).await;
         let lost = !guard.is_valid();
         let outlived = match guard.release().await {
             Released::Released => false,
             Released::AlreadyExpired => true,
-            Released::Unknown(error) => return Err(Unplayed::Unanswered(error)),
-            _ => return Err(Unplayed::Another),
+            Released::Unknown(error) => return Err(HoldError::Unanswered(error)),
+            _ => return Err(HoldError::Another),
         };
         self.lost += u64::from(lost);
         self.outlived += u64::from(outlived);
@@ -93,14 +93,17 @@ impl Played {
     }
 }
 
-/// Works for so long as its process runs, which stands still now and then: how long that took, and how long each
-/// pause was.
-async fn work<E: StandStill>(env: &E, conditions: &Conditions, dice: &mut Dice) -> (u64, Vec<u64>) {
+/// Works while its process runs, with pauses: the time worked, and the length of each pause.
+async fn work<E: Pausable>(
+    env: &E,
+    conditions: &Conditions,
+    random: &mut Random,
+) -> (u64, Vec<u64>) {
     let per_ns = conditions.pause.as_ref().map_or(0.0, |(per_ns, _)| *per_ns);
-    let mut left_ns = conditions.hold.draw(dice);
+    let mut left_ns = conditions.hold.draw(random);
     let (mut worked_ns, mut pauses) = (0, Vec::new());
     loop {
-        let gap_ns = dice.gap(per_ns);
+        let gap_ns = random.gap(per_ns);
         let begun = env.now();
         env.sleep(Duration::from_nanos(gap_ns.min(left_ns))).await;
         let stopped = env.now();
@@ -109,7 +112,7 @@ async fn work<E: StandStill>(env: &E, conditions: &Conditions, dice: &mut Dice) 
             return (worked_ns, pauses);
         };
         left_ns -= gap_ns;
-        env.stand_still(Duration::from_nanos(lengths.draw(dice))).await;
+        env.pause_for(Duration::from_nanos(lengths.draw(random))).await;
         pauses.push(env.now().as_ns() - stopped.as_ns());
     }
 }

@@ -1,11 +1,10 @@
-//! Renewals between two pauses, many at a time: a hold of hours has thousands of them, and nearly all are alike.
+//! Renewals between two pauses, in batches: a hold of hours has thousands, and nearly all are alike.
 //!
-//! Invariant: what comes of it is distributed as if each had been walked by itself; a slow round trip is, and so is
-//! everything after a pause. Deliberately absent: anything for settings whose round trips are often as long as
-//! their interval.
+//! Invariant: the outcome is distributed as if each renewal had been walked by itself; a slow round trip still is, and
+//! so is everything after a pause. Settings whose round trips are often as long as their interval are not batched.
 
-use super::{Lease, State, Watch};
-use crate::law::{Dice, Law, float, whole};
+use super::{HoldObserver, HoldState, LeaseModel};
+use crate::law::{Law, Random, float, whole};
 
 /// Renewals are taken together where at least so many come one after the other.
 const MANY: u64 = 8;
@@ -14,14 +13,14 @@ const MOST_SLOW: f64 = 0.05;
 
 /// A round trip that delays no renewal.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Quick {
+pub(super) struct FastRoundTrips {
     /// It is shorter than this.
     pub(super) than_ns: u64,
     /// The share of all that are not.
     pub(super) slower: f64,
 }
 
-impl Quick {
+impl FastRoundTrips {
     pub(super) fn of(
         round_trip: &Law,
         (validity_ns, every_ns, timeout_ns): (u64, u64, u64),
@@ -34,9 +33,9 @@ impl Quick {
     }
 
     #[inline]
-    fn draw(&self, round_trip: &Law, dice: &mut Dice) -> u64 {
+    fn draw(&self, round_trip: &Law, random: &mut Random) -> u64 {
         loop {
-            let trip_ns = round_trip.draw(dice);
+            let trip_ns = round_trip.draw(random);
             if trip_ns < self.than_ns {
                 return trip_ns;
             }
@@ -44,27 +43,27 @@ impl Quick {
     }
 }
 
-impl Lease<'_> {
+impl LeaseModel<'_> {
     /// Renewals that nothing disturbs until `to_ns`, all at once: each is sent when it is due and answered soon
     /// after, so the last of them says all that is left of them. They end before the first that is slow, which is
     /// then walked by itself.
     #[inline]
-    pub(super) fn run_calmly<W: Watch>(
+    pub(super) fn renew_in_batch<W: HoldObserver>(
         &self,
-        it: &mut State,
+        it: &mut HoldState,
         (now_ns, to_ns, end_ns): (u64, u64, u64),
         (validity_ns, every_ns): (u64, u64),
         watch: &mut W,
-        dice: &mut Dice,
+        random: &mut Random,
     ) {
-        let Some(quick) = &self.quick else { return };
-        let fit = (to_ns.saturating_sub(it.due_ns)).saturating_sub(quick.than_ns) / every_ns;
+        let Some(fast) = &self.fast else { return };
+        let fit = (to_ns.saturating_sub(it.due_ns)).saturating_sub(fast.than_ns) / every_ns;
         // One that is late already is not sent when it is due.
         if fit < MANY || it.slow || it.due_ns < now_ns {
             return;
         }
-        let before_slow = match quick.slower > 0.0 {
-            true => whole(dice.unit().ln() / (-quick.slower).ln_1p()),
+        let before_slow = match fast.slower > 0.0 {
+            true => whole(random.unit().ln() / (-fast.slower).ln_1p()),
             false => u64::MAX,
         };
         // Of what comes after those that fit nothing has been drawn.
@@ -73,9 +72,9 @@ impl Lease<'_> {
         if count == 0 {
             return;
         }
-        let after = |it: &State, sent_ns: u64, dice: &mut Dice| {
-            let trip_ns = quick.draw(&self.conditions.round_trip, dice);
-            State {
+        let after = |it: &HoldState, sent_ns: u64, random: &mut Random| {
+            let trip_ns = fast.draw(&self.conditions.round_trip, random);
+            HoldState {
                 lease_end_ns: sent_ns + trip_ns / 2 + self.ttl_ns,
                 valid_end_ns: match self.setting.tracked {
                     true => it.valid_end_ns.max(sent_ns + validity_ns),
@@ -89,14 +88,14 @@ impl Lease<'_> {
             }
         };
         // One of them is asked for all, any as likely as any other.
-        let asked = whole(dice.unit() * float(count)).min(count - 1);
+        let asked = whole(random.unit() * float(count)).min(count - 1);
         let then = match asked.checked_sub(1) {
-            Some(last) => after(it, it.due_ns + last * every_ns, dice),
+            Some(last) => after(it, it.due_ns + last * every_ns, random),
             None => *it,
         };
-        self.ask(&then, count, (then.due_ns, end_ns), watch, dice);
+        self.ask(&then, count, (then.due_ns, end_ns), watch, random);
         let last_ns = it.due_ns + (count - 1) * every_ns;
-        *it = after(it, last_ns, dice);
+        *it = after(it, last_ns, random);
         it.renewals = it.renewals.saturating_add(u32::try_from(count).unwrap_or(u32::MAX));
     }
 }
@@ -107,11 +106,11 @@ mod tests {
 
     use super::*;
     use crate::Traffic;
-    use crate::counted::Counted;
-    use crate::lease::{Conditions, Nobody, Setting, Start};
-    use crate::rare::Rare;
+    use crate::importance_sampling::ImportanceSampling;
+    use crate::lease::{Conditions, HoldStart, NoObserver, Setting};
+    use crate::monte_carlo::MonteCarlo;
     use crate::stat::{Interval, wilson};
-    use scenarios::tuning::IfTaken;
+    use crate::tuning::IfTaken;
 
     const MS: Duration = Duration::from_millis(1);
 
@@ -136,9 +135,9 @@ mod tests {
     /// What is walked renewal by renewal and what is taken together say the same, counted and asked.
     fn agree(conditions: &Conditions, ttl_ms: u32, every_ms: u32, tracked: bool) {
         let setting = Setting { ttl: ttl_ms * MS, renew: Some(every_ms * MS), tracked };
-        let together = Lease::new(conditions, setting).expect("a setting");
-        assert!(together.quick.is_some(), "{setting:?}");
-        let walked = Lease { quick: None, ..together.clone() };
+        let together = LeaseModel::new(conditions, setting).expect("a setting");
+        assert!(together.fast.is_some(), "{setting:?}");
+        let walked = LeaseModel { fast: None, ..together.clone() };
         let traffic = Traffic {
             clients: 10,
             every_ns: 100_000_000_000,
@@ -147,10 +146,10 @@ mod tests {
             if_taken: IfTaken::Wait,
             waiting: 0.0,
         };
-        let found = |lease: &Lease<'_>, seed: u64| {
-            let (mut counted, mut rare) = (Counted::default(), Rare::default());
-            counted.add(lease, &traffic, 3_000, &mut Dice::new(seed, 1));
-            rare.add(lease, &traffic, 1_000, &mut Dice::new(seed, 2));
+        let found = |lease: &LeaseModel<'_>, seed: u64| {
+            let (mut counted, mut rare) = (MonteCarlo::default(), ImportanceSampling::default());
+            counted.add(lease, &traffic, 3_000, &mut Random::new(seed, 1));
+            rare.add(lease, &traffic, 1_000, &mut Random::new(seed, 2));
             let hits = if tracked { counted.lost } else { counted.outlived };
             assert!(hits > 50, "{setting:?}: {hits} are too few to be compared");
             let asked = [rare.wrong, rare.overlap, rare.renewals].map(|it| it.interval());
@@ -188,10 +187,10 @@ mod tests {
         renewals: u64,
     }
 
-    impl Watch for Asked {
+    impl HoldObserver for Asked {
         const STOPS: bool = false;
-        fn pause(&mut self, _: &State, _: u64, _: u64, _: &mut Dice) {}
-        fn message(&mut self, _: &State, stands_for: u64, _: u64, _: u64, _: &mut Dice) {
+        fn pause(&mut self, _: &HoldState, _: u64, _: u64, _: &mut Random) {}
+        fn message(&mut self, _: &HoldState, stands_for: u64, _: u64, _: u64, _: &mut Random) {
             self.times += 1;
             self.renewals += stands_for;
         }
@@ -201,17 +200,17 @@ mod tests {
     fn a_hold_of_hours_takes_no_more_steps_than_it_has_pauses() {
         let hours = Conditions { pause: None, ..conditions("2h", "1ms", 0.0) };
         let setting = Setting { ttl: 1_000 * MS, renew: Some(333 * MS), tracked: true };
-        let lease = Lease::new(&hours, setting).expect("a setting");
+        let lease = LeaseModel::new(&hours, setting).expect("a setting");
         let work_ns = 7_200_000_000_000;
-        let start = Start {
+        let start = HoldStart {
             round_trip_ns: 1_000_000,
             work_ns,
             first_pause_ns: None,
             pauses: true,
             crash_ns: u64::MAX,
         };
-        let (mut asked, mut dice) = (Asked::default(), Dice::new(1, 1));
-        let end = lease.walk(start, &mut asked, &mut dice);
+        let (mut asked, mut random) = (Asked::default(), Random::new(1, 1));
+        let end = lease.walk(start, &mut asked, &mut random);
         let renewals = u64::from(end.state.renewals);
         assert!(renewals.abs_diff(work_ns / 333_000_000) <= 6, "{renewals}");
         assert!(
@@ -221,7 +220,8 @@ mod tests {
             asked.renewals
         );
         assert!(
-            !end.state.over && lease.walk(start, &mut Nobody, &mut dice).done_ns == end.done_ns
+            !end.state.over
+                && lease.walk(start, &mut NoObserver, &mut random).done_ns == end.done_ns
         );
     }
 }
