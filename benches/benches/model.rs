@@ -7,7 +7,7 @@ use picklock::scripts::COMPARE_AND_DELETE;
 use picklock::time::WallTime;
 use redis_model::model::{ClientId, Model};
 use redis_model::options::Options;
-use redis_model::reply::Reply;
+use resp::reply::Reply;
 
 const NOW: WallTime = WallTime::from_unix_ns(1_700_000_000_000_000_000);
 

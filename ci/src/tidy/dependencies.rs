@@ -10,18 +10,29 @@ use super::finding::Finding;
 use super::tree::Tree;
 
 /// Every package of the workspace, and the packages of the workspace it may depend on.
-const ALLOWED: [(&str, &[&str]); 12] = [
+const ALLOWED: [(&str, &[&str]); 14] = [
     ("picklock", &[]),
     ("scenarios", &["picklock"]),
     ("reports", &["scenarios"]),
     ("harness", &["picklock", "scenarios"]),
-    ("redis-model", &["picklock", "scenarios"]),
+    ("resp", &["picklock"]),
+    ("redis-lua", &["resp"]),
+    ("redis-model", &["picklock", "scenarios", "resp", "redis-lua"]),
     ("ttl-model", &["picklock", "scenarios", "reports"]),
-    ("virtual-world", &["picklock", "scenarios", "harness", "redis-model", "ttl-model"]),
-    ("fault-proxy", &["picklock", "scenarios", "redis-model"]),
+    ("virtual-world", &["picklock", "scenarios", "harness", "resp", "redis-model", "ttl-model"]),
+    ("fault-proxy", &["picklock", "scenarios", "resp", "redis-model"]),
     (
         "live-world",
-        &["picklock", "scenarios", "reports", "harness", "redis-model", "ttl-model", "fault-proxy"],
+        &[
+            "picklock",
+            "scenarios",
+            "reports",
+            "harness",
+            "resp",
+            "redis-model",
+            "ttl-model",
+            "fault-proxy",
+        ],
     ),
     (
         "sim",
@@ -30,6 +41,7 @@ const ALLOWED: [(&str, &[&str]); 12] = [
             "scenarios",
             "reports",
             "harness",
+            "resp",
             "redis-model",
             "ttl-model",
             "virtual-world",
@@ -43,6 +55,7 @@ const ALLOWED: [(&str, &[&str]); 12] = [
             "picklock",
             "scenarios",
             "reports",
+            "resp",
             "redis-model",
             "ttl-model",
             "virtual-world",

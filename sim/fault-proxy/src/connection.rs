@@ -13,6 +13,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
+use resp::frame::{FrameKind, RequestFrame, Scanner};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
@@ -25,7 +26,6 @@ use super::rewrite::{Asked, rewrite};
 use super::rule::{Action, Rules, Side};
 use super::session::{Passage, Session};
 use super::timer::Timer;
-use redis_model::resp::frame::{Kind, Request, Scanner};
 
 /// How a connection ended.
 #[derive(Debug, PartialEq, Eq)]
@@ -51,7 +51,7 @@ pub(super) struct Around {
 }
 
 /// The frame that takes this one's place, if it names servers to which the client has links.
-fn rewritten(around: &Around, kind: Kind, frame: &[u8], asked: &Asked) -> Option<BytesMut> {
+fn rewritten(around: &Around, kind: FrameKind, frame: &[u8], asked: &Asked) -> Option<BytesMut> {
     let addresses = around.link.plan.addresses.as_ref()?;
     if !asked.concerns(kind, frame) {
         return None;
@@ -251,7 +251,7 @@ impl<U: AsyncRead + AsyncWrite + Unpin> Connection<U> {
                     return;
                 }
             };
-            if frame.kind == Kind::Empty {
+            if frame.kind == FrameKind::Empty {
                 run += frame.len;
                 continue;
             }
@@ -271,7 +271,7 @@ impl<U: AsyncRead + AsyncWrite + Unpin> Connection<U> {
     ) -> usize {
         let Around { link, rules, number, .. } = &self.around;
         let lane = &mut self.requests;
-        let request = Request::new(&lane.input[run..run + len]);
+        let request = RequestFrame::new(&lane.input[run..run + len]);
         let frame = self.session.next_frame();
         let name = request.name();
         link.count(|counters| {

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
 use picklock::env::Node;
+use resp::frame::Limits;
 use tokio::sync::oneshot;
 
 use super::addresses::Addresses;
@@ -19,7 +20,6 @@ use super::latency::Latency;
 use super::log::{Counters, Event, FaultId, Log, Place};
 use super::rule::{ClientId, Side};
 use super::upstream::Upstream;
-use redis_model::resp::frame::Limits;
 
 /// Which directions of a link are cut.
 ///

@@ -10,12 +10,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use picklock::env::Node;
+use resp::frame::{CommandName, RequestFrame};
 use tokio::sync::watch;
 
 use super::effect::Toxicity;
 use super::gate::Gate;
 use super::log::Place;
-use redis_model::resp::frame::{Name, Request};
 
 /// One client of a run, by its place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -80,7 +80,7 @@ pub struct Rule {
     /// Requests to this server.
     pub node: Option<Node>,
     /// Requests of this command.
-    pub command: Option<Name>,
+    pub command: Option<CommandName>,
     /// Requests whose first key is this.
     pub key: Option<Vec<u8>>,
     /// Requests with these arguments at these places, the command's name being at 0: the digest of
@@ -130,7 +130,7 @@ impl Rule {
     /// Only this command, in any case.
     #[must_use]
     pub fn command(self, name: &str) -> Self {
-        Self { command: Some(Name::new(name.as_bytes())), ..self }
+        Self { command: Some(CommandName::new(name.as_bytes())), ..self }
     }
 
     /// Only requests whose first key is this.
@@ -164,7 +164,13 @@ impl Rule {
         Self { told: Some(Told(Arc::new(told))), ..self }
     }
 
-    fn matches(&self, client: ClientId, node: Node, name: Name, request: Request<'_>) -> bool {
+    fn matches(
+        &self,
+        client: ClientId,
+        node: Node,
+        name: CommandName,
+        request: RequestFrame<'_>,
+    ) -> bool {
         self.client.is_none_or(|wanted| wanted == client)
             && self.node.is_none_or(|wanted| wanted == node)
             && self.command.is_none_or(|wanted| wanted == name)
@@ -265,8 +271,8 @@ impl Rules {
         &self,
         place: Place,
         seed: u64,
-        name: Name,
-        request: Request<'_>,
+        name: CommandName,
+        request: RequestFrame<'_>,
     ) -> Decision {
         let mut decision = Decision::default();
         if self.count.load(Ordering::Acquire) == 0 {
@@ -310,7 +316,7 @@ mod tests {
     use super::*;
 
     fn decide(rules: &Rules, client: u32, line: &str) -> Option<RuleId> {
-        let request = Request::new(line.as_bytes());
+        let request = RequestFrame::new(line.as_bytes());
         let place = Place { client: ClientId(client), node: Node(0), connection: 1 };
         let decision = rules.decide(place, 0, request.name(), request);
         decision.applied().next().map(|(id, _)| *id)
@@ -350,7 +356,7 @@ mod tests {
         let half = Toxicity::of(0.5).unwrap();
         let rule = Rule::new(Action::Reset(Side::Request)).toxicity(half);
         let handle = rules.add(rule.when(Occurrence::From(1)));
-        let request = Request::new(b"PING\r\n");
+        let request = RequestFrame::new(b"PING\r\n");
         let struck = |connection| {
             let place = Place { client: ClientId(0), node: Node(0), connection };
             rules.decide(place, 7, request.name(), request).request.is_some()
@@ -372,7 +378,7 @@ mod tests {
             rules.add(Rule::new(Action::Delay(Side::Request, Duration::ZERO)).tell(move || {
                 ear.fetch_add(1, Ordering::Relaxed);
             }));
-        let request = Request::new(b"SET k 1\r\n");
+        let request = RequestFrame::new(b"SET k 1\r\n");
         let place = Place { client: ClientId(0), node: Node(0), connection: 1 };
         let decision = rules.decide(place, 0, request.name(), request);
         let ids: Vec<RuleId> = decision.applied().map(|(id, _)| *id).collect();

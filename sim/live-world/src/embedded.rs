@@ -15,17 +15,16 @@ use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use picklock::time::WallTime;
+use redis_model::model::{ClientId, Model, Outcome};
+use redis_model::options::Options;
+use resp::encode::encode;
+use resp::reply::{ErrorReply, Reply};
+use resp::request::{Parsed, RequestParser, is_http};
 use smallvec::SmallVec;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, oneshot};
 use tokio::task::LocalSet;
-
-use redis_model::model::{ClientId, Model, Outcome};
-use redis_model::options::Options;
-use redis_model::reply::{Fail, Reply};
-use redis_model::resp::encode::encode;
-use redis_model::resp::request::{Parsed, RequestParser, is_http};
 
 /// How often keys are taken away that nobody asks for, as redis-server does with `hz 10`.
 const EXPIRY_INTERVAL: Duration = Duration::from_millis(100);
@@ -260,7 +259,9 @@ impl Connection {
                 let outcome = model.submit(wall_clock(), self.client, &args);
                 (outcome, Some(used).filter(|_| !model.is_closing(self.client)))
             }
-            Err(error) => (Outcome::Reply(Reply::Error(Fail::of(format!("ERR {error}")))), None),
+            Err(error) => {
+                (Outcome::Reply(Reply::Error(ErrorReply::of(format!("ERR {error}")))), None)
+            }
         };
         drop(model);
         self.hub.deliver();

@@ -3,12 +3,13 @@
 //! Invariant: the checks come in the order of redis-server's `processCommand`, because the first one
 //! that fails words the answer. Deliberately absent: ACL, cluster redirection, client pauses.
 
+use resp::encode::ProtocolVersion;
+use resp::reply::{ErrorReply, Reply};
+use resp::text::blob;
+
 use super::commands::table::{Found, Run, Spec, TABLE, flag};
 use super::fault::Fault;
-use super::reply::{Fail, Reply};
 use super::server::{Request, Server};
-use super::text::blob;
-use crate::resp::encode::Protocol;
 
 /// How much of an unknown command's arguments its error repeats.
 const ECHO_MAX_BYTES: usize = 128;
@@ -32,11 +33,11 @@ impl Server {
         };
         let spec = TABLE.spec(command);
         if !spec.takes(request.args.len()) {
-            let fail = Fail::arity(&TABLE.line(command).full_name);
+            let fail = ErrorReply::arity(&TABLE.line(command).full_name);
             return Err(self.reject(request, Some(command), fail));
         }
         if !spec.has(flag::NO_AUTH) && !self.is_let_in(request.session) {
-            let fail = Fail::new("NOAUTH Authentication required.");
+            let fail = ErrorReply::new("NOAUTH Authentication required.");
             return Err(self.reject(request, Some(command), fail));
         }
         if self.max_memory_bytes > 0 || self.out_of_memory {
@@ -46,14 +47,14 @@ impl Server {
             return Err(self.reject(request, Some(command), fail));
         }
         let session = &self.sessions[request.session as usize];
-        let subscribed = session.protocol == Protocol::Resp2 && session.is_subscribed();
+        let subscribed = session.protocol == ProtocolVersion::Resp2 && session.is_subscribed();
         if subscribed && !runs_while_subscribed(spec) {
             let text = format!(
                 "ERR Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / \
                  RESET are allowed in this context",
                 TABLE.line(command).full_name
             );
-            return Err(self.reject(request, Some(command), Fail::of(text)));
+            return Err(self.reject(request, Some(command), ErrorReply::of(text)));
         }
         match &mut self.sessions[request.session as usize].queue {
             Some(queue) if !runs_inside_multi(spec) => {
@@ -78,7 +79,7 @@ impl Server {
     }
 
     /// Why the server's state forbids this command.
-    fn refusal(&self, request: &Request<'_>, spec: &Spec) -> Option<Fail> {
+    fn refusal(&self, request: &Request<'_>, spec: &Spec) -> Option<ErrorReply> {
         let fault = self.refusing()?;
         let queue = self.sessions[request.session as usize].queue.as_ref();
         // EXEC is judged by what it will carry out.
@@ -105,7 +106,7 @@ impl Server {
         }
     }
 
-    fn reject(&mut self, request: &Request<'_>, command: Option<u16>, fail: Fail) -> Reply {
+    fn reject(&mut self, request: &Request<'_>, command: Option<u16>, fail: ErrorReply) -> Reply {
         self.stats.rejected(command, &fail);
         if let Some(queue) = &mut self.session(request).queue {
             queue.refused = true;
@@ -114,7 +115,7 @@ impl Server {
             self.discard(request.session);
             let why = fail.text().strip_prefix(b"ERR ").unwrap_or(fail.text());
             let text = [b"EXECABORT Transaction discarded because of: ", why].concat();
-            return Reply::Error(Fail::of(text));
+            return Reply::Error(ErrorReply::of(text));
         }
         Reply::Error(fail)
     }
@@ -145,7 +146,7 @@ fn printed(bytes: &[u8], limit: usize) -> &[u8] {
     &bytes[..end.min(limit)]
 }
 
-fn unknown_command(args: &[&[u8]]) -> Fail {
+fn unknown_command(args: &[&[u8]]) -> ErrorReply {
     let name = args.first().copied().unwrap_or_default();
     let mut echoed: Vec<u8> = Vec::new();
     for arg in args.iter().skip(1) {
@@ -161,14 +162,14 @@ fn unknown_command(args: &[&[u8]]) -> Fail {
     text.extend_from_slice(printed(name, ECHO_MAX_BYTES));
     text.extend_from_slice(b"', with args beginning with: ");
     text.extend_from_slice(&echoed);
-    Fail::of(text)
+    ErrorReply::of(text)
 }
 
-fn unknown_subcommand(args: &[&[u8]]) -> Fail {
+fn unknown_subcommand(args: &[&[u8]]) -> ErrorReply {
     let mut text = b"ERR unknown subcommand '".to_vec();
     text.extend_from_slice(printed(args[1], ECHO_MAX_BYTES));
     text.extend_from_slice(b"'. Try ");
     text.extend_from_slice(&args[0].to_ascii_uppercase());
     text.extend_from_slice(b" HELP.");
-    Fail::of(text)
+    ErrorReply::of(text)
 }

@@ -4,9 +4,10 @@
 //! the whole command, script or transaction that brought the element. Deliberately absent: streams,
 //! and time: `unblock_due` is told when it is.
 
-use super::reply::Reply;
+use resp::reply::Reply;
+use resp::text::{Blob, blob};
+
 use super::server::{Request, Server};
-use super::text::{Blob, blob};
 use super::value::Value;
 
 /// What a client waits for.

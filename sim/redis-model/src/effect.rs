@@ -4,7 +4,7 @@
 //! once, in the order in which it happened, and nothing else is. Deliberately absent: values. Who
 //! owns a key follows from which command created its incarnation, never from what it holds.
 
-use super::text::Blob;
+use resp::text::Blob;
 
 /// One thing that happened to one key.
 #[derive(Clone, Debug, PartialEq, Eq)]

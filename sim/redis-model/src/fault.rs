@@ -3,7 +3,7 @@
 //! Invariant: which commands are refused follows from the flags in the command table, as it does in
 //! redis-server. Deliberately absent: faults of the network, which are the world's.
 
-use super::reply::Fail;
+use resp::reply::ErrorReply;
 
 /// A state to put the model in for a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -19,12 +19,13 @@ pub enum Fault {
 }
 
 impl Fault {
-    pub(crate) const LOADING: Fail = Fail::new("LOADING Redis is loading the dataset in memory");
-    pub(crate) const READ_ONLY: Fail =
-        Fail::new("READONLY You can't write against a read only replica.");
-    pub(crate) const OUT_OF_MEMORY: Fail =
-        Fail::new("OOM command not allowed when used memory > 'maxmemory'.");
-    pub(crate) const CANNOT_PERSIST: Fail = Fail::new(
+    pub(crate) const LOADING: ErrorReply =
+        ErrorReply::new("LOADING Redis is loading the dataset in memory");
+    pub(crate) const READ_ONLY: ErrorReply =
+        ErrorReply::new("READONLY You can't write against a read only replica.");
+    pub(crate) const OUT_OF_MEMORY: ErrorReply =
+        ErrorReply::new("OOM command not allowed when used memory > 'maxmemory'.");
+    pub(crate) const CANNOT_PERSIST: ErrorReply = ErrorReply::new(
         "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist \
          to disk. Commands that may modify the data set are disabled, because this instance is \
          configured to report errors during writes if RDB snapshotting fails \

@@ -52,7 +52,7 @@ impl Journal {
     pub(crate) fn write(&mut self, db: u16, args: &[&[u8]]) {
         if self.selected != Some(db) {
             self.selected = Some(db);
-            let number = crate::text::integer(i64::from(db));
+            let number = resp::number::integer(i64::from(db));
             request(&[b"SELECT", &number], &mut self.pending);
         }
         request(args, &mut self.pending);
@@ -137,7 +137,7 @@ fn head(kind: u8, count: usize, out: &mut Vec<u8>) {
         Ok(digit @ 0..=9) => out.push(b'0' + digit),
         _ => {
             let count = i64::try_from(count).unwrap_or(i64::MAX);
-            out.extend_from_slice(&crate::text::integer(count));
+            out.extend_from_slice(&resp::number::integer(count));
         }
     }
     out.extend_from_slice(b"\r\n");

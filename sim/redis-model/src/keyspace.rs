@@ -5,9 +5,9 @@
 //! keeps its slot for life, so a SCAN sees every key that is there from its start to its end.
 //! Deliberately absent: time. The server decides what has expired.
 
+use resp::text::{Blob, blob};
 use rustc_hash::FxHashMap;
 
-use super::text::{Blob, blob};
 use super::value::Value;
 
 /// A key and what it holds.

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use super::text::Blob;
+use resp::text::Blob;
 
 /// A function as it was registered.
 #[derive(Clone, Debug)]

@@ -25,15 +25,15 @@ use super::commands::transactions::take_queue;
 use super::effect::Effect;
 use super::fault::Fault;
 use super::options::Options;
-use super::reply::Reply;
 use super::script::engine::{Engine, Invocation, refused};
 use super::script::native;
 use super::server::{Request, Server};
 pub use super::session::ClientId;
 use super::session::Session;
 use super::stats::ErrorCount;
-use super::text::blob;
-use crate::resp::encode::Protocol;
+use resp::encode::ProtocolVersion;
+use resp::reply::Reply;
+use resp::text::blob;
 
 /// What comes of a request at once.
 #[derive(Clone, Debug, PartialEq)]
@@ -198,7 +198,7 @@ impl Model {
     }
 
     /// The protocol in which the connection is to be answered.
-    pub fn protocol(&self, client: ClientId) -> Protocol {
+    pub fn protocol(&self, client: ClientId) -> ProtocolVersion {
         self.server.borrow().sessions[client.0 as usize].protocol
     }
 

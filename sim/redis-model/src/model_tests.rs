@@ -1,8 +1,9 @@
 //! The model, command by command, where a real server is not needed to know what is right.
 
+use resp::reply::ErrorReply;
+
 use super::*;
 use crate::effect::Change;
-use crate::reply::Fail;
 
 fn at(ms: u64) -> WallTime {
     WallTime::from_unix_ns(ms * 1_000_000)
@@ -45,7 +46,7 @@ impl Bench {
 }
 
 fn error(text: &str) -> Reply {
-    Reply::Error(Fail::of(text))
+    Reply::Error(ErrorReply::of(text))
 }
 
 #[test]
@@ -160,7 +161,7 @@ fn a_password_is_asked_for_and_checked() {
     assert_eq!(bench.run("AUTH nope"), error(wrong));
     assert_eq!(bench.run("HELLO 3 AUTH default nope"), error(wrong));
     assert!(matches!(bench.run("HELLO 3 AUTH default secret"), Reply::Map(_)));
-    assert_eq!(bench.model.protocol(bench.client), Protocol::Resp3);
+    assert_eq!(bench.model.protocol(bench.client), ProtocolVersion::Resp3);
     assert_eq!(bench.run("GET k"), Reply::Nil);
 }
 

@@ -3,8 +3,9 @@
 //! Invariant: a command is shown when it has been carried out, a script's before the script is; what
 //! administers the server is not shown, nor is any password. With nobody looking, that costs one look.
 
+use resp::reply::Reply;
+
 use super::commands::table::{Spec, flag};
-use super::reply::Reply;
 use super::server::{Request, SCRIPT_SESSION, Server};
 
 impl Server {

@@ -4,14 +4,14 @@
 //! came, unless its handler has said otherwise, so that carrying the stream out later or elsewhere
 //! gives the same keys. Deliberately absent: who reads the stream.
 
+use resp::number::integer;
+use resp::reply::Reply;
 use smallvec::{SmallVec, smallvec};
 
 use super::commands::table::{Handler, TABLE};
 use super::notify;
-use super::reply::Reply;
 use super::server::{Request, Server};
 use super::stats::ErrorCount;
-use super::text::integer;
 
 impl Server {
     /// Carries out a command on the state, counts it and propagates it.

@@ -6,9 +6,10 @@
 
 use std::collections::BTreeMap;
 
-use super::reply::Reply;
+use resp::reply::Reply;
+use resp::text::{Blob, blob, glob};
+
 use super::server::Server;
-use super::text::{Blob, blob, glob};
 
 /// A channel, a pattern, or a channel of a shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

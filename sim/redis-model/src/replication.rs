@@ -5,13 +5,14 @@
 //! say. Deliberately absent: partial resynchronisation (a replica that cannot go on takes a whole
 //! snapshot), chains of replicas, and the handshake.
 
+use resp::reply::{ErrorReply, Reply};
+use resp::request::{Parsed, RequestParser};
+use resp::text::Blob;
+
 use super::blocking::Awaited;
 use super::commands::table::{Found, Run, TABLE};
 use super::keyspace::Db;
-use super::reply::{Fail, Reply};
 use super::server::{Request, STREAM_SESSION, Server};
-use super::text::Blob;
-use crate::resp::request::{Parsed, RequestParser};
 
 /// A replica as its primary knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -164,6 +165,6 @@ impl Server {
     }
 }
 
-const FORCED: Fail = Fail::new(
+const FORCED: ErrorReply = ErrorReply::new(
     "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)",
 );

@@ -5,7 +5,7 @@
 
 use std::cmp::Ordering;
 
-use super::text::{Blob, blob};
+use resp::text::{Blob, blob};
 
 /// Scores and members.
 #[derive(Clone, Debug, Default, PartialEq)]

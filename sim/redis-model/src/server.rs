@@ -3,6 +3,7 @@
 //! Invariant: `reset` leaves nothing of what was but memory. Deliberately absent: what commands mean,
 //! Lua, and how keys are touched, which `touch` has.
 
+use resp::reply::Reply;
 use rustc_hash::FxHashSet;
 
 use super::blocking::Blocking;
@@ -15,7 +16,6 @@ use super::options::{Options, Parameters};
 use super::persistence::File;
 use super::pubsub::Subscriptions;
 use super::replication::{Following, Replica};
-use super::reply::Reply;
 use super::session::Session;
 use super::stats::Stats;
 use super::watch::Watchers;

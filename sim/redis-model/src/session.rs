@@ -3,11 +3,12 @@
 //! Invariant: a closed session's place may be taken by a new one, but its id never is. Deliberately
 //! absent: client-side caching.
 
+use resp::encode::ProtocolVersion;
+use resp::reply::Reply;
+use resp::text::Blob;
+
 use super::blocking::Blocked;
 use super::pubsub::Kind;
-use super::reply::Reply;
-use super::text::Blob;
-use crate::resp::encode::Protocol;
 
 /// A connection, by its place in the model. It is given by `Model::connect` and void after
 /// `Model::disconnect`.
@@ -53,7 +54,7 @@ pub(crate) struct Session {
     pub(crate) id: u64,
     pub(crate) address: Blob,
     pub(crate) name: Blob,
-    pub(crate) protocol: Protocol,
+    pub(crate) protocol: ProtocolVersion,
     pub(crate) db: u16,
     pub(crate) authenticated: bool,
     pub(crate) closing: bool,

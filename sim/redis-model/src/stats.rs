@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use super::reply::{Fail, Reply};
+use resp::reply::{ErrorReply, Reply};
 
 /// The counters of one command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -89,7 +89,7 @@ impl Stats {
     }
 
     /// A command has been refused with an error.
-    pub(crate) fn rejected(&mut self, command: Option<u16>, fail: &Fail) {
+    pub(crate) fn rejected(&mut self, command: Option<u16>, fail: &ErrorReply) {
         if let Some(command) = command {
             self.commands[usize::from(command)].rejected_calls += 1;
         }
@@ -98,7 +98,7 @@ impl Stats {
     }
 
     /// A command that was counted when it began to wait has ended with an error.
-    pub(crate) fn failed(&mut self, command: u16, fail: &Fail) {
+    pub(crate) fn failed(&mut self, command: u16, fail: &ErrorReply) {
         self.commands[usize::from(command)].failed_calls += 1;
         self.count(code_of(fail.text()));
         self.errors_seen = self.errors;

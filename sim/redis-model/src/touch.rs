@@ -5,16 +5,17 @@
 //! sessions that watch the key and counts as dirty. On a replica such a key is hidden and stays, until
 //! its primary deletes it. Deliberately absent: what commands mean.
 
+use resp::reply::ErrorReply;
+use resp::text::blob;
+
 use super::effect::{Change, Effect};
 use super::keyspace::{Entry, entry};
 use super::notify::event;
-use super::reply::Fail;
 use super::server::{Expiry, Request, Server};
-use super::text::blob;
 use super::value::Value;
 
 /// How a value is seen as one of its type.
-type As<T> = fn(&Value) -> Result<&T, Fail>;
+type As<T> = fn(&Value) -> Result<&T, ErrorReply>;
 
 impl Server {
     /// The slot of a key that is there and has not expired.
@@ -67,7 +68,7 @@ impl Server {
         request: &Request<'_>,
         key: &[u8],
         of: As<T>,
-    ) -> Result<Option<u32>, Fail> {
+    ) -> Result<Option<u32>, ErrorReply> {
         let slot = self.find(request, key);
         slot.map_or(Ok(()), |slot| of(&self.db(request).at(slot).value).map(|_| ()))?;
         Ok(slot)
@@ -79,7 +80,7 @@ impl Server {
         request: &Request<'_>,
         key: &[u8],
         of: As<T>,
-    ) -> Result<Option<&T>, Fail> {
+    ) -> Result<Option<&T>, ErrorReply> {
         self.read(request, key).map(|entry| of(&entry.value)).transpose()
     }
 

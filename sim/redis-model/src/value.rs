@@ -6,9 +6,10 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use super::reply::Fail;
+use resp::reply::ErrorReply;
+use resp::text::Blob;
+
 use super::scored::Scored;
-use super::text::Blob;
 
 /// A value, by type.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,13 +30,13 @@ pub(crate) enum Value {
 macro_rules! accessors {
     ($variant:ident, $type:ty, $shared:ident, $unique:ident) => {
         /// The value of this type, or WRONGTYPE.
-        pub(crate) fn $shared(&self) -> Result<&$type, Fail> {
-            if let Self::$variant(value) = self { Ok(value) } else { Err(Fail::WRONG_TYPE) }
+        pub(crate) fn $shared(&self) -> Result<&$type, ErrorReply> {
+            if let Self::$variant(value) = self { Ok(value) } else { Err(ErrorReply::WRONG_TYPE) }
         }
 
         /// The value of this type to change in place, or WRONGTYPE.
-        pub(crate) fn $unique(&mut self) -> Result<&mut $type, Fail> {
-            if let Self::$variant(value) = self { Ok(value) } else { Err(Fail::WRONG_TYPE) }
+        pub(crate) fn $unique(&mut self) -> Result<&mut $type, ErrorReply> {
+            if let Self::$variant(value) = self { Ok(value) } else { Err(ErrorReply::WRONG_TYPE) }
         }
     };
 }

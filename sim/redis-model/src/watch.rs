@@ -3,7 +3,7 @@
 //! Invariant: with nothing watched, a write costs one look at an empty list. The watchers of a key
 //! are few, so a list is asked from end to end. Deliberately absent: the sessions themselves.
 
-use super::text::{Blob, blob};
+use resp::text::{Blob, blob};
 
 /// Keys under WATCH, and the places of the sessions that watch them.
 #[derive(Clone, Debug, Default)]

@@ -18,7 +18,7 @@ use picklock::reply::{Reply, ServerError};
 use picklock::time::{Instant, WallTime, span_ns};
 use redis_model::model::{ClientId, Model};
 use redis_model::options::Options;
-use redis_model::reply::Reply as Answer;
+use resp::reply::Reply as Answer;
 use scenarios::record::Observed;
 
 /// One way, for every message.

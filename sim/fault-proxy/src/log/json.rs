@@ -131,7 +131,7 @@ mod tests {
 
     use super::*;
     use crate::{ClientId, EffectId, Gate, RuleId, Toxicity};
-    use redis_model::resp::frame::Name;
+    use resp::frame::CommandName;
 
     fn line(event: Event) -> String {
         let record = Record {
@@ -158,7 +158,7 @@ mod tests {
             node: Node(0),
             connection: 3,
             frame: 4,
-            command: Some(Name::new(b"set")),
+            command: Some(CommandName::new(b"set")),
             key: Some(b"\xffk".to_vec()),
             event: Event::Fault(RuleId(2), action),
         };

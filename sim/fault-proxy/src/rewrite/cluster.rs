@@ -3,8 +3,9 @@
 //! Invariant: the port of the bus between nodes stays, for clients have no use for it. Deliberately
 //! absent: host names. A link has none, so one that stands beside an address is left.
 
+use resp::frame::tree::Element;
+
 use super::{Rewriter, words};
-use redis_model::resp::frame::tree::Element;
 
 impl Rewriter<'_> {
     /// `MOVED 3999 127.0.0.1:6381`, or ASK in the place of MOVED.

@@ -3,8 +3,9 @@
 //! Invariant: a published message is a sentinel's only where its channel and its words are those of
 //! an event. Deliberately absent: what sentinels tell each other (`__sentinel__:hello`).
 
+use resp::frame::tree::Element;
+
 use super::{Rewriter, words};
-use redis_model::resp::frame::tree::Element;
 
 impl Rewriter<'_> {
     /// One that a sentinel watches: names and values in turn.

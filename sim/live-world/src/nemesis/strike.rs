@@ -7,6 +7,8 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use fault_proxy::{Action, ClientId, Cut, Gate, Occurrence, Rule, RuleId, Side};
+use harness::cues::{self, Cues, Stage};
 use picklock::env::Node;
 use picklock::time::Instant;
 use rand_pcg::Pcg64;
@@ -16,8 +18,6 @@ use scenarios::history::What;
 
 use super::{Cast, Director, LAST_BREATH, Task};
 use crate::env::LiveEnv;
-use fault_proxy::{Action, ClientId, Cut, Gate, Occurrence, Rule, RuleId, Side};
-use harness::cues::{self, Cues, Stage};
 
 /// What is staged, and what it is about to do.
 pub(super) struct State {
@@ -195,8 +195,7 @@ impl Director<'_> {
             let told = self.teller(place, client, cue);
             for (nth, action) in self.actions(cue, client).into_iter().enumerate() {
                 let rule = Rule::new(action).client(ClientId(client)).node(node);
-                let rule =
-                    Rule { command: Some(redis_model::resp::frame::Name::new(name)), ..rule };
+                let rule = Rule { command: Some(resp::frame::CommandName::new(name)), ..rule };
                 let rule = rule.when(Occurrence::Nth(1));
                 let rule = if nth == 0 { rule.tell(told.clone()) } else { rule };
                 let rule = self.nemesis.inner.rules.add(rule);

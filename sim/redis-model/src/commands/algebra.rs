@@ -7,15 +7,17 @@
 
 use std::collections::BTreeMap;
 
+use resp::encode::ProtocolVersion;
+use resp::number::{decimal, float};
+use resp::reply::{Answer, ErrorReply, Reply};
+use resp::text::{Blob, is_word};
+
 use super::lists::positive;
 use super::strings::length;
 use super::table::{Handler, Spec, flag};
 use super::zrange::listed;
-use crate::reply::{Answer, Fail, Reply};
-use crate::resp::encode::Protocol;
 use crate::scored::Scored;
 use crate::server::{Request, Server};
-use crate::text::{Blob, decimal, float, is_word};
 use crate::value::Value;
 
 const READ: u32 = flag::READONLY;
@@ -90,7 +92,7 @@ fn operands(
     request: &Request<'_>,
     keys: &[&[u8]],
     or_scored: bool,
-) -> Result<Vec<Members>, Fail> {
+) -> Result<Vec<Members>, ErrorReply> {
     let mut operands = Vec::with_capacity(keys.len());
     for key in keys {
         operands.push(match server.read(request, key).map(|entry| &entry.value) {
@@ -145,9 +147,10 @@ fn store_sets(server: &mut Server, request: &Request<'_>, operation: Operation) 
 
 fn sintercard(server: &mut Server, request: &Request<'_>) -> Answer {
     let count = positive(request.args[1]).ok().filter(|&count| count > 0);
-    let count = count.ok_or(Fail::new("ERR numkeys should be greater than 0"))?;
+    let count = count.ok_or(ErrorReply::new("ERR numkeys should be greater than 0"))?;
     let keys = request.args[2..].get(..count);
-    let keys = keys.ok_or(Fail::new("ERR Number of keys can't be greater than number of args"))?;
+    let keys =
+        keys.ok_or(ErrorReply::new("ERR Number of keys can't be greater than number of args"))?;
     let limit = Options::parse(&request.args[2 + count..], count, Form::Count)?.limit;
     let operands = operands(server, request, keys, false)?;
     let members = combine(Operation::Intersection, operands, Aggregate::Sum);
@@ -171,7 +174,7 @@ struct Options {
 }
 
 impl Options {
-    fn parse(args: &[&[u8]], keys: usize, form: Form) -> Result<Self, Fail> {
+    fn parse(args: &[&[u8]], keys: usize, form: Form) -> Result<Self, ErrorReply> {
         use Form::{Count, Reply, Store};
         let mut options = Self { limit: usize::MAX, ..Self::default() };
         let combines =
@@ -182,7 +185,7 @@ impl Options {
                 all if combines && all.len() >= keys && is_word(word, "WEIGHTS") => {
                     let (weights, after) = all.split_at(keys);
                     let weights = weights.iter().map(|text| {
-                        float(text).ok_or(Fail::new("ERR weight value is not a float"))
+                        float(text).ok_or(ErrorReply::new("ERR weight value is not a float"))
                     });
                     options.weights = weights.collect::<Result<_, _>>()?;
                     after
@@ -192,7 +195,7 @@ impl Options {
                         how if is_word(how, "SUM") => Aggregate::Sum,
                         how if is_word(how, "MIN") => Aggregate::Min,
                         how if is_word(how, "MAX") => Aggregate::Max,
-                        _ => return Err(Fail::SYNTAX),
+                        _ => return Err(ErrorReply::SYNTAX),
                     };
                     after
                 }
@@ -202,11 +205,12 @@ impl Options {
                 }
                 [text, after @ ..] if form == Count && is_word(word, "LIMIT") => {
                     let limit = positive(text);
-                    let limit = limit.map_err(|_| Fail::new("ERR LIMIT can't be negative"))?;
+                    let limit =
+                        limit.map_err(|_| ErrorReply::new("ERR LIMIT can't be negative"))?;
                     options.limit = if limit == 0 { usize::MAX } else { limit };
                     after
                 }
-                _ => return Err(Fail::SYNTAX),
+                _ => return Err(ErrorReply::SYNTAX),
             };
         }
         Ok(options)
@@ -219,15 +223,15 @@ fn combined(
     request: &Request<'_>,
     args: &[&[u8]],
     form: Form,
-) -> Result<(Members, Options), Fail> {
-    let count = decimal(args[0]).ok_or(Fail::NOT_AN_INTEGER)?;
+) -> Result<(Members, Options), ErrorReply> {
+    let count = decimal(args[0]).ok_or(ErrorReply::NOT_AN_INTEGER)?;
     let name = request.args[0].to_ascii_lowercase();
     let name = String::from_utf8_lossy(&name);
     let count = usize::try_from(count).ok().filter(|&count| count > 0);
     let count = count.ok_or_else(|| {
-        Fail::of(format!("ERR at least 1 input key is needed for '{name}' command"))
+        ErrorReply::of(format!("ERR at least 1 input key is needed for '{name}' command"))
     })?;
-    let keys = args[1..].get(..count).ok_or(Fail::SYNTAX)?;
+    let keys = args[1..].get(..count).ok_or(ErrorReply::SYNTAX)?;
     let mut operands = operands(server, request, keys, true)?;
     let options = Options::parse(&args[1 + count..], count, form)?;
     for (members, weight) in operands.iter_mut().zip(&options.weights) {
@@ -243,7 +247,7 @@ fn combined(
 fn scored_sets(server: &mut Server, request: &Request<'_>, operation: Operation) -> Answer {
     let form = Form::Reply(operation);
     let (members, options) = combined(server, request, &request.args[1..], form)?;
-    let nested = server.session(request).protocol == Protocol::Resp3;
+    let nested = server.session(request).protocol == ProtocolVersion::Resp3;
     Ok(listed(in_order(members).as_slice().to_vec(), options.with_scores, nested))
 }
 

@@ -4,12 +4,14 @@
 
 use std::collections::VecDeque;
 
+use resp::number::decimal;
+use resp::reply::{Answer, ErrorReply, Reply};
+use resp::text::{Blob, is_word};
+
 use super::lists::number;
 use super::strings::{edit, length, span};
 use super::table::{Spec, flag};
-use crate::reply::{Answer, Fail, Reply};
 use crate::server::{Expiry, Request, Server};
-use crate::text::{Blob, decimal, is_word};
 use crate::value::Value;
 
 const WRITE: u32 = flag::WRITE | flag::DENYOOM;
@@ -25,10 +27,10 @@ pub(crate) const SPECS: &[Spec] = &[
 /// As many as a string may have.
 const BITS_MAX: usize = 512 * 1024 * 1024 * 8;
 
-fn place(text: &[u8]) -> Result<usize, Fail> {
+fn place(text: &[u8]) -> Result<usize, ErrorReply> {
     let place = decimal(text).and_then(|place| usize::try_from(place).ok());
     let place = place.filter(|&place| place < BITS_MAX);
-    place.ok_or(Fail::new("ERR bit offset is not an integer or out of range"))
+    place.ok_or(ErrorReply::new("ERR bit offset is not an integer or out of range"))
 }
 
 fn bit(bytes: &[u8], place: usize) -> bool {
@@ -40,7 +42,7 @@ fn setbit(server: &mut Server, request: &Request<'_>) -> Answer {
     let on = match request.args[3] {
         b"0" => false,
         b"1" => true,
-        _ => return Err(Fail::new("ERR bit is not an integer or out of range")),
+        _ => return Err(ErrorReply::new("ERR bit is not an integer or out of range")),
     };
     let slot = server.find_as(request, request.args[1], Value::as_str)?;
     if let Some(slot) = slot {
@@ -65,11 +67,11 @@ fn getbit(server: &mut Server, request: &Request<'_>) -> Answer {
 }
 
 /// Whether a range is given in bits.
-fn in_bits(unit: &[u8]) -> Result<bool, Fail> {
+fn in_bits(unit: &[u8]) -> Result<bool, ErrorReply> {
     match unit {
         unit if is_word(unit, "BIT") => Ok(true),
         unit if is_word(unit, "BYTE") => Ok(false),
-        _ => Err(Fail::SYNTAX),
+        _ => Err(ErrorReply::SYNTAX),
     }
 }
 
@@ -89,7 +91,7 @@ fn bitcount(server: &mut Server, request: &Request<'_>) -> Answer {
                 }
             }
         }
-        _ => return Err(Fail::SYNTAX),
+        _ => return Err(ErrorReply::SYNTAX),
     };
     Ok(length(bits.filter(|&place| bit(value, place)).count()))
 }
@@ -98,7 +100,7 @@ fn bitpos(server: &mut Server, request: &Request<'_>) -> Answer {
     let wanted = match number(request.args[2])? {
         0 => false,
         1 => true,
-        _ => return Err(Fail::new("ERR The bit argument must be 1 or 0.")),
+        _ => return Err(ErrorReply::new("ERR The bit argument must be 1 or 0.")),
     };
     let Some(value) = server.read_as(request, request.args[1], Value::as_str)? else {
         return Ok(Reply::Int(if wanted { -1 } else { 0 }));
@@ -108,7 +110,7 @@ fn bitpos(server: &mut Server, request: &Request<'_>) -> Answer {
         [start] => (number(start)?, None, None),
         [start, end] => (number(start)?, Some(end), None),
         [start, end, unit] => (number(start)?, Some(end), Some(unit)),
-        _ => return Err(Fail::SYNTAX),
+        _ => return Err(ErrorReply::SYNTAX),
     };
     let scale = if unit.map_or(Ok(false), in_bits)? { 1 } else { 8 };
     let units = value.len() * 8 / scale;
@@ -132,9 +134,9 @@ fn bitop(server: &mut Server, request: &Request<'_>) -> Answer {
         word if is_word(word, "AND") => (false, |one, other| one & other),
         word if is_word(word, "OR") => (false, |one, other| one | other),
         word if is_word(word, "XOR") => (false, |one, other| one ^ other),
-        word if !is_word(word, "NOT") => return Err(Fail::SYNTAX),
+        word if !is_word(word, "NOT") => return Err(ErrorReply::SYNTAX),
         _ if sources.len() > 1 => {
-            return Err(Fail::new("ERR BITOP NOT must be called with a single source key."));
+            return Err(ErrorReply::new("ERR BITOP NOT must be called with a single source key."));
         }
         _ => (true, |one, _| one),
     };

@@ -4,15 +4,16 @@
 //! Invariant: each is propagated as the command that does not wait, for nobody waits in a stream.
 //! Deliberately absent: the waiting itself, which `crate::blocking` has.
 
+use resp::reply::{Answer, ErrorReply, Reply};
+use resp::strtod::{Strtod, is_space, strtod};
+use resp::text::{blob, is_word};
+
 use super::lists::{end, move_element, pop_at, positive};
 use super::table::{Spec, flag};
 use super::zpop::pop_scored_at;
 use super::zrange::listed;
 use crate::blocking::{Awaited, End, Moving, Take};
-use crate::reply::{Answer, Fail, Reply};
 use crate::server::{Request, Server};
-use crate::strtod::{Read, is_space, strtod};
-use crate::text::{blob, is_word};
 use crate::value::Value;
 
 const FLAGS: u32 = flag::WRITE | flag::NOSCRIPT | flag::BLOCKING;
@@ -48,23 +49,24 @@ pub(crate) const SPECS: &[Spec] = &[
 ];
 
 /// A time-out in seconds, as milliseconds rounded up. Redis calls one that is far too long negative.
-fn timeout_ms(text: &[u8]) -> Result<i64, Fail> {
+fn timeout_ms(text: &[u8]) -> Result<i64, ErrorReply> {
     const LIMIT: f64 = 9_223_372_036_854_775_808.0;
-    let whole = |read: &Read| read.used == text.len() && !is_space(text[0]) && !read.value.is_nan();
+    let whole =
+        |read: &Strtod| read.used == text.len() && !is_space(text[0]) && !read.value.is_nan();
     let read = strtod(text).filter(whole);
-    let read = read.ok_or(Fail::new("ERR timeout is not a float or out of range"))?;
+    let read = read.ok_or(ErrorReply::new("ERR timeout is not a float or out of range"))?;
     // Redis reads a wider type here: what vanishes in a double is a moment still.
     let vanished = read.out_of_range && read.value == 0.0;
     let ms = if vanished { 1.0_f64.copysign(read.value) } else { (read.value * 1000.0).ceil() };
     if !(0.0..LIMIT).contains(&ms) {
-        return Err(Fail::new("ERR timeout is negative"));
+        return Err(ErrorReply::new("ERR timeout is negative"));
     }
     #[expect(clippy::cast_possible_truncation, reason = "the range is checked")]
     Ok(ms as i64)
 }
 
 fn pop(server: &mut Server, request: &Request<'_>, take: Take) -> Answer {
-    let [keys @ .., timeout] = &request.args[1..] else { return Err(Fail::SYNTAX) };
+    let [keys @ .., timeout] = &request.args[1..] else { return Err(ErrorReply::SYNTAX) };
     let timeout_ms = timeout_ms(timeout)?;
     pop_first(server, request, keys, take, Some(timeout_ms))
 }
@@ -78,23 +80,23 @@ fn mpop(
 ) -> Answer {
     let args = &request.args[timeout.unwrap_or(0) + 1..];
     let above_zero =
-        |text: &[u8], why| positive(text).ok().filter(|&n| n > 0).ok_or(Fail::new(why));
+        |text: &[u8], why| positive(text).ok().filter(|&n| n > 0).ok_or(ErrorReply::new(why));
     let keys = above_zero(args[0], "ERR numkeys should be greater than 0")?;
     let rest = args.get(1..).and_then(|rest| rest.get(keys..)).unwrap_or_default();
-    let (word, options) = rest.split_first().ok_or(Fail::SYNTAX)?;
+    let (word, options) = rest.split_first().ok_or(ErrorReply::SYNTAX)?;
     let from = match word {
         word if scored && is_word(word, "MIN") => End::Left,
         word if scored && is_word(word, "MAX") => End::Right,
         word if !scored => end(word)?,
-        _ => return Err(Fail::SYNTAX),
+        _ => return Err(ErrorReply::SYNTAX),
     };
     let count = match options {
         [] => 1,
         [word, text, rest @ ..] if is_word(word, "COUNT") => {
             let count = above_zero(text, "ERR count should be greater than 0")?;
-            rest.is_empty().then_some(count).ok_or(Fail::SYNTAX)?
+            rest.is_empty().then_some(count).ok_or(ErrorReply::SYNTAX)?
         }
-        _ => return Err(Fail::SYNTAX),
+        _ => return Err(ErrorReply::SYNTAX),
     };
     let timeout_ms = timeout.map(|place| timeout_ms(request.args[place])).transpose()?;
     let pop = if scored { Take::PopScored } else { Take::Pop };

@@ -4,13 +4,15 @@
 //! idle connection. Deliberately absent: PAUSE, TRACKING; and SETINFO, which
 //! redis-server 7.0 does not have either: it answers "unknown subcommand", and clients go on.
 
+use resp::encode::ProtocolVersion;
+use resp::number::decimal;
+use resp::reply::{Answer, ErrorReply, Reply};
+use resp::text::{Blob, blob, is_word};
+
 use super::client_kill::{Class, kill, unblock};
 use super::table::{Spec, TABLE, flag};
-use crate::reply::{Answer, Fail, Reply};
-use crate::resp::encode::Protocol;
 use crate::server::{Request, Server};
 use crate::session::{Replies, Session};
-use crate::text::{Blob, blob, decimal, is_word};
 
 /// The address that the server shows as its own.
 pub(super) const LOCAL: &[u8] = b"127.0.0.1:0";
@@ -47,10 +49,10 @@ fn setname(server: &mut Server, request: &Request<'_>) -> Answer {
 }
 
 /// A name that could break the lines of CLIENT LIST is refused.
-pub(super) fn check_name(name: &[u8]) -> Result<(), Fail> {
+pub(super) fn check_name(name: &[u8]) -> Result<(), ErrorReply> {
     match name.iter().all(|byte| (b'!'..=b'~').contains(byte)) {
         true => Ok(()),
-        false => Err(Fail::new(
+        false => Err(ErrorReply::new(
             "ERR Client names cannot contain spaces, newlines or special characters.",
         )),
     }
@@ -69,12 +71,13 @@ fn list(server: &mut Server, request: &Request<'_>) -> Answer {
             server.clients(|session| Class::of(session) == class)
         }
         [word, ids @ ..] if is_word(word, "ID") && !ids.is_empty() => {
-            let ids = ids.iter().map(|id| decimal(id).ok_or(Fail::new("ERR Invalid client ID")));
+            let ids =
+                ids.iter().map(|id| decimal(id).ok_or(ErrorReply::new("ERR Invalid client ID")));
             let ids: Vec<i64> = ids.collect::<Result<_, _>>()?;
             let with = |id: i64| server.clients(|session| u64::try_from(id) == Ok(session.id));
             ids.into_iter().flat_map(with).collect()
         }
-        _ => return Err(Fail::SYNTAX),
+        _ => return Err(ErrorReply::SYNTAX),
     };
     let now_s = request.now_us / 1_000_000;
     let one = |place: usize| describe(&server.sessions[place], now_s);
@@ -111,14 +114,14 @@ fn describe(session: &Session, now_s: i64) -> String {
         now_s - session.active_ms / 1000,
         session.db,
         session.shard_channels.len(),
-        if session.protocol == Protocol::Resp3 { 3 } else { 2 },
+        if session.protocol == ProtocolVersion::Resp3 { 3 } else { 2 },
     )
 }
 
 fn no_evict(_server: &mut Server, request: &Request<'_>) -> Answer {
     let arg = request.args[2];
     // The model evicts nobody, so either answer is kept at once.
-    if is_word(arg, "ON") || is_word(arg, "OFF") { Ok(Reply::Ok) } else { Err(Fail::SYNTAX) }
+    if is_word(arg, "ON") || is_word(arg, "OFF") { Ok(Reply::Ok) } else { Err(ErrorReply::SYNTAX) }
 }
 
 fn reply(server: &mut Server, request: &Request<'_>) -> Answer {
@@ -126,7 +129,7 @@ fn reply(server: &mut Server, request: &Request<'_>) -> Answer {
     session.replies = match request.args[2] {
         word if is_word(word, "ON") => Replies::On,
         word if is_word(word, "OFF") => Replies::Off,
-        word if !is_word(word, "SKIP") => return Err(Fail::SYNTAX),
+        word if !is_word(word, "SKIP") => return Err(ErrorReply::SYNTAX),
         _ if session.replies == Replies::Off => Replies::Off,
         _ => Replies::SkipNext,
     };

@@ -4,8 +4,9 @@
 //! exactly what the model can do. Deliberately absent: key specifications, tips, argument grammars,
 //! GETKEYS.
 
+use resp::reply::{Answer, ErrorReply, Reply};
+
 use super::table::{Line, Run, Spec, TABLE, flag};
-use crate::reply::{Answer, Fail, Reply};
 use crate::server::{Request, Server};
 
 const FLAGS: u32 = flag::LOADING | flag::STALE;
@@ -104,7 +105,7 @@ fn docs(server: &mut Server, request: &Request<'_>) -> Answer {
 
 fn list(server: &mut Server, request: &Request<'_>) -> Answer {
     if request.args.len() > 2 {
-        return Err(Fail::SYNTAX);
+        return Err(ErrorReply::SYNTAX);
     }
     Ok(Reply::Array(top_level(server).map(|line| Reply::bulk(line.spec.name)).collect()))
 }

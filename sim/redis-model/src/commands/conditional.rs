@@ -4,11 +4,12 @@
 //! `sim/tests/model_agrees_with_servers.rs`, where these are there.
 //! Deliberately absent: DIGEST, and conditions on digests.
 
+use resp::reply::{Answer, ErrorReply, Reply};
+use resp::text::is_word;
+
 use super::table::{Spec, flag};
 use crate::options::Profile;
-use crate::reply::{Answer, Fail, Reply};
 use crate::server::{Request, Server};
-use crate::text::is_word;
 use crate::value::Value;
 
 const FLAGS: u32 = flag::WRITE | flag::FAST;
@@ -36,7 +37,7 @@ fn delex(server: &mut Server, request: &Request<'_>) -> Answer {
     let condition = match request.args {
         [_, _] => None,
         [_, _, word, value] => Some((*word, *value)),
-        _ => return Err(Fail::arity("delex")),
+        _ => return Err(ErrorReply::arity("delex")),
     };
     let slot = server.find(request, request.args[1]);
     let Some((word, value)) = condition else {
@@ -52,13 +53,15 @@ fn delex(server: &mut Server, request: &Request<'_>) -> Answer {
     };
     server.stats.hits += 1;
     let Value::Str(held) = &server.db(request).at(slot).value else {
-        return Err(Fail::new("ERR Key should be of string type if conditions are specified"));
+        return Err(ErrorReply::new(
+            "ERR Key should be of string type if conditions are specified",
+        ));
     };
     let equal = held[..] == *value;
     let wanted = match word {
         word if is_word(word, "IFEQ") => equal,
         word if is_word(word, "IFNE") => !equal,
-        _ => return Err(Fail::new("ERR Invalid condition. Use IFEQ, IFNE, IFDEQ, or IFDNE")),
+        _ => return Err(ErrorReply::new("ERR Invalid condition. Use IFEQ, IFNE, IFDEQ, or IFDNE")),
     };
     if wanted { delete(server, request, slot) } else { Ok(Reply::Int(0)) }
 }
@@ -75,7 +78,7 @@ mod tests {
 
     use crate::model::Model;
     use crate::options::{Options, Profile};
-    use crate::reply::{Fail, Reply};
+    use resp::reply::{ErrorReply, Reply};
 
     fn replies(profile: Profile, lines: &[&str]) -> Vec<Reply> {
         let mut model = Model::new(Options { profile, ..Options::default() });
@@ -99,7 +102,10 @@ mod tests {
         assert_eq!(known, [Reply::Ok, no.clone(), yes, no, Reply::Nil]);
         let unknown = replies(Profile::Redis70, &["SET k u IFEQ t", "DELIFEQ k t"]);
         let words = "ERR unknown command 'DELIFEQ', with args beginning with: 'k' 't' ";
-        assert_eq!(unknown, [Reply::Error(Fail::SYNTAX), Reply::Error(Fail::of(words))]);
+        assert_eq!(
+            unknown,
+            [Reply::Error(ErrorReply::SYNTAX), Reply::Error(ErrorReply::of(words))]
+        );
         let script = &["EVAL return{redis.pcall('delex','k').err} 0"];
         let words = Reply::bulk("ERR Unknown Redis command called from script");
         assert_eq!(replies(Profile::Valkey9, script), [Reply::Array(vec![words])]);
@@ -122,13 +128,13 @@ mod tests {
         let expected = [
             Reply::Ok,
             Reply::bulk("t"),
-            Reply::Error(Fail::SYNTAX),
+            Reply::Error(ErrorReply::SYNTAX),
             Reply::Int(0),
             Reply::Int(1),
             Reply::Int(1),
-            Reply::Error(Fail::WRONG_TYPE),
-            Reply::Error(Fail::new(no_string)),
-            Reply::Error(Fail::arity("delex")),
+            Reply::Error(ErrorReply::WRONG_TYPE),
+            Reply::Error(ErrorReply::new(no_string)),
+            Reply::Error(ErrorReply::arity("delex")),
         ];
         assert_eq!(replies(Profile::Redis84, &lines), expected);
     }

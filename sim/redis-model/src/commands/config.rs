@@ -2,12 +2,14 @@
 //!
 //! Invariant: CONFIG SET changes all its parameters or none. Deliberately absent: REWRITE.
 
+use resp::number::decimal;
+use resp::reply::{Answer, ErrorReply, Reply};
+use resp::text::glob;
+
 use super::table::{Spec, flag};
 use crate::notify;
 use crate::options::{Kind, PARAMETERS};
-use crate::reply::{Answer, Fail, Reply};
 use crate::server::{Request, Server};
-use crate::text::{decimal, glob};
 
 const FLAGS: u32 = flag::ADMIN | flag::NOSCRIPT | flag::LOADING | flag::STALE;
 
@@ -30,7 +32,7 @@ fn get(server: &mut Server, request: &Request<'_>) -> Answer {
 
 fn set(server: &mut Server, request: &Request<'_>) -> Answer {
     if request.args.len() % 2 == 1 {
-        return Err(Fail::SYNTAX);
+        return Err(ErrorReply::SYNTAX);
     }
     let mut changes: Vec<(&'static str, Vec<u8>)> = Vec::new();
     for pair in request.args[2..].chunks_exact(2) {
@@ -38,12 +40,12 @@ fn set(server: &mut Server, request: &Request<'_>) -> Answer {
         let Some(&(name, kind, _)) = PARAMETERS.iter().find(|(name, ..)| name.as_bytes() == lower)
         else {
             let text = b"ERR Unknown option or number of arguments for CONFIG SET - '";
-            return Err(Fail::of([&text[..], super::expiry::until_nul(pair[0]), b"'"].concat()));
+            return Err(ErrorReply::of([&text[..], resp::text::until_nul(pair[0]), b"'"].concat()));
         };
         let fail = |why: &str| {
             let text =
                 format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {why}");
-            Err(Fail::of(text))
+            Err(ErrorReply::of(text))
         };
         if kind == Kind::Immutable {
             return fail("can't set immutable config");

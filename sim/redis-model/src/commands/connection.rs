@@ -2,13 +2,15 @@
 //!
 //! Invariant: there is one user, `default`; its password is `requirepass`. Deliberately absent: ACL.
 
+use resp::encode::ProtocolVersion;
+use resp::number::decimal;
+use resp::reply::{Answer, ErrorReply, Reply};
+use resp::text::{blob, is_word};
+
 use super::client::check_name;
 use super::table::{Spec, flag};
-use crate::reply::{Answer, Fail, Reply};
-use crate::resp::encode::Protocol;
 use crate::server::{Request, Server};
 use crate::session::Replies;
-use crate::text::{blob, decimal, is_word};
 
 const OPEN: u32 =
     flag::NOSCRIPT | flag::LOADING | flag::STALE | flag::FAST | flag::NO_AUTH | flag::ALLOW_BUSY;
@@ -24,13 +26,13 @@ pub(crate) const SPECS: &[Spec] = &[
 
 fn ping(server: &mut Server, request: &Request<'_>) -> Answer {
     let session = server.session(request);
-    let subscribed = session.is_subscribed() && session.protocol == Protocol::Resp2;
+    let subscribed = session.is_subscribed() && session.protocol == ProtocolVersion::Resp2;
     match request.args {
         [_] if subscribed => Ok(Reply::Array(vec![Reply::bulk("pong"), Reply::bulk("")])),
         [_, text] if subscribed => Ok(Reply::Array(vec![Reply::bulk("pong"), Reply::bulk(text)])),
         [_] => Ok(Reply::status("PONG")),
         [_, text] => Ok(Reply::bulk(text)),
-        _ => Err(Fail::arity("ping")),
+        _ => Err(ErrorReply::arity("ping")),
     }
 }
 
@@ -40,13 +42,13 @@ fn echo(_server: &mut Server, request: &Request<'_>) -> Answer {
 
 fn auth(server: &mut Server, request: &Request<'_>) -> Answer {
     match request.args {
-        [_, _] if server.parameters.password().is_none() => Err(Fail::new(
+        [_, _] if server.parameters.password().is_none() => Err(ErrorReply::new(
             "ERR AUTH <password> called without any password configured for the default user. Are \
              you sure your configuration is correct?",
         )),
         [_, password] => authenticate(server, request, b"default", password),
         [_, user, password] => authenticate(server, request, user, password),
-        _ => Err(Fail::SYNTAX),
+        _ => Err(ErrorReply::SYNTAX),
     }
 }
 
@@ -58,7 +60,9 @@ fn authenticate(
 ) -> Answer {
     let known = server.parameters.password().is_none_or(|known| known == password);
     if user != b"default" || !known {
-        return Err(Fail::new("WRONGPASS invalid username-password pair or user is disabled."));
+        return Err(ErrorReply::new(
+            "WRONGPASS invalid username-password pair or user is disabled.",
+        ));
     }
     server.session(request).authenticated = true;
     Ok(Reply::Ok)
@@ -78,15 +82,17 @@ fn hello(server: &mut Server, request: &Request<'_>) -> Answer {
             name = Some(left[0]);
             args = left[1..].iter();
         } else {
-            let option = super::expiry::until_nul(option);
-            return Err(Fail::of([b"ERR Syntax error in HELLO option '", option, b"'"].concat()));
+            let option = resp::text::until_nul(option);
+            return Err(ErrorReply::of(
+                [b"ERR Syntax error in HELLO option '", option, b"'"].concat(),
+            ));
         }
     }
     if let Some((user, password)) = login {
         authenticate(server, request, user, password)?;
     }
     if !server.is_let_in(request.session) {
-        return Err(Fail::new(
+        return Err(ErrorReply::new(
             "NOAUTH HELLO must be called with the client already authenticated, otherwise the \
              HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and \
              select the RESP protocol version at the same time",
@@ -100,7 +106,7 @@ fn hello(server: &mut Server, request: &Request<'_>) -> Answer {
     session.protocol = protocol.unwrap_or(session.protocol);
     let role = if replica { "replica" } else { "master" };
     let id = i64::try_from(session.id).unwrap_or(i64::MAX);
-    let version = if session.protocol == Protocol::Resp3 { 3 } else { 2 };
+    let version = if session.protocol == ProtocolVersion::Resp3 { 3 } else { 2 };
     Ok(Reply::Map(vec![
         Reply::bulk("server"),
         Reply::bulk("redis"),
@@ -119,12 +125,14 @@ fn hello(server: &mut Server, request: &Request<'_>) -> Answer {
     ]))
 }
 
-fn protocol(version: &[u8]) -> Result<Protocol, Fail> {
+fn protocol(version: &[u8]) -> Result<ProtocolVersion, ErrorReply> {
     match decimal(version) {
-        Some(2) => Ok(Protocol::Resp2),
-        Some(3) => Ok(Protocol::Resp3),
-        Some(_) => Err(Fail::new("NOPROTO unsupported protocol version")),
-        None => Err(Fail::new("ERR Protocol version is not an integer or out of range")),
+        Some(2) => Ok(ProtocolVersion::Resp2),
+        Some(3) => Ok(ProtocolVersion::Resp3),
+        Some(_) => Err(ErrorReply::new("NOPROTO unsupported protocol version")),
+        None => {
+            Err(ErrorReply::new("ERR Protocol version is not an integer or out of range"))
+        }
     }
 }
 
@@ -137,7 +145,7 @@ fn reset(server: &mut Server, request: &Request<'_>) -> Answer {
     session.replies = Replies::On;
     session.db = 0;
     session.name.clear();
-    session.protocol = Protocol::Resp2;
+    session.protocol = ProtocolVersion::Resp2;
     session.authenticated = open;
     Ok(Reply::status("RESET"))
 }

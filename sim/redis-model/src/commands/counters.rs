@@ -2,10 +2,11 @@
 //!
 //! Invariant: a counter changes in place: its expiry stands, and a failed addition changes nothing.
 
+use resp::number::{decimal, integer};
+use resp::reply::{Answer, ErrorReply, Reply};
+
 use super::table::{Spec, flag};
-use crate::reply::{Answer, Fail, Reply};
 use crate::server::{Expiry, Request, Server};
-use crate::text::{decimal, integer};
 use crate::value::Value;
 
 const FLAGS: u32 = flag::WRITE | flag::DENYOOM | flag::FAST;
@@ -26,13 +27,13 @@ fn decr(server: &mut Server, request: &Request<'_>) -> Answer {
 }
 
 fn incrby(server: &mut Server, request: &Request<'_>) -> Answer {
-    let delta = decimal(request.args[2]).ok_or(Fail::NOT_AN_INTEGER)?;
+    let delta = decimal(request.args[2]).ok_or(ErrorReply::NOT_AN_INTEGER)?;
     add(server, request, delta)
 }
 
 fn decrby(server: &mut Server, request: &Request<'_>) -> Answer {
-    let delta = decimal(request.args[2]).ok_or(Fail::NOT_AN_INTEGER)?;
-    let delta = delta.checked_neg().ok_or(Fail::new("ERR decrement would overflow"))?;
+    let delta = decimal(request.args[2]).ok_or(ErrorReply::NOT_AN_INTEGER)?;
+    let delta = delta.checked_neg().ok_or(ErrorReply::new("ERR decrement would overflow"))?;
     add(server, request, delta)
 }
 
@@ -43,9 +44,10 @@ fn add(server: &mut Server, request: &Request<'_>, delta: i64) -> Answer {
         return Ok(Reply::Int(delta));
     };
     let value = server.value_mut(request, slot).as_str_mut()?;
-    let before = decimal(value).ok_or(Fail::NOT_AN_INTEGER)?;
-    let after =
-        before.checked_add(delta).ok_or(Fail::new("ERR increment or decrement would overflow"))?;
+    let before = decimal(value).ok_or(ErrorReply::NOT_AN_INTEGER)?;
+    let after = before
+        .checked_add(delta)
+        .ok_or(ErrorReply::new("ERR increment or decrement would overflow"))?;
     *value = integer(after);
     server.changed(request, slot);
     Ok(Reply::Int(after))

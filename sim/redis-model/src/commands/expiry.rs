@@ -2,11 +2,14 @@
 //!
 //! Invariant: a time that has already passed deletes the key at once, as an EXPIRE of 0 does.
 
+use resp::number::decimal;
+use resp::reply::{Answer, ErrorReply, Reply};
+use resp::text::is_word;
+use resp::text::until_nul;
+
 use super::expire_option::invalid_expire_time;
 use super::table::{Spec, flag};
-use crate::reply::{Answer, Fail, Reply};
 use crate::server::{Request, Server};
-use crate::text::{decimal, is_word};
 
 const WRITE: u32 = flag::WRITE | flag::FAST;
 const READ: u32 = flag::READONLY | flag::FAST;
@@ -49,7 +52,7 @@ struct Condition {
 }
 
 impl Condition {
-    fn parse(args: &[&[u8]]) -> Result<Self, Fail> {
+    fn parse(args: &[&[u8]]) -> Result<Self, ErrorReply> {
         let mut condition = Self::default();
         for arg in args {
             match () {
@@ -57,17 +60,23 @@ impl Condition {
                 () if is_word(arg, "XX") => condition.some_before = true,
                 () if is_word(arg, "GT") => condition.later = true,
                 () if is_word(arg, "LT") => condition.earlier = true,
-                () => return Err(Fail::of([b"ERR Unsupported option ", until_nul(arg)].concat())),
+                () => {
+                    return Err(ErrorReply::of(
+                        [b"ERR Unsupported option ", until_nul(arg)].concat(),
+                    ));
+                }
             }
         }
         if condition.none_before && (condition.some_before || condition.later || condition.earlier)
         {
-            return Err(Fail::new(
+            return Err(ErrorReply::new(
                 "ERR NX and XX, GT or LT options at the same time are not compatible",
             ));
         }
         if condition.later && condition.earlier {
-            return Err(Fail::new("ERR GT and LT options at the same time are not compatible"));
+            return Err(ErrorReply::new(
+                "ERR GT and LT options at the same time are not compatible",
+            ));
         }
         Ok(condition)
     }
@@ -89,7 +98,7 @@ fn expire_at(
     command: &str,
 ) -> Answer {
     let condition = Condition::parse(&request.args[3..])?;
-    let value = decimal(request.args[2]).ok_or(Fail::NOT_AN_INTEGER)?;
+    let value = decimal(request.args[2]).ok_or(ErrorReply::NOT_AN_INTEGER)?;
     let when = value
         .checked_mul(unit_ms)
         .and_then(|span_ms| span_ms.checked_add(base_ms))
@@ -144,9 +153,4 @@ fn persist(server: &mut Server, request: &Request<'_>) -> Answer {
     }
     server.set_expiry(request, slot, None);
     Ok(Reply::Int(1))
-}
-
-/// Redis prints arguments as C strings.
-pub(crate) fn until_nul(arg: &[u8]) -> &[u8] {
-    arg.split(|&byte| byte == 0).next().unwrap_or_default()
 }

@@ -4,12 +4,13 @@
 //! server restarts. Deliberately absent: DUMP and RESTORE, whose bytes are redis-server's own. Functions
 //! run in `crate::script`.
 
+use resp::reply::{Answer, ErrorReply, Reply};
+use resp::text::{Blob, glob, is_word};
+
 use super::scripting::{EVAL, EVAL_RO, kill, unreachable};
 use super::table::{Run, Spec, flag};
 use crate::libraries::{Function, Library};
-use crate::reply::{Answer, Fail, Reply};
 use crate::server::{Request, Server};
-use crate::text::{Blob, glob, is_word};
 
 const fn call(name: &'static str, flags: u32, read_only: bool) -> Spec {
     Spec::new(name, -3, flags, unreachable).run(Run::Function { read_only }).group("scripting")
@@ -33,24 +34,24 @@ const SUBCOMMANDS: &[Spec] = &[
 ];
 
 /// The code of a FUNCTION LOAD, and whether it may replace a library.
-pub(crate) fn code_of<'a>(args: &[&'a [u8]]) -> Result<(&'a [u8], bool), Fail> {
+pub(crate) fn code_of<'a>(args: &[&'a [u8]]) -> Result<(&'a [u8], bool), ErrorReply> {
     match &args[2..] {
         [code] => Ok((code, false)),
         [option, code] if is_word(option, "REPLACE") => Ok((code, true)),
         [option, ..] => Err(unknown("option given:", option)),
-        [] => Err(Fail::SYNTAX),
+        [] => Err(ErrorReply::SYNTAX),
     }
 }
 
-fn unknown(what: &str, word: &[u8]) -> Fail {
+fn unknown(what: &str, word: &[u8]) -> ErrorReply {
     let text = format!("ERR Unknown {what} {}", String::from_utf8_lossy(word));
-    Fail::of(text)
+    ErrorReply::of(text)
 }
 
 fn delete(server: &mut Server, request: &Request<'_>) -> Answer {
     match server.libraries.remove(request.args[2]) {
         true => Ok(Reply::Ok),
-        false => Err(Fail::new("ERR Library not found")),
+        false => Err(ErrorReply::new("ERR Library not found")),
     }
 }
 
@@ -58,7 +59,7 @@ fn flush(server: &mut Server, request: &Request<'_>) -> Answer {
     match request.args {
         [_, _] => {}
         [_, _, mode] if is_word(mode, "SYNC") || is_word(mode, "ASYNC") => {}
-        _ => return Err(Fail::new("ERR FUNCTION FLUSH only supports SYNC|ASYNC option")),
+        _ => return Err(ErrorReply::new("ERR FUNCTION FLUSH only supports SYNC|ASYNC option")),
     }
     server.libraries.clear();
     server.compiled_is_stale = true;
@@ -73,7 +74,8 @@ fn list(server: &mut Server, request: &Request<'_>) -> Answer {
             with_code = true;
         } else if pattern.is_none() && is_word(word, "LIBRARYNAME") {
             let given = words.next();
-            pattern = Some(*given.ok_or(Fail::new("ERR library name argument was not given"))?);
+            pattern =
+                Some(*given.ok_or(ErrorReply::new("ERR library name argument was not given"))?);
         } else {
             return Err(unknown("argument", word));
         }

@@ -5,11 +5,13 @@
 //! those of a small hash (up to 128 fields of up to 64 bytes). Deliberately absent: the other order
 //! of large hashes, HINCRBYFLOAT.
 
+use resp::number::{decimal, integer};
+use resp::reply::{Answer, ErrorReply, Reply};
+use resp::text::{Blob, blob};
+
 use super::strings::length;
 use super::table::{Spec, flag};
-use crate::reply::{Answer, Fail, Reply};
 use crate::server::{Expiry, Request, Server};
-use crate::text::{Blob, blob, decimal, integer};
 use crate::value::Value;
 
 const READ: u32 = flag::READONLY | flag::FAST;
@@ -43,7 +45,7 @@ fn write(
     request: &Request<'_>,
     slot: Option<u32>,
     pairs: &[(&[u8], &[u8])],
-) -> Result<i64, Fail> {
+) -> Result<i64, ErrorReply> {
     let mut fresh = Vec::new();
     let fields = match slot {
         Some(slot) => server.value_mut(request, slot).as_hash_mut()?,
@@ -76,9 +78,9 @@ fn hset(server: &mut Server, request: &Request<'_>) -> Answer {
     set_all(server, request, "hset").map(Reply::Int)
 }
 
-fn set_all(server: &mut Server, request: &Request<'_>, command: &str) -> Result<i64, Fail> {
+fn set_all(server: &mut Server, request: &Request<'_>, command: &str) -> Result<i64, ErrorReply> {
     if request.args.len() % 2 == 1 {
-        return Err(Fail::arity(command));
+        return Err(ErrorReply::arity(command));
     }
     let slot = server.find_as(request, request.args[1], Value::as_hash)?;
     let pairs: Vec<_> = request.args[2..].chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
@@ -164,7 +166,7 @@ fn hstrlen(server: &mut Server, request: &Request<'_>) -> Answer {
 }
 
 fn hincrby(server: &mut Server, request: &Request<'_>) -> Answer {
-    let delta = decimal(request.args[3]).ok_or(Fail::NOT_AN_INTEGER)?;
+    let delta = decimal(request.args[3]).ok_or(ErrorReply::NOT_AN_INTEGER)?;
     let slot = server.find_as(request, request.args[1], Value::as_hash)?;
     let before = match slot {
         Some(slot) => field(server.db(request).at(slot).value.as_hash()?, request.args[2]),
@@ -172,9 +174,10 @@ fn hincrby(server: &mut Server, request: &Request<'_>) -> Answer {
     };
     let before = before
         .map_or(Some(0), |value| decimal(value))
-        .ok_or(Fail::new("ERR hash value is not an integer"))?;
-    let after =
-        before.checked_add(delta).ok_or(Fail::new("ERR increment or decrement would overflow"))?;
+        .ok_or(ErrorReply::new("ERR hash value is not an integer"))?;
+    let after = before
+        .checked_add(delta)
+        .ok_or(ErrorReply::new("ERR increment or decrement would overflow"))?;
     write(server, request, slot, &[(request.args[2], &integer(after))])?;
     Ok(Reply::Int(after))
 }

@@ -5,12 +5,13 @@
 
 use std::fmt::Write as _;
 
+use resp::reply::{Answer, Reply};
+use resp::text::Blob;
+
 use super::table::{Spec, TABLE, flag};
 use crate::options::VERSION;
 use crate::pubsub::Kind;
-use crate::reply::{Answer, Reply};
 use crate::server::{FIRST_CLIENT, Request, Server};
-use crate::text::Blob;
 
 pub(crate) const SPECS: &[Spec] =
     &[Spec::new("info", -1, flag::LOADING | flag::STALE, info).group("dangerous")];

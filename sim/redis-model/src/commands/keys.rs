@@ -3,11 +3,13 @@
 //! Invariant: UNLINK and ASYNC answer as DEL and SYNC do; when memory is given back cannot be seen.
 //! RANDOMKEY answers the same one each time: any is right. Deliberately absent: SWAPDB, OBJECT, DUMP.
 
+use resp::number::decimal;
+use resp::reply::{Answer, ErrorReply, Reply};
+use resp::text::is_word;
+
 use super::strings::length;
 use super::table::{Spec, flag};
-use crate::reply::{Answer, Fail, Reply};
 use crate::server::{Request, Server};
-use crate::text::{decimal, is_word};
 
 const READ: u32 = flag::READONLY | flag::FAST;
 
@@ -63,11 +65,11 @@ fn flushall(server: &mut Server, request: &Request<'_>) -> Answer {
     Ok(Reply::Ok)
 }
 
-fn check_flush(request: &Request<'_>) -> Result<(), Fail> {
+fn check_flush(request: &Request<'_>) -> Result<(), ErrorReply> {
     match request.args {
         [_] => Ok(()),
         [_, mode] if is_word(mode, "SYNC") || is_word(mode, "ASYNC") => Ok(()),
-        _ => Err(Fail::SYNTAX),
+        _ => Err(ErrorReply::SYNTAX),
     }
 }
 
@@ -83,21 +85,21 @@ fn select(server: &mut Server, request: &Request<'_>) -> Answer {
 }
 
 /// The database of this number.
-pub(super) fn database(server: &Server, number: &[u8]) -> Result<u16, Fail> {
-    let index = decimal(number).ok_or(Fail::NOT_AN_INTEGER)?;
+pub(super) fn database(server: &Server, number: &[u8]) -> Result<u16, ErrorReply> {
+    let index = decimal(number).ok_or(ErrorReply::NOT_AN_INTEGER)?;
     if i32::try_from(index).is_err() {
-        return Err(Fail::new(
+        return Err(ErrorReply::new(
             "ERR value is out of range, value must between -2147483648 and 2147483647",
         ));
     }
     let index = u16::try_from(index).ok().filter(|&index| usize::from(index) < server.dbs.len());
-    index.ok_or(Fail::new("ERR DB index is out of range"))
+    index.ok_or(ErrorReply::new("ERR DB index is out of range"))
 }
 
 /// What a subcommand with too many arguments is told.
-pub(super) fn unknown_form(request: &Request<'_>) -> Fail {
+pub(super) fn unknown_form(request: &Request<'_>) -> ErrorReply {
     let container = request.args[0].to_ascii_uppercase();
     let text = b"ERR unknown subcommand or wrong number of arguments for '";
     let parts = [&text[..], request.args[1], b"'. Try ", &container, b" HELP."];
-    Fail::of(parts.concat())
+    ErrorReply::of(parts.concat())
 }

@@ -3,12 +3,13 @@
 //! Invariant: of several the same one is found as by redis-server, which walks back from the ends and
 //! leaves a byte of the first string out only where that alone keeps the length.
 
+use resp::reply::{Answer, ErrorReply, Reply};
+use resp::text::{Blob, is_word};
+
 use super::lists::number;
 use super::strings::length;
 use super::table::{Spec, flag};
-use crate::reply::{Answer, Fail, Reply};
 use crate::server::{Request, Server};
-use crate::text::{Blob, is_word};
 use crate::value::Value;
 
 pub(crate) const SPECS: &[Spec] =
@@ -28,7 +29,7 @@ fn lcs(server: &mut Server, request: &Request<'_>) -> Answer {
     }
     // Both are looked up before either is refused.
     let [Some(a), Some(b)] = &values[..] else {
-        return Err(Fail::new("ERR The specified keys must contain string values"));
+        return Err(ErrorReply::new("ERR The specified keys must contain string values"));
     };
     let (mut only_length, mut places, mut with_lengths, mut shortest) = (false, false, false, 0);
     let mut args = request.args[3..].iter();
@@ -38,17 +39,19 @@ fn lcs(server: &mut Server, request: &Request<'_>) -> Answer {
             word if is_word(word, "LEN") => only_length = true,
             word if is_word(word, "WITHMATCHLEN") => with_lengths = true,
             word if is_word(word, "MINMATCHLEN") => {
-                shortest = number(args.next().ok_or(Fail::SYNTAX)?)?;
+                shortest = number(args.next().ok_or(ErrorReply::SYNTAX)?)?;
             }
-            _ => return Err(Fail::SYNTAX),
+            _ => return Err(ErrorReply::SYNTAX),
         }
     }
     if only_length && places {
-        return Err(Fail::new("ERR If you want both the length and indexes, please just use IDX."));
+        return Err(ErrorReply::new(
+            "ERR If you want both the length and indexes, please just use IDX.",
+        ));
     }
     let width = b.len() + 1;
     if (a.len() + 1).saturating_mul(width) > CELLS_MAX {
-        return Err(Fail::new(
+        return Err(ErrorReply::new(
             "ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len",
         ));
     }

@@ -6,12 +6,14 @@
 
 use std::collections::VecDeque;
 
+use resp::number::decimal;
+use resp::reply::{Answer, ErrorReply, Reply};
+use resp::text::{Blob, blob, is_word};
+
 use super::strings::length;
 use super::table::{Spec, flag};
 use crate::blocking::End;
-use crate::reply::{Answer, Fail, Reply};
 use crate::server::{Expiry, Request, Server};
-use crate::text::{Blob, blob, decimal, is_word};
 use crate::value::Value;
 
 const READ: u32 = flag::READONLY;
@@ -82,7 +84,7 @@ pub(super) fn pop_at(
     slot: u32,
     end: End,
     count: usize,
-) -> Result<Vec<Reply>, Fail> {
+) -> Result<Vec<Reply>, ErrorReply> {
     server.event = if end == End::Left { "lpop" } else { "rpop" };
     let list = server.value_mut(request, slot).as_list_mut()?;
     let count = count.min(list.len());
@@ -95,7 +97,7 @@ fn pop(server: &mut Server, request: &Request<'_>, end: End, name: &str) -> Answ
     let count = match request.args {
         [_, _] => None,
         [_, _, count] => Some(positive(count)?),
-        _ => return Err(Fail::arity(name)),
+        _ => return Err(ErrorReply::arity(name)),
     };
     let slot = server.find_as(request, request.args[1], Value::as_list)?;
     match (slot, count) {
@@ -109,17 +111,17 @@ fn pop(server: &mut Server, request: &Request<'_>, end: End, name: &str) -> Answ
     }
 }
 
-pub(super) fn positive(text: &[u8]) -> Result<usize, Fail> {
+pub(super) fn positive(text: &[u8]) -> Result<usize, ErrorReply> {
     let count = decimal(text).and_then(|count| usize::try_from(count).ok());
-    count.ok_or(Fail::new("ERR value is out of range, must be positive"))
+    count.ok_or(ErrorReply::new("ERR value is out of range, must be positive"))
 }
 
 fn llen(server: &mut Server, request: &Request<'_>) -> Answer {
     Ok(length(server.read_as(request, request.args[1], Value::as_list)?.map_or(0, VecDeque::len)))
 }
 
-pub(super) fn number(text: &[u8]) -> Result<i64, Fail> {
-    decimal(text).ok_or(Fail::NOT_AN_INTEGER)
+pub(super) fn number(text: &[u8]) -> Result<i64, ErrorReply> {
+    decimal(text).ok_or(ErrorReply::NOT_AN_INTEGER)
 }
 
 /// A place counted from the left, or from the right where it is negative.
@@ -204,10 +206,10 @@ fn ltrim(server: &mut Server, request: &Request<'_>) -> Answer {
 
 fn lset(server: &mut Server, request: &Request<'_>) -> Answer {
     let slot = server.find_as(request, request.args[1], Value::as_list)?;
-    let slot = slot.ok_or(Fail::new("ERR no such key"))?;
+    let slot = slot.ok_or(ErrorReply::new("ERR no such key"))?;
     let index = number(request.args[2])?;
     let list = server.value_mut(request, slot).as_list_mut()?;
-    let place = place(index, list.len()).ok_or(Fail::new("ERR index out of range"))?;
+    let place = place(index, list.len()).ok_or(ErrorReply::new("ERR index out of range"))?;
     list[place] = blob(request.args[3]);
     server.changed(request, slot);
     Ok(Reply::Ok)
@@ -217,7 +219,7 @@ fn linsert(server: &mut Server, request: &Request<'_>) -> Answer {
     let after = match request.args[2] {
         word if is_word(word, "AFTER") => 1,
         word if is_word(word, "BEFORE") => 0,
-        _ => return Err(Fail::SYNTAX),
+        _ => return Err(ErrorReply::SYNTAX),
     };
     let Some(slot) = server.find_as(request, request.args[1], Value::as_list)? else {
         return Ok(Reply::Int(0));
@@ -233,11 +235,11 @@ fn linsert(server: &mut Server, request: &Request<'_>) -> Answer {
 }
 
 /// `LEFT` or `RIGHT`.
-pub(super) fn end(word: &[u8]) -> Result<End, Fail> {
+pub(super) fn end(word: &[u8]) -> Result<End, ErrorReply> {
     match word {
         word if is_word(word, "LEFT") => Ok(End::Left),
         word if is_word(word, "RIGHT") => Ok(End::Right),
-        _ => Err(Fail::SYNTAX),
+        _ => Err(ErrorReply::SYNTAX),
     }
 }
 
@@ -288,13 +290,13 @@ fn lpos(server: &mut Server, request: &Request<'_>) -> Answer {
     let (mut rank, mut count, mut most) = (1_i64, None, 0);
     let mut args = request.args[3..].iter();
     while let Some(word) = args.next() {
-        let text = args.next().ok_or(Fail::SYNTAX)?;
-        let positive = |why| positive(text).map_err(|_| Fail::new(why));
+        let text = args.next().ok_or(ErrorReply::SYNTAX)?;
+        let positive = |why| positive(text).map_err(|_| ErrorReply::new(why));
         match word {
             word if is_word(word, "RANK") => {
                 rank = number(text)?;
                 if rank == 0 {
-                    return Err(Fail::new(
+                    return Err(ErrorReply::new(
                         "ERR RANK can't be zero: use 1 to start from the first match, 2 from the \
                          second ... or use negative to start from the end of the list",
                     ));
@@ -304,7 +306,7 @@ fn lpos(server: &mut Server, request: &Request<'_>) -> Answer {
                 count = Some(positive("ERR COUNT can't be negative")?);
             }
             word if is_word(word, "MAXLEN") => most = positive("ERR MAXLEN can't be negative")?,
-            _ => return Err(Fail::SYNTAX),
+            _ => return Err(ErrorReply::SYNTAX),
         }
     }
     let list = server.read_as(request, request.args[1], Value::as_list)?;

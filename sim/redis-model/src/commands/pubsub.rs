@@ -3,12 +3,13 @@
 //! Invariant: every subscription is confirmed by a message of its own, in the order asked for; without
 //! names all are taken back in the order in which they were made (Redis promises none).
 
+use resp::reply::{Answer, ErrorReply, Reply};
+use resp::text::{Blob, glob};
+
 use super::strings::length;
 use super::table::{Spec, flag};
 use crate::pubsub::Kind;
-use crate::reply::{Answer, Fail, Reply};
 use crate::server::{Request, Server};
-use crate::text::{Blob, glob};
 
 const FLAGS: u32 = flag::PUBSUB | flag::NOSCRIPT | flag::LOADING | flag::STALE;
 const SEND: u32 = flag::PUBSUB | flag::LOADING | flag::STALE | flag::FAST | flag::MAY_REPLICATE;
@@ -44,7 +45,7 @@ const SUBCOMMANDS: &[Spec] = &[
 fn add(server: &mut Server, request: &Request<'_>, kind: Kind, verb: &str) -> Answer {
     // Those that came before 7.0 are taken in a transaction, though nobody reads their messages there.
     if kind == Kind::Shard && server.in_exec {
-        return Err(Fail::new("ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client"));
+        return Err(ErrorReply::new("ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client"));
     }
     let one = |name: &&[u8]| {
         let total = server.subscribe(request.session, kind, name);

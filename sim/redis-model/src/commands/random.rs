@@ -3,11 +3,13 @@
 //! Invariant: the first ones are answered, over and over where more are wanted: Redis promises no
 //! others, so these are right and can be replayed. More than [`MOST`] are refused.
 
+use resp::encode::ProtocolVersion;
+use resp::number::decimal;
+use resp::reply::{Answer, ErrorReply, Reply};
+use resp::text::is_word;
+
 use super::table::{Spec, flag};
-use crate::reply::{Answer, Fail, Reply};
-use crate::resp::encode::Protocol;
 use crate::server::{Request, Server};
-use crate::text::{decimal, is_word};
 use crate::value::Value;
 
 const READ: u32 = flag::READONLY;
@@ -26,25 +28,25 @@ pub(crate) const SPECS: &[Spec] = &[
 /// An element, and what belongs to it.
 type Element = [Reply; 2];
 
-fn members(value: &Value) -> Result<Vec<Element>, Fail> {
+fn members(value: &Value) -> Result<Vec<Element>, ErrorReply> {
     let set = value.as_set()?.iter();
     Ok(set.map(|member| [Reply::Bulk(member.clone()), Reply::Nil]).collect())
 }
 
-fn fields(value: &Value) -> Result<Vec<Element>, Fail> {
+fn fields(value: &Value) -> Result<Vec<Element>, ErrorReply> {
     let fields = value.as_hash()?.iter();
     Ok(fields.map(|(name, value)| [name, value].map(|it| Reply::Bulk(it.clone()))).collect())
 }
 
-fn scored(value: &Value) -> Result<Vec<Element>, Fail> {
+fn scored(value: &Value) -> Result<Vec<Element>, ErrorReply> {
     let set = value.as_scored()?.as_slice().iter();
     Ok(set.map(|(score, it)| [Reply::Bulk(it.clone()), Reply::Double(*score)]).collect())
 }
 
 /// A number of elements, or of places from either end.
-pub(super) fn count(text: &[u8]) -> Result<i64, Fail> {
-    match decimal(text).ok_or(Fail::NOT_AN_INTEGER)? {
-        i64::MIN => Err(Fail::new(
+pub(super) fn count(text: &[u8]) -> Result<i64, ErrorReply> {
+    match decimal(text).ok_or(ErrorReply::NOT_AN_INTEGER)? {
+        i64::MIN => Err(ErrorReply::new(
             "ERR value is out of range, value must between -9223372036854775807 and \
              9223372036854775807",
         )),
@@ -56,26 +58,26 @@ fn pick(
     server: &mut Server,
     request: &Request<'_>,
     with: Option<&str>,
-    elements: fn(&Value) -> Result<Vec<Element>, Fail>,
+    elements: fn(&Value) -> Result<Vec<Element>, ErrorReply>,
 ) -> Answer {
-    let out_of_range = Fail::new("ERR value is out of range");
+    let out_of_range = ErrorReply::new("ERR value is out of range");
     let (wanted, paired) = match (request.args, with) {
         ([_, _], _) => (None, false),
         ([_, _, number], _) => (Some(count(number)?), false),
         ([_, _, number, words @ ..], Some(with)) => {
             let number = count(number)?;
             match words {
-                [word] if !is_word(word, with) => return Err(Fail::SYNTAX),
+                [word] if !is_word(word, with) => return Err(ErrorReply::SYNTAX),
                 [_] if number.unsigned_abs() > i64::MAX.unsigned_abs() / 2 => {
                     return Err(out_of_range);
                 }
                 [_] => (Some(number), true),
-                _ => return Err(Fail::SYNTAX),
+                _ => return Err(ErrorReply::SYNTAX),
             }
         }
-        _ => return Err(Fail::SYNTAX),
+        _ => return Err(ErrorReply::SYNTAX),
     };
-    let nested = paired && server.session(request).protocol == Protocol::Resp3;
+    let nested = paired && server.session(request).protocol == ProtocolVersion::Resp3;
     let found = server.read(request, request.args[1]).map(|entry| elements(&entry.value));
     let found = found.transpose()?.unwrap_or_default();
     let Some(wanted) = wanted else {

@@ -3,13 +3,14 @@
 //! Invariant: the value goes with its expiry, and under the new name a new life of a key begins unless
 //! one was there.
 
+use resp::reply::{Answer, ErrorReply, Reply};
+use resp::text::is_word;
+
 use super::keys::database;
 use super::table::{Spec, flag};
 use crate::keyspace::Entry;
 use crate::notify::event;
-use crate::reply::{Answer, Fail, Reply};
 use crate::server::{Expiry, Request, Server};
-use crate::text::is_word;
 use crate::value::Value;
 
 const WRITE: u32 = flag::WRITE;
@@ -23,11 +24,11 @@ pub(crate) const SPECS: &[Spec] = &[
     Spec::keyed("move", 3, WRITE | flag::FAST, move_).group("keyspace"),
 ];
 
-const SAME: Fail = Fail::new("ERR source and destination objects are the same");
+const SAME: ErrorReply = ErrorReply::new("ERR source and destination objects are the same");
 
 fn rename(server: &mut Server, request: &Request<'_>, only_if_free: bool) -> Answer {
     let (from, to) = (request.args[1], request.args[2]);
-    let source = server.find(request, from).ok_or(Fail::new("ERR no such key"))?;
+    let source = server.find(request, from).ok_or(ErrorReply::new("ERR no such key"))?;
     let done = if only_if_free { Reply::Int(1) } else { Reply::Ok };
     if from == to {
         return Ok(if only_if_free { Reply::Int(0) } else { done });
@@ -66,9 +67,9 @@ fn copy(server: &mut Server, request: &Request<'_>) -> Answer {
         match word {
             word if is_word(word, "REPLACE") => replace = true,
             word if is_word(word, "DB") => {
-                there = database(server, args.next().ok_or(Fail::SYNTAX)?)?;
+                there = database(server, args.next().ok_or(ErrorReply::SYNTAX)?)?;
             }
-            _ => return Err(Fail::SYNTAX),
+            _ => return Err(ErrorReply::SYNTAX),
         }
     }
     if here == there && from == to {

@@ -5,11 +5,12 @@
 //! the connection's last write, but any later command moves it on. Deliberately absent: REPLICAOF,
 //! FAILOVER, PSYNC; the world connects servers.
 
+use resp::number::{decimal, integer};
+use resp::reply::{Answer, ErrorReply, Reply};
+
 use super::table::{Spec, flag};
 use crate::blocking::Awaited;
-use crate::reply::{Answer, Fail, Reply};
 use crate::server::{Request, Server};
-use crate::text::{decimal, integer};
 
 const FLAGS: u32 = flag::NOSCRIPT | flag::LOADING | flag::STALE | flag::FAST;
 
@@ -42,17 +43,17 @@ fn role(server: &mut Server, _request: &Request<'_>) -> Answer {
 
 fn wait(server: &mut Server, request: &Request<'_>) -> Answer {
     if server.following.is_some() {
-        return Err(Fail::new(
+        return Err(ErrorReply::new(
             "ERR WAIT cannot be used with replica instances. Please also note that since Redis 4.0 \
              if a replica is configured to be writable (which is not the default) writes to replicas \
              are just local and are not propagated.",
         ));
     }
-    let replicas = decimal(request.args[1]).ok_or(Fail::NOT_AN_INTEGER)?;
+    let replicas = decimal(request.args[1]).ok_or(ErrorReply::NOT_AN_INTEGER)?;
     let timeout_ms = decimal(request.args[2])
-        .ok_or(Fail::new("ERR timeout is not an integer or out of range"))?;
+        .ok_or(ErrorReply::new("ERR timeout is not an integer or out of range"))?;
     if timeout_ms < 0 {
-        return Err(Fail::new("ERR timeout is negative"));
+        return Err(ErrorReply::new("ERR timeout is negative"));
     }
     let offset = server.session(request).written_to;
     let acknowledged = server.acknowledged(offset);

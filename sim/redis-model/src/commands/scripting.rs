@@ -3,10 +3,12 @@
 //! Invariant: a script is known to EVALSHA from its first EVAL or LOAD until SCRIPT FLUSH or a restart.
 //! Deliberately absent: SCRIPT DEBUG, SCRIPT SHOW. Scripts run in `crate::script`.
 
+use resp::number::decimal;
+use resp::reply::{Answer, ErrorReply, Reply};
+use resp::text::is_word;
+
 use super::table::{Run, Spec, flag};
-use crate::reply::{Answer, Fail, Reply};
 use crate::server::{Request, Server};
-use crate::text::{decimal, is_word};
 
 pub(super) const EVAL: u32 = flag::NOSCRIPT
     | flag::STALE
@@ -55,7 +57,7 @@ fn flush(server: &mut Server, request: &Request<'_>) -> Answer {
     match request.args {
         [_, _] => {}
         [_, _, mode] if is_word(mode, "SYNC") || is_word(mode, "ASYNC") => {}
-        _ => return Err(Fail::new("ERR SCRIPT FLUSH only support SYNC|ASYNC option")),
+        _ => return Err(ErrorReply::new("ERR SCRIPT FLUSH only support SYNC|ASYNC option")),
     }
     server.scripts.clear();
     server.compiled_is_stale = true;
@@ -64,7 +66,7 @@ fn flush(server: &mut Server, request: &Request<'_>) -> Answer {
 
 pub(super) fn kill(_server: &mut Server, _request: &Request<'_>) -> Answer {
     // A script never runs while another command does.
-    Err(Fail::new("NOTBUSY No scripts in execution right now."))
+    Err(ErrorReply::new("NOTBUSY No scripts in execution right now."))
 }
 
 /// Some of a request's arguments.
@@ -73,27 +75,27 @@ type Args<'a, 'b> = &'b [&'a [u8]];
 /// The keys and the arguments of an EVAL.
 pub(crate) fn keys_and_args<'a, 'b>(
     args: Args<'a, 'b>,
-) -> Result<(Args<'a, 'b>, Args<'a, 'b>), Fail> {
-    split(args, Fail::NOT_AN_INTEGER)
+) -> Result<(Args<'a, 'b>, Args<'a, 'b>), ErrorReply> {
+    split(args, ErrorReply::NOT_AN_INTEGER)
 }
 
 /// The same of an FCALL.
 pub(crate) fn keys_and_args_of_function<'a, 'b>(
     args: Args<'a, 'b>,
-) -> Result<(Args<'a, 'b>, Args<'a, 'b>), Fail> {
-    split(args, Fail::new("ERR Bad number of keys provided"))
+) -> Result<(Args<'a, 'b>, Args<'a, 'b>), ErrorReply> {
+    split(args, ErrorReply::new("ERR Bad number of keys provided"))
 }
 
 fn split<'a, 'b>(
     args: Args<'a, 'b>,
-    no_number: Fail,
-) -> Result<(Args<'a, 'b>, Args<'a, 'b>), Fail> {
+    no_number: ErrorReply,
+) -> Result<(Args<'a, 'b>, Args<'a, 'b>), ErrorReply> {
     let count = decimal(args[2]).ok_or(no_number)?;
     let rest = &args[3..];
     if count > i64::try_from(rest.len()).unwrap_or(i64::MAX) {
-        return Err(Fail::new("ERR Number of keys can't be greater than number of args"));
+        return Err(ErrorReply::new("ERR Number of keys can't be greater than number of args"));
     }
-    let count =
-        usize::try_from(count).map_err(|_| Fail::new("ERR Number of keys can't be negative"))?;
+    let count = usize::try_from(count)
+        .map_err(|_| ErrorReply::new("ERR Number of keys can't be negative"))?;
     Ok(rest.split_at(count))
 }

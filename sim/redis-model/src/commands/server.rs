@@ -2,10 +2,11 @@
 //!
 //! Invariant: the time is the one that the world has told. Deliberately absent: DEBUG, SHUTDOWN, SAVE.
 
+use resp::number::integer;
+use resp::reply::{Answer, ErrorReply, Reply};
+
 use super::table::{Spec, flag};
-use crate::reply::{Answer, Fail, Reply};
 use crate::server::{Request, Server};
-use crate::text::integer;
 
 const FLAGS: u32 = flag::LOADING | flag::STALE;
 
@@ -23,7 +24,7 @@ fn time(_server: &mut Server, request: &Request<'_>) -> Answer {
 
 fn monitor(server: &mut Server, request: &Request<'_>) -> Answer {
     if server.in_exec {
-        return Err(Fail::new("ERR MONITOR isn't allowed for DENY BLOCKING client"));
+        return Err(ErrorReply::new("ERR MONITOR isn't allowed for DENY BLOCKING client"));
     }
     if std::mem::replace(&mut server.session(request).monitors, true) {
         // Whoever looks already is not answered.

@@ -3,13 +3,14 @@
 //! Invariant: a write takes any expiry away unless KEEPTTL or a new one is given; a refused NX or XX
 //! touches nothing.
 
+use resp::reply::{Answer, ErrorReply, Reply};
+use resp::text::{blob, is_word};
+
 use super::expire_option::{Compared, ExpireOptions, For, Unit, expires_at_ms};
 use super::table::{Spec, flag};
 use crate::notify::event;
 use crate::options::Profile;
-use crate::reply::{Answer, Fail, Reply};
 use crate::server::{Expiry, Request, Server};
-use crate::text::{blob, is_word};
 use crate::value::Value;
 
 const WRITE: u32 = flag::WRITE | flag::DENYOOM;
@@ -37,7 +38,7 @@ fn set(server: &mut Server, request: &Request<'_>) -> Answer {
         Some(slot) => {
             let holds = |wanted: Compared<'_>| match &server.db(request).at(slot).value {
                 Value::Str(held) => Ok(wanted.holds(held)),
-                _ => Err(Fail::WRONG_TYPE),
+                _ => Err(ErrorReply::WRONG_TYPE),
             };
             options.only_if_absent || !options.compared.map_or(Ok(true), holds)?
         }
@@ -104,7 +105,11 @@ fn getset(server: &mut Server, request: &Request<'_>) -> Answer {
 }
 
 /// What GET answers.
-pub(super) fn get(server: &mut Server, request: &Request<'_>, key: &[u8]) -> Result<Reply, Fail> {
+pub(super) fn get(
+    server: &mut Server,
+    request: &Request<'_>,
+    key: &[u8],
+) -> Result<Reply, ErrorReply> {
     match server.read(request, key) {
         Some(entry) => Ok(Reply::bulk(entry.value.as_str()?)),
         None => Ok(Reply::Nil),

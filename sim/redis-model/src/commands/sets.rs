@@ -6,11 +6,13 @@
 
 use std::collections::BTreeSet;
 
+use resp::number::decimal;
+use resp::reply::{Answer, ErrorReply, Reply};
+use resp::text::{Blob, blob};
+
 use super::strings::length;
 use super::table::{Spec, flag};
-use crate::reply::{Answer, Fail, Reply};
 use crate::server::{Expiry, Request, Server};
-use crate::text::{Blob, blob, decimal};
 use crate::value::Value;
 
 const READ: u32 = flag::READONLY;
@@ -86,9 +88,9 @@ fn spop(server: &mut Server, request: &Request<'_>) -> Answer {
         [_, _] => None,
         [_, _, count] => {
             let count = decimal(count).and_then(|count| usize::try_from(count).ok());
-            Some(count.ok_or(Fail::new("ERR value is out of range, must be positive"))?)
+            Some(count.ok_or(ErrorReply::new("ERR value is out of range, must be positive"))?)
         }
-        _ => return Err(Fail::SYNTAX),
+        _ => return Err(ErrorReply::SYNTAX),
     };
     let Some(slot) = server.find_as(request, request.args[1], Value::as_set)? else {
         return Ok(count.map_or(Reply::Nil, |_| Reply::Set(Vec::new())));

@@ -3,13 +3,14 @@
 //! Invariant: APPEND and SETRANGE change a value in place and leave its expiry. Deliberately absent:
 //! INCRBYFLOAT, whose sums are those of 80 bits.
 
+use resp::reply::{Answer, ErrorReply, Reply};
+use resp::text::{Blob, blob};
+
 use super::expire_option::{ExpireOptions, For};
 use super::lists::{number, range};
 use super::set::get as get_value;
 use super::table::{Spec, flag};
-use crate::reply::{Answer, Fail, Reply};
 use crate::server::{Expiry, Request, Server};
-use crate::text::{Blob, blob};
 use crate::value::Value;
 
 const READ: u32 = flag::READONLY | flag::FAST;
@@ -87,7 +88,7 @@ fn mset(server: &mut Server, request: &Request<'_>) -> Answer {
 
 fn msetnx(server: &mut Server, request: &Request<'_>) -> Answer {
     if request.args.len().is_multiple_of(2) {
-        return Err(Fail::arity("msetnx"));
+        return Err(ErrorReply::arity("msetnx"));
     }
     let keys = request.args[1..].iter().step_by(2);
     if keys.into_iter().any(|key| server.find(request, key).is_some()) {
@@ -97,9 +98,9 @@ fn msetnx(server: &mut Server, request: &Request<'_>) -> Answer {
     Ok(Reply::Int(1))
 }
 
-fn set_all(server: &mut Server, request: &Request<'_>, command: &str) -> Result<(), Fail> {
+fn set_all(server: &mut Server, request: &Request<'_>, command: &str) -> Result<(), ErrorReply> {
     if request.args.len().is_multiple_of(2) {
-        return Err(Fail::arity(command));
+        return Err(ErrorReply::arity(command));
     }
     for pair in request.args[1..].chunks_exact(2) {
         server.put(request, pair[0], Value::Str(blob(pair[1])), Expiry::Never);
@@ -112,7 +113,8 @@ fn strlen(server: &mut Server, request: &Request<'_>) -> Answer {
     Ok(length(value.map_or(0, |value| value.len())))
 }
 
-const TOO_LONG: Fail = Fail::new("ERR string exceeds maximum allowed size (proto-max-bulk-len)");
+const TOO_LONG: ErrorReply =
+    ErrorReply::new("ERR string exceeds maximum allowed size (proto-max-bulk-len)");
 
 /// Changes a string in place, or an empty one that becomes the key's value.
 pub(super) fn edit<T>(
@@ -120,7 +122,7 @@ pub(super) fn edit<T>(
     request: &Request<'_>,
     slot: Option<u32>,
     change: impl FnOnce(&mut Blob) -> T,
-) -> Result<T, Fail> {
+) -> Result<T, ErrorReply> {
     let Some(slot) = slot else {
         let mut fresh = Blob::new();
         let outcome = change(&mut fresh);
@@ -144,7 +146,10 @@ fn append(server: &mut Server, request: &Request<'_>) -> Answer {
 }
 
 /// The slot of the string, and how long it is.
-fn measured(server: &mut Server, request: &Request<'_>) -> Result<(Option<u32>, usize), Fail> {
+fn measured(
+    server: &mut Server,
+    request: &Request<'_>,
+) -> Result<(Option<u32>, usize), ErrorReply> {
     let slot = server.find_as(request, request.args[1], Value::as_str)?;
     let value = slot.map(|slot| server.db(request).at(slot).value.as_str()).transpose()?;
     Ok((slot, value.map_or(0, |value| value.len())))
@@ -171,7 +176,8 @@ pub(super) fn span(start: i64, end: i64, len: usize) -> std::ops::Range<usize> {
 fn setrange(server: &mut Server, request: &Request<'_>) -> Answer {
     let part = request.args[3];
     let offset = number(request.args[2])?;
-    let offset = usize::try_from(offset).map_err(|_| Fail::new("ERR offset is out of range"))?;
+    let offset =
+        usize::try_from(offset).map_err(|_| ErrorReply::new("ERR offset is out of range"))?;
     let (slot, before) = measured(server, request)?;
     if part.is_empty() {
         return Ok(length(before));

@@ -6,6 +6,7 @@
 
 use std::sync::LazyLock;
 
+use resp::reply::Answer;
 use rustc_hash::FxHashMap;
 
 use super::{
@@ -14,7 +15,6 @@ use super::{
     scripting, server, set, sets, strings, transactions, zpop, zrange, zsets,
 };
 use crate::options::Profile;
-use crate::reply::Answer;
 use crate::server::{Request, Server};
 
 /// Command flags, as COMMAND INFO names them.

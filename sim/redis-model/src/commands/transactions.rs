@@ -3,11 +3,12 @@
 //! Invariant: between MULTI and EXEC nothing is carried out but what ends or describes the
 //! transaction; a touched or expired watched key makes EXEC answer nil and do nothing.
 
+use resp::reply::{Answer, ErrorReply, Reply};
+use resp::text::{Blob, blob};
+
 use super::table::{Run, Spec, flag};
-use crate::reply::{Answer, Fail, Reply};
 use crate::server::{Request, Server};
 use crate::session::{Queue, Watched};
-use crate::text::{Blob, blob};
 
 const FLAGS: u32 = flag::NOSCRIPT | flag::LOADING | flag::STALE;
 const QUICK: u32 = FLAGS | flag::FAST | flag::ALLOW_BUSY;
@@ -28,14 +29,14 @@ pub(crate) type Queued = Vec<(u16, Vec<Blob>)>;
 fn multi(server: &mut Server, request: &Request<'_>) -> Answer {
     let session = server.session(request);
     if session.queue.is_some() {
-        return Err(Fail::new("ERR MULTI calls can not be nested"));
+        return Err(ErrorReply::new("ERR MULTI calls can not be nested"));
     }
     session.queue = Some(Queue::default());
     Ok(Reply::Ok)
 }
 
 fn without_multi(_server: &mut Server, _request: &Request<'_>) -> Answer {
-    Err(Fail::new("ERR EXEC without MULTI"))
+    Err(ErrorReply::new("ERR EXEC without MULTI"))
 }
 
 /// Ends the transaction: the commands to carry out, or the answer where there is none.
@@ -48,14 +49,14 @@ pub(crate) fn take_queue(server: &mut Server, request: &Request<'_>) -> Result<Q
     server.discard(request.session);
     if queue.refused {
         let text = "EXECABORT Transaction discarded because of previous errors.";
-        return Err(Reply::Error(Fail::new(text)));
+        return Err(Reply::Error(ErrorReply::new(text)));
     }
     if touched { Err(Reply::NilArray) } else { Ok(queue.commands) }
 }
 
 fn discard(server: &mut Server, request: &Request<'_>) -> Answer {
     if server.session(request).queue.is_none() {
-        return Err(Fail::new("ERR DISCARD without MULTI"));
+        return Err(ErrorReply::new("ERR DISCARD without MULTI"));
     }
     server.discard(request.session);
     Ok(Reply::Ok)
@@ -63,7 +64,7 @@ fn discard(server: &mut Server, request: &Request<'_>) -> Answer {
 
 fn watch(server: &mut Server, request: &Request<'_>) -> Answer {
     if server.session(request).queue.is_some() {
-        return Err(Fail::new("ERR WATCH inside MULTI is not allowed"));
+        return Err(ErrorReply::new("ERR WATCH inside MULTI is not allowed"));
     }
     // A transaction that is already lost cannot be lost again.
     if server.session(request).dirty {

@@ -3,13 +3,15 @@
 //! Invariant: members go in the order of their scores, the lowest or the highest first. ZMPOP is in
 //! `blocking`.
 
+use resp::encode::ProtocolVersion;
+use resp::number::decimal;
+use resp::reply::{Answer, ErrorReply, Reply};
+use resp::text::Blob;
+
 use super::table::{Spec, flag};
 use super::zrange::{listed, take_out};
 use crate::blocking::End;
-use crate::reply::{Answer, Fail, Reply};
-use crate::resp::encode::Protocol;
 use crate::server::{Request, Server};
-use crate::text::{Blob, decimal};
 use crate::value::Value;
 
 const FLAGS: u32 = flag::WRITE | flag::FAST;
@@ -24,14 +26,14 @@ fn pop(server: &mut Server, request: &Request<'_>, from: End) -> Answer {
         [_, _] => None,
         [_, _, count] => {
             let count = decimal(count).and_then(|count| usize::try_from(count).ok());
-            Some(count.ok_or(Fail::new("ERR value is out of range, must be positive"))?)
+            Some(count.ok_or(ErrorReply::new("ERR value is out of range, must be positive"))?)
         }
-        _ => return Err(Fail::SYNTAX),
+        _ => return Err(ErrorReply::SYNTAX),
     };
     let slot = server.find_as(request, request.args[1], Value::as_scored)?;
     let Some(slot) = slot else { return Ok(Reply::Array(Vec::new())) };
     let popped = pop_scored_at(server, request, slot, from, count.unwrap_or(1))?;
-    let nested = server.session(request).protocol == Protocol::Resp3 && count.is_some();
+    let nested = server.session(request).protocol == ProtocolVersion::Resp3 && count.is_some();
     Ok(listed(popped, true, nested))
 }
 
@@ -42,7 +44,7 @@ pub(super) fn pop_scored_at(
     slot: u32,
     from: End,
     count: usize,
-) -> Result<Vec<(f64, Blob)>, Fail> {
+) -> Result<Vec<(f64, Blob)>, ErrorReply> {
     server.event = if from == End::Left { "zpopmin" } else { "zpopmax" };
     let mut popped = take_out(server, request, slot, |set| match from {
         End::Left => 0..count.min(set.len()),

@@ -5,14 +5,16 @@
 
 use std::ops::Range;
 
+use resp::encode::ProtocolVersion;
+use resp::number::{decimal, range_end};
+use resp::reply::{Answer, ErrorReply, Reply};
+use resp::text::{Blob, is_word};
+
 use super::lists::range;
 use super::strings::length;
 use super::table::{Spec, flag};
-use crate::reply::{Answer, Fail, Reply};
-use crate::resp::encode::Protocol;
 use crate::scored::Scored;
 use crate::server::{Request, Server};
-use crate::text::{Blob, decimal, is_word, range_end};
 use crate::value::Value;
 
 const READ: u32 = flag::READONLY;
@@ -53,7 +55,7 @@ pub(super) struct ScoreRange {
 }
 
 impl ScoreRange {
-    pub(super) fn parse(low: &[u8], high: &[u8]) -> Result<Self, Fail> {
+    pub(super) fn parse(low: &[u8], high: &[u8]) -> Result<Self, ErrorReply> {
         let end = |text: &[u8]| {
             let (text, open) = match text {
                 [b'(', rest @ ..] => (rest, true),
@@ -62,7 +64,7 @@ impl ScoreRange {
             // As strtod: nothing at all is 0, and blanks before a number are skipped.
             let text = text.trim_ascii_start();
             let value = range_end(text);
-            value.map(|value| (value, open)).ok_or(Fail::new("ERR min or max is not a float"))
+            value.map(|value| (value, open)).ok_or(ErrorReply::new("ERR min or max is not a float"))
         };
         Ok(Self { low: end(low)?, high: end(high)? })
     }
@@ -79,7 +81,10 @@ impl ScoreRange {
 }
 
 /// The places of members between two ends in the order of bytes: `-`, `+`, `[m`, `(m`.
-fn byte_range(low: &[u8], high: &[u8]) -> Result<impl Fn(&Scored) -> Range<usize> + use<>, Fail> {
+fn byte_range(
+    low: &[u8],
+    high: &[u8],
+) -> Result<impl Fn(&Scored) -> Range<usize> + use<>, ErrorReply> {
     enum Bound {
         First,
         Last,
@@ -90,7 +95,7 @@ fn byte_range(low: &[u8], high: &[u8]) -> Result<impl Fn(&Scored) -> Range<usize
         b"+" => Ok(Bound::Last),
         [b'[', member @ ..] => Ok(Bound::At(Blob::from_slice(member), false)),
         [b'(', member @ ..] => Ok(Bound::At(Blob::from_slice(member), true)),
-        _ => Err(Fail::new("ERR min or max not valid string range item")),
+        _ => Err(ErrorReply::new("ERR min or max not valid string range item")),
     };
     let (low, high) = (bound(low)?, bound(high)?);
     Ok(move |set: &Scored| {
@@ -122,15 +127,16 @@ struct Options {
 }
 
 impl Options {
-    fn parse(args: &[&[u8]], by: Option<By>, reverse: Option<bool>) -> Result<Self, Fail> {
+    fn parse(args: &[&[u8]], by: Option<By>, reverse: Option<bool>) -> Result<Self, ErrorReply> {
         let mut options = Self { by, reverse, ..Self::default() };
         let mut args = args.iter();
         while let Some(word) = args.next() {
             match word {
                 word if is_word(word, "WITHSCORES") => options.with_scores = true,
                 word if is_word(word, "LIMIT") && args.len() >= 2 => {
-                    let mut number =
-                        || args.next().and_then(|text| decimal(text)).ok_or(Fail::NOT_AN_INTEGER);
+                    let mut number = || {
+                        args.next().and_then(|text| decimal(text)).ok_or(ErrorReply::NOT_AN_INTEGER)
+                    };
                     options.limit = Some((number()?, number()?));
                 }
                 word if is_word(word, "REV") && options.reverse.is_none() => {
@@ -142,18 +148,18 @@ impl Options {
                 word if is_word(word, "BYSCORE") && options.by.is_none() => {
                     options.by = Some(By::Score);
                 }
-                _ => return Err(Fail::SYNTAX),
+                _ => return Err(ErrorReply::SYNTAX),
             }
         }
         let by = options.by.unwrap_or(By::Rank);
         if options.limit.is_some_and(|(_, count)| count != -1) && by == By::Rank {
-            return Err(Fail::new(
+            return Err(ErrorReply::new(
                 "ERR syntax error, LIMIT is only supported in combination with either BYSCORE or \
                  BYLEX",
             ));
         }
         if options.with_scores && by == By::Bytes {
-            return Err(Fail::new(
+            return Err(ErrorReply::new(
                 "ERR syntax error, WITHSCORES not supported in combination with BYLEX",
             ));
         }
@@ -168,7 +174,7 @@ fn zrange(
     reverse: Option<bool>,
 ) -> Answer {
     let options = Options::parse(&request.args[4..], by, reverse)?;
-    let nested = server.session(request).protocol == Protocol::Resp3;
+    let nested = server.session(request).protocol == ProtocolVersion::Resp3;
     let found = found(server, request, &request.args[1..4], &options)?;
     Ok(listed(found, options.with_scores, nested))
 }
@@ -176,7 +182,7 @@ fn zrange(
 fn zrangestore(server: &mut Server, request: &Request<'_>) -> Answer {
     let options = Options::parse(&request.args[5..], None, None)?;
     if options.with_scores {
-        return Err(Fail::SYNTAX);
+        return Err(ErrorReply::SYNTAX);
     }
     let found = found(server, request, &request.args[2..5], &options)?;
     let count = found.len();
@@ -193,14 +199,14 @@ fn found(
     request: &Request<'_>,
     args: &[&[u8]],
     options: &Options,
-) -> Result<Vec<(f64, Blob)>, Fail> {
+) -> Result<Vec<(f64, Blob)>, ErrorReply> {
     let (key, first, second) = (args[0], args[1], args[2]);
     let by = options.by.unwrap_or(By::Rank);
     let reverse = options.reverse == Some(true);
     let (low, high) = if reverse { (second, first) } else { (first, second) };
     let places: Places = match by {
         By::Rank => {
-            let number = |text: &[u8]| decimal(text).ok_or(Fail::NOT_AN_INTEGER);
+            let number = |text: &[u8]| decimal(text).ok_or(ErrorReply::NOT_AN_INTEGER);
             let (start, stop) = (number(first)?, number(second)?);
             Box::new(move |set| {
                 let places = range(start, stop, set.len());
@@ -249,7 +255,7 @@ fn zremrangebyscore(server: &mut Server, request: &Request<'_>) -> Answer {
 }
 
 fn zremrangebyrank(server: &mut Server, request: &Request<'_>) -> Answer {
-    let number = |text: &[u8]| decimal(text).ok_or(Fail::NOT_AN_INTEGER);
+    let number = |text: &[u8]| decimal(text).ok_or(ErrorReply::NOT_AN_INTEGER);
     let (start, stop) = (number(request.args[2])?, number(request.args[3])?);
     remove(server, request, |set| range(start, stop, set.len()))
 }
@@ -280,7 +286,7 @@ pub(super) fn take_out(
     request: &Request<'_>,
     slot: u32,
     places: impl Fn(&Scored) -> Range<usize>,
-) -> Result<Vec<(f64, Blob)>, Fail> {
+) -> Result<Vec<(f64, Blob)>, ErrorReply> {
     let set = server.value_mut(request, slot).as_scored_mut()?;
     let taken = set.drain(places(set));
     if !taken.is_empty() {

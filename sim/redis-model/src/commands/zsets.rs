@@ -3,13 +3,15 @@
 //! Invariant: a score is never NaN: an addition that would make one is refused and changes nothing.
 //! Operations on several sets are in `algebra`.
 
+use resp::number::float;
+use resp::reply::{Answer, ErrorReply, Reply};
+use resp::text::is_word;
+
 use super::strings::length;
 use super::table::{Spec, flag};
 use super::zrange::ScoreRange;
-use crate::reply::{Answer, Fail, Reply};
 use crate::scored::Scored;
 use crate::server::{Expiry, Request, Server};
-use crate::text::{float, is_word};
 use crate::value::Value;
 
 const READ: u32 = flag::READONLY | flag::FAST;
@@ -27,7 +29,7 @@ pub(crate) const SPECS: &[Spec] = &[
     Spec::keyed("zcount", 4, READ, zcount).group("sortedset"),
 ];
 
-const NOT_A_FLOAT: Fail = Fail::new("ERR value is not a valid float");
+const NOT_A_FLOAT: ErrorReply = ErrorReply::new("ERR value is not a valid float");
 
 /// When a score is set, and what is answered.
 #[derive(Clone, Copy, Default)]
@@ -42,7 +44,7 @@ struct Conditions {
 
 impl Conditions {
     /// Reads the options, and returns what follows them.
-    fn parse<'a, 'b>(args: &'b [&'a [u8]]) -> Result<(Self, &'b [&'a [u8]]), Fail> {
+    fn parse<'a, 'b>(args: &'b [&'a [u8]]) -> Result<(Self, &'b [&'a [u8]]), ErrorReply> {
         let mut given = Self::default();
         let mut rest = args;
         while let [word, after @ ..] = rest {
@@ -58,7 +60,7 @@ impl Conditions {
             rest = after;
         }
         let fail = match () {
-            () if rest.is_empty() || rest.len() % 2 == 1 => return Err(Fail::SYNTAX),
+            () if rest.is_empty() || rest.len() % 2 == 1 => return Err(ErrorReply::SYNTAX),
             () if given.only_new && given.only_known => {
                 "ERR XX and NX options at the same time are not compatible"
             }
@@ -72,18 +74,18 @@ impl Conditions {
             }
             () => return Ok((given, rest)),
         };
-        Err(Fail::new(fail))
+        Err(ErrorReply::new(fail))
     }
 
     /// The score that a member is to have; none: it stays as it is.
-    fn score(self, before: Option<f64>, given: f64) -> Result<Option<f64>, Fail> {
+    fn score(self, before: Option<f64>, given: f64) -> Result<Option<f64>, ErrorReply> {
         let Some(before) = before else { return Ok((!self.only_known).then_some(given)) };
         if self.only_new {
             return Ok(None);
         }
         let score = if self.increment { before + given } else { given };
         if score.is_nan() {
-            return Err(Fail::new("ERR resulting score is not a number (NaN)"));
+            return Err(ErrorReply::new("ERR resulting score is not a number (NaN)"));
         }
         let refused = (self.less && score >= before) || (self.greater && score <= before);
         Ok((!refused).then_some(score))

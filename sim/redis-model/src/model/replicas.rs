@@ -4,10 +4,10 @@
 //! cuts can lag, lose and repeat nothing else. Deliberately absent: the network between them.
 
 use picklock::time::WallTime;
+use resp::text::blob;
 
 use super::{Model, unix_us};
 use crate::replication::{Following, Replica, ReplicaId, Snapshot};
-use crate::text::blob;
 
 impl Model {
     /// A replica has come, and from now on a stream is kept. It takes a [`Model::snapshot`] first.

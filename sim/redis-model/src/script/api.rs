@@ -8,48 +8,23 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use mlua::{IntoLua, Lua, LuaString, MultiValue, Table, Value};
+use redis_lua::args::text_of;
+use redis_lua::error::{LuaError, lua_fail};
+use redis_lua::limits::NO_MEMORY;
+use redis_lua::random::Drand48;
+use resp::encode::ProtocolVersion;
+use resp::reply::{ErrorReply, Reply};
 use smallvec::SmallVec;
 
-use super::args::text_of;
 use super::convert::{error_table, integer_of, number_text, to_lua};
-use super::limits::NO_MEMORY;
-use super::random::Drand48;
 use crate::commands::table::{Found, Run, TABLE, flag};
 use crate::fault::Fault;
-use crate::reply::{Fail, Reply};
-use crate::resp::encode::Protocol;
 use crate::server::{Request, SCRIPT_SESSION, Server};
-
-/// An error on its way from Rust to whoever catches it in Lua.
-#[derive(Clone, Debug, thiserror::Error)]
-#[error("{}", String::from_utf8_lossy(.text))]
-pub(crate) struct Raised {
-    text: Vec<u8>,
-    /// A command has failed, and INFO has counted it already.
-    counted: bool,
-    /// Lua's own libraries raise a string, those of Redis a table.
-    plain: bool,
-}
 
 /// An error of the `redis` library itself: `ERR …`.
 pub(crate) fn fail(text: impl AsRef<str>) -> mlua::Error {
     let text = format!("ERR {}", text.as_ref()).into_bytes();
-    mlua::Error::external(Raised { text, counted: false, plain: false })
-}
-
-/// An error as Lua's own libraries raise it: a string that begins with the place of the call.
-pub(crate) fn lua_fail(lua: &Lua, text: &str) -> mlua::Error {
-    let place = lua.inspect_stack(1, |frame| {
-        let source = frame.source().short_src.unwrap_or_default().into_owned();
-        frame.current_line().map(|line| format!("{source}:{line}: "))
-    });
-    let text = format!("{}{text}", place.flatten().unwrap_or_default()).into_bytes();
-    mlua::Error::external(Raised { text, counted: false, plain: true })
-}
-
-/// The same without a place, as Lua raises what no function is to blame for.
-pub(crate) fn lua_fail_nowhere(text: &str) -> mlua::Error {
-    mlua::Error::external(Raised { text: text.into(), counted: false, plain: true })
+    mlua::Error::external(LuaError { text, counted: false, plain: false })
 }
 
 /// What the functions share with the engine while a script runs.
@@ -85,7 +60,7 @@ impl Shared {
     /// What the script has chosen with `setresp`: some commands answer in another form.
     fn speak(&self, resp3: bool) {
         self.resp3.set(resp3);
-        let protocol = if resp3 { Protocol::Resp3 } else { Protocol::Resp2 };
+        let protocol = if resp3 { ProtocolVersion::Resp3 } else { ProtocolVersion::Resp2 };
         self.server.borrow_mut().sessions[SCRIPT_SESSION as usize].protocol = protocol;
     }
 
@@ -95,7 +70,7 @@ impl Shared {
         let command = match TABLE.find_for(server.options.profile, args) {
             Found::Command(command) => command,
             Found::Unknown | Found::UnknownSubcommand => {
-                let fail = Fail::new("ERR Unknown Redis command called from script");
+                let fail = ErrorReply::new("ERR Unknown Redis command called from script");
                 server.stats.rejected(None, &fail);
                 return Reply::Error(fail);
             }
@@ -113,7 +88,7 @@ impl Shared {
         server.run_handler(command, handler, &request)
     }
 
-    fn refusal(&self, server: &Server, command: u16, args: usize) -> Option<Fail> {
+    fn refusal(&self, server: &Server, command: u16, args: usize) -> Option<ErrorReply> {
         let spec = TABLE.spec(command);
         let text = if !spec.takes(args) {
             "ERR Wrong number of args calling Redis command from script"
@@ -133,7 +108,7 @@ impl Shared {
                 _ => None,
             };
         };
-        Some(Fail::new(text))
+        Some(ErrorReply::new(text))
     }
 }
 
@@ -160,7 +135,7 @@ pub(crate) fn convert_last(lua: &Lua, error: Value) -> mlua::Result<Value> {
 }
 
 fn seen(lua: &Lua, error: &mlua::Error) -> mlua::Result<Value> {
-    match error.downcast_ref::<Raised>() {
+    match error.downcast_ref::<LuaError>() {
         Some(raised) if raised.plain => lua.create_string(&raised.text)?.into_lua(lua),
         _ => as_table(lua, error)?.into_lua(lua),
     }
@@ -168,7 +143,7 @@ fn seen(lua: &Lua, error: &mlua::Error) -> mlua::Result<Value> {
 
 /// An error that came from Rust, as the table that Redis would have raised.
 pub(crate) fn as_table(lua: &Lua, error: &mlua::Error) -> mlua::Result<Table> {
-    match error.downcast_ref::<Raised>() {
+    match error.downcast_ref::<LuaError>() {
         Some(raised) => error_table(lua, &raised.text, raised.counted),
         None => error_table(lua, format!("ERR {}", message(error)).as_bytes(), false),
     }
@@ -193,7 +168,7 @@ pub(crate) fn library(lua: &Lua, shared: &Rc<Shared>) -> mlua::Result<Table> {
             lua.create_function(move |lua, args: MultiValue| match command(&shared, &args) {
                 Ok(Reply::Error(fail)) if raise => {
                     let text = fail.text().to_vec();
-                    Err(mlua::Error::external(Raised { text, counted: true, plain: false }))
+                    Err(mlua::Error::external(LuaError { text, counted: true, plain: false }))
                 }
                 Ok(reply) => to_lua(lua, reply, shared.resp3.get()),
                 Err(error) if raise => Err(error),

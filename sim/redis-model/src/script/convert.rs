@@ -4,13 +4,15 @@
 //! at its first nil, false is nil and true is 1 (in RESP2). Deliberately absent: attributes.
 
 use mlua::{IntoLua, Lua, Table, Value};
+use redis_lua::args::truncated;
+use redis_lua::limits::{NO_MEMORY, PARTS, TABLE_PARTS};
+use resp::number::decimal;
+use resp::number::{double, general};
+use resp::reply::{ErrorReply, Reply};
+use resp::text::blob;
+use resp::text::until_nul;
 
-use super::limits::{NO_MEMORY, PARTS, TABLE_PARTS};
-use crate::commands::expiry::until_nul;
-use crate::reply::{Fail, Reply};
-use crate::resp::encode::{double, general};
 use crate::stats::ErrorCount;
-use crate::text::{blob, decimal};
 
 /// Tables nested deeper than this are answered with an error, as Redis does when its stack is full.
 const DEPTH_MAX: usize = 500;
@@ -110,17 +112,10 @@ struct Walk {
     parts: usize,
 }
 
-/// As the processor converts: what does not fit becomes the smallest integer.
-pub(crate) fn truncated(value: f64) -> i64 {
-    const LIMIT: f64 = 9_223_372_036_854_775_808.0;
-    #[expect(clippy::cast_possible_truncation, reason = "the range is checked")]
-    if (-LIMIT..LIMIT).contains(&value) { value as i64 } else { i64::MIN }
-}
-
 impl Walk {
     fn reply(&mut self, value: &Value, depth: usize) -> mlua::Result<Reply> {
         if depth > DEPTH_MAX {
-            let fail = Fail::new("ERR reached lua stack limit");
+            let fail = ErrorReply::new("ERR reached lua stack limit");
             self.errors.add(fail.text(), false);
             return Ok(Reply::Error(fail));
         }
@@ -156,7 +151,9 @@ impl Walk {
             // Redis trims an error's end before it makes spaces of its line breaks.
             let text = until_nul(&text);
             let end = text.iter().rposition(|byte| !matches!(byte, b'\r' | b'\n'));
-            return Ok(Form::Whole(Reply::Error(Fail::of(&text[..end.map_or(0, |end| end + 1)]))));
+            return Ok(Form::Whole(Reply::Error(ErrorReply::of(
+                &text[..end.map_or(0, |end| end + 1)],
+            ))));
         }
         if let Some(text) = text_field(table, "ok")? {
             return Ok(Form::Whole(Reply::Status(blob(until_nul(&text)))));

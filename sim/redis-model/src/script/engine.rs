@@ -12,18 +12,17 @@ use mlua::chunk::ChunkMode;
 use mlua::{
     Function, HookTriggers, Lua, LuaOptions, LuaString, StdLib, Table, Value, Variadic, VmState,
 };
+use redis_lua::random::Drand48;
+use redis_lua::{bit, cjson, cmsgpack, limits, structs};
+use resp::encode::ProtocolVersion;
+use resp::reply::{ErrorReply, Reply};
+use resp::text::until_nul;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::api::{self, Shared};
-use super::bit;
 use super::convert::{error_table, from_lua};
-use super::random::Drand48;
 use super::shebang::Shebang;
-use super::{cjson, cmsgpack, limits, structs};
-use crate::commands::expiry::until_nul;
 use crate::fault::Fault;
-use crate::reply::{Fail, Reply};
-use crate::resp::encode::Protocol;
 use crate::server::{SCRIPT_SESSION, Server};
 use crate::stats::ErrorCount;
 
@@ -151,21 +150,21 @@ impl Engine {
     }
 
     /// Compiles a script, if it is new.
-    pub(crate) fn load(&mut self, body: &[u8]) -> Result<Digest, Fail> {
-        self.make_way().map_err(|error| Fail::of(format!("ERR {}", api::message(&error))))?;
+    pub(crate) fn load(&mut self, body: &[u8]) -> Result<Digest, ErrorReply> {
+        self.make_way().map_err(|error| ErrorReply::of(format!("ERR {}", api::message(&error))))?;
         let digest = digest(body);
         if !self.compiled.contains_key(&digest) {
             let (shebang, code) = Shebang::split(body)?;
             let function = self.compile(code)?;
             let name = self.lua.create_string(digest);
             let kept = name.and_then(|name| self.functions.raw_set(name, function));
-            kept.map_err(|error| Fail::of(format!("ERR {}", api::message(&error))))?;
+            kept.map_err(|error| ErrorReply::of(format!("ERR {}", api::message(&error))))?;
             self.compiled.insert(digest, shebang);
         }
         Ok(digest)
     }
 
-    fn compile(&self, code: &[u8]) -> Result<Function, Fail> {
+    fn compile(&self, code: &[u8]) -> Result<Function, ErrorReply> {
         let chunk = self.lua.load(code).set_name("@user_script").set_mode(ChunkMode::Text);
         chunk.into_function().map_err(|error| {
             let text = match &error {
@@ -176,7 +175,7 @@ impl Engine {
                 mlua::Error::SyntaxError { message, .. } => message.clone(),
                 other => api::message(other),
             };
-            Fail::of(format!("ERR Error compiling script (new function): {text}"))
+            ErrorReply::of(format!("ERR Error compiling script (new function): {text}"))
         })
     }
 
@@ -222,9 +221,9 @@ impl Engine {
         }
     }
 
-    fn prepare(&mut self, call: &Invocation<'_>) -> Result<(Digest, Shebang), Fail> {
+    fn prepare(&mut self, call: &Invocation<'_>) -> Result<(Digest, Shebang), ErrorReply> {
         let digest = if call.by_digest {
-            let no_script = Fail::new("NOSCRIPT No matching script. Please use EVAL.");
+            let no_script = ErrorReply::new("NOSCRIPT No matching script. Please use EVAL.");
             let digest = Digest::try_from(&call.body.to_ascii_lowercase()[..]);
             let known = |digest: &Digest| self.shared.server.borrow().scripts.contains(digest);
             let digest = digest.ok().filter(known).ok_or(no_script)?;
@@ -242,7 +241,7 @@ impl Engine {
         if shebang.present {
             let fault = self.shared.server.borrow().refusing();
             if call.read_only && !shebang.no_writes {
-                return Err(Fail::new(
+                return Err(ErrorReply::new(
                     "ERR Can not execute a script with write flag using *_ro command.",
                 ));
             }
@@ -269,7 +268,7 @@ impl Engine {
         let mut server = shared.server.borrow_mut();
         let db = server.sessions[scope.session as usize].db;
         let session = &mut server.sessions[SCRIPT_SESSION as usize];
-        (session.db, session.protocol) = (db, Protocol::Resp2);
+        (session.db, session.protocol) = (db, ProtocolVersion::Resp2);
     }
 
     fn invoke(&self, call: &Invocation<'_>, digest: &Digest) -> mlua::Result<(bool, Value)> {
@@ -292,9 +291,9 @@ impl Engine {
         outcome: mlua::Result<(bool, Value)>,
         script: (&[u8], &str),
     ) -> (Reply, ErrorCount) {
-        let answer = self
-            .answer(outcome, script)
-            .unwrap_or_else(|error| refused(Fail::of(format!("ERR {}", api::message(&error)))));
+        let answer = self.answer(outcome, script).unwrap_or_else(|error| {
+            refused(ErrorReply::of(format!("ERR {}", api::message(&error))))
+        });
         if self.lua.used_memory() > limits::COLLECT_BYTES {
             // What cannot be collected now will be later.
             let _ = self.lua.gc_collect();
@@ -359,11 +358,11 @@ fn failure(error: &Table, (name, chunk): (&[u8], &str)) -> mlua::Result<(Reply, 
     let counted = matches!(error.raw_get("ignore_error_stats_update")?, Value::Boolean(true));
     let mut errors = ErrorCount::default();
     errors.add(&text, counted);
-    Ok((Reply::Error(Fail::of(text)), errors))
+    Ok((Reply::Error(ErrorReply::of(text)), errors))
 }
 
 /// The answer where nothing was run.
-pub(crate) fn refused(fail: Fail) -> (Reply, ErrorCount) {
+pub(crate) fn refused(fail: ErrorReply) -> (Reply, ErrorCount) {
     let reply = Reply::Error(fail);
     let errors = ErrorCount::from(&reply);
     (reply, errors)

@@ -15,12 +15,12 @@ mod single;
 
 use std::sync::LazyLock;
 
+use calls::Calls;
 use picklock::{fence, queue_scripts, scripts};
+use resp::reply::Reply;
 
-use crate::reply::Reply;
 use crate::script::engine::{Digest, digest};
 use crate::server::{Request, Server};
-use calls::Calls;
 
 /// Whether the keys and arguments are such as the function is made for. It changes nothing.
 type Fits = fn(&Calls<'_>, &[&[u8]], &[&[u8]]) -> bool;

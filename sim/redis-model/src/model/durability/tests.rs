@@ -1,10 +1,11 @@
 //! Ends, and what is there again afterwards.
 
+use resp::reply::Reply;
+
 use super::*;
 use crate::model::ClientId;
 use crate::options::Options;
 use crate::persistence::Fsync;
-use crate::reply::Reply;
 
 fn at(ms: u64) -> WallTime {
     WallTime::from_unix_ns(ms * 1_000_000)

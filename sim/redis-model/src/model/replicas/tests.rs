@@ -1,9 +1,10 @@
 //! Streams, lag, promotion, WAIT.
 
+use resp::reply::{ErrorReply, Reply};
+
 use super::*;
 use crate::model::{ClientId, Outcome};
 use crate::options::Options;
-use crate::reply::{Fail, Reply};
 
 fn at(ms: u64) -> WallTime {
     WallTime::from_unix_ns(ms * 1_000_000)
@@ -62,7 +63,8 @@ fn a_replica_lags_by_whole_groups_and_holds_what_the_primary_held() {
     assert_eq!(pair.read(1_050, "GET n"), Reply::Nil);
     assert!(pair.step(1_060) && !pair.step(1_060));
     assert_eq!(pair.read(1_060, "GET n"), Reply::bulk("1"));
-    let readonly = Reply::Error(Fail::new("READONLY You can't write against a read only replica."));
+    let readonly =
+        Reply::Error(ErrorReply::new("READONLY You can't write against a read only replica."));
     assert_eq!(pair.read(1_060, "SET k v"), readonly);
     assert_eq!(pair.read(1_060, "BLPOP l 0"), readonly);
 }

@@ -6,12 +6,14 @@
 
 use std::sync::LazyLock;
 
+use resp::encode::ProtocolVersion;
+use resp::number::{decimal, integer};
+use resp::reply::Reply;
+use resp::text::{Blob, blob};
+
 use crate::commands::table::{Found, Handler, Run, TABLE};
-use crate::reply::Reply;
-use crate::resp::encode::Protocol;
 use crate::script::engine::Digest;
 use crate::server::{Request, SCRIPT_SESSION, Server};
-use crate::text::{Blob, blob, decimal, integer};
 use crate::value::Value;
 
 /// Numbers up to here are exact in Lua, and so are their sums.
@@ -76,7 +78,7 @@ impl<'a> Calls<'a> {
     pub(super) fn new(server: &'a mut Server, request: &Request<'_>) -> Self {
         let db = server.db_number(request);
         let session = &mut server.sessions[SCRIPT_SESSION as usize];
-        (session.db, session.protocol) = (db, Protocol::Resp2);
+        (session.db, session.protocol) = (db, ProtocolVersion::Resp2);
         Self { server, now_us: request.now_us }
     }
 

@@ -1,11 +1,12 @@
 //! The scripts of a lock that is handed over, statement by statement as their texts have them.
 
+use resp::reply::Reply;
+use resp::text::{Blob, blob};
+
 use super::calls::{
     Calls, DEL, EXACT, GET, HDEL, HGET, HSET, NUMSUB, PEXPIRE, PTTL, PUBLISH, SET, TIME, ZADD,
     ZCARD, ZRANGE, ZRANK, ZREM, ZREVRANGE, arg, exact, joined, span,
 };
-use crate::reply::Reply;
-use crate::text::{Blob, blob};
 use crate::value::Value;
 
 /// Spans up to here can be multiplied by a place in line.

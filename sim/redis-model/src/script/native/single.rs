@@ -1,9 +1,10 @@
 //! The scripts of locks on one key, and of a value behind a fence.
 
+use resp::reply::Reply;
+
 use super::calls::{
     Calls, DEL, DEL_AS_DOCUMENTED, GET, INCR, PEXPIRE, PTTL, PUBLISH, SET, exact, span,
 };
-use crate::reply::Reply;
 use crate::value::Value;
 
 /// What is answered where a comparison fails.

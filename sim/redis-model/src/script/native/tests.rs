@@ -2,12 +2,12 @@
 
 use picklock::scripts;
 use picklock::time::WallTime;
+use resp::reply::Reply;
 
 use super::{TEXTS, bound, single, twins};
 use crate::effect::Effect;
 use crate::model::{ClientId, Model};
 use crate::options::Options;
-use crate::reply::Reply;
 
 struct One {
     model: Model,

@@ -3,12 +3,12 @@
 //! Invariant: a [`Scanner`] looks at each byte of a stream a bounded number of times however the
 //! stream is cut into reads, and no input makes it panic, recurse or allocate in proportion to a
 //! number the peer merely claims. Deliberately absent: values. Who wants to know what a frame says
-//! reads the few bytes that matter through [`Request`] and [`head`], or has a [`tree`] made of a frame.
+//! reads the few bytes that matter through [`RequestFrame`] and [`head`], or has a [`tree`] made of a frame.
 
 pub mod tree;
 mod view;
 
-pub use view::{Name, Request, head};
+pub use view::{CommandName, RequestFrame, head};
 
 /// How much a peer may ask for before the stream counts as hostile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +68,7 @@ pub enum FrameError {
 
 /// What a complete frame is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum FrameKind {
     /// A request as an array of bulk strings.
     Command,
     /// A request as one line of text.
@@ -89,7 +89,7 @@ pub struct Frame {
     /// Bytes, line ends included.
     pub len: usize,
     /// What it is; a leading attribute does not count.
-    pub kind: Kind,
+    pub kind: FrameKind,
 }
 
 /// Finds the ends of frames, going on where it stopped.
@@ -104,7 +104,7 @@ pub struct Scanner {
     /// Elements still missing, one entry for each open aggregate.
     open: Vec<u64>,
     elements: u64,
-    kind: Option<Kind>,
+    kind: Option<FrameKind>,
 }
 
 /// The longest length or count: a sign, nineteen digits, and room for leading zeros.
@@ -145,7 +145,7 @@ impl Scanner {
         }
         let end = self.pos;
         self.check_bulk_end(buf, end)?;
-        let frame = Frame { len: end, kind: self.kind.unwrap_or(Kind::Value) };
+        let frame = Frame { len: end, kind: self.kind.unwrap_or(FrameKind::Value) };
         self.pos = 0;
         self.elements = 0;
         self.kind = None;
@@ -159,7 +159,7 @@ impl Scanner {
 
     /// Every element but an empty aggregate ends in CR LF; a bulk string was skipped unseen.
     fn check_bulk_end(&self, buf: &[u8], end: usize) -> Result<(), FrameError> {
-        let inline = matches!(self.kind, Some(Kind::Inline | Kind::Empty));
+        let inline = matches!(self.kind, Some(FrameKind::Inline | FrameKind::Empty));
         if inline || end < 2 || buf[end - 2..end] == *b"\r\n" {
             return Ok(());
         }
@@ -190,7 +190,7 @@ impl Scanner {
         let Some(line) = self.line(buf, at, limit)? else { return Ok(false) };
         if inline {
             let blank = line.iter().all(|byte| byte.is_ascii_whitespace() || *byte == 0);
-            self.kind = Some(if blank { Kind::Empty } else { Kind::Inline });
+            self.kind = Some(if blank { FrameKind::Empty } else { FrameKind::Inline });
             return Ok(true);
         }
         let Some(text) = line.strip_suffix(b"\r\n") else { return Err(FrameError::MissingCrLf) };
@@ -231,13 +231,13 @@ impl Scanner {
                 *rest -= 1;
             } else if top {
                 self.kind = Some(match type_byte {
-                    b'>' => Kind::Push,
-                    b'-' | b'!' => Kind::Error,
+                    b'>' => FrameKind::Push,
+                    b'-' | b'!' => FrameKind::Error,
                     _ if self.requests => match number {
-                        Some(Some(1..)) => Kind::Command,
-                        _ => Kind::Empty,
+                        Some(Some(1..)) => FrameKind::Command,
+                        _ => FrameKind::Empty,
                     },
-                    _ => Kind::Value,
+                    _ => FrameKind::Value,
                 });
             }
         }

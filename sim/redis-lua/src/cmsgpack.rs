@@ -6,16 +6,16 @@
 
 use mlua::{Lua, MultiValue, Table, Value};
 
-use super::api::{lua_fail, lua_fail_nowhere};
-use super::args::Args;
-use super::convert::truncated;
+use super::args::LuaArgs;
+use super::args::truncated;
 use super::limits::{MEMORY_BYTES, NO_MEMORY, PARTS, RESULTS, TABLE_PARTS};
+use crate::error::{lua_fail, lua_fail_nowhere};
 
 /// Deeper tables are packed as nil, as in Redis.
 const DEPTH_MAX: usize = 16;
 
 /// The library as a table.
-pub(crate) fn library(lua: &Lua) -> mlua::Result<Table> {
+pub fn library(lua: &Lua) -> mlua::Result<Table> {
     let table = lua.create_table()?;
     let pack = lua.create_function(|lua, args: MultiValue| {
         if args.is_empty() {
@@ -27,17 +27,17 @@ pub(crate) fn library(lua: &Lua) -> mlua::Result<Table> {
     })?;
     table.set("pack", pack)?;
     let unpack = |lua: &Lua, values: MultiValue| {
-        let text = Args::new(lua, &values, "unpack").text(0)?;
+        let text = LuaArgs::new(lua, &values, "unpack").text(0)?;
         unpack(lua, &text, 0, 0)
     };
     table.set("unpack", lua.create_function(unpack)?)?;
     let unpack_one = |lua: &Lua, values: MultiValue| {
-        let args = Args::new(lua, &values, "unpack_one");
+        let args = LuaArgs::new(lua, &values, "unpack_one");
         self::unpack(lua, &args.text(0)?, 1, args.integer_or(1, 0)?)
     };
     table.set("unpack_one", lua.create_function(unpack_one)?)?;
     let unpack_limit = |lua: &Lua, values: MultiValue| {
-        let args = Args::new(lua, &values, "unpack_limit");
+        let args = LuaArgs::new(lua, &values, "unpack_limit");
         let (text, limit) = (args.text(0)?, truncated(args.number(1)?));
         self::unpack(lua, &text, limit, args.integer_or(2, 0)?)
     };

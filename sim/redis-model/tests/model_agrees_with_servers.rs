@@ -17,7 +17,7 @@ use model_support::explore::{explore, setting};
 use model_support::pair::{Pair, Tamper};
 use model_support::server::RealServer;
 use redis_model::options::Profile;
-use redis_model::reply::{Fail, Reply};
+use resp::reply::{ErrorReply, Reply};
 
 const SEQUENCES: u64 = 500;
 
@@ -36,7 +36,7 @@ fn profile(server: &RealServer) -> Option<Profile> {
 fn words_of_redis(command: &[Vec<u8>], reply: Reply) -> Reply {
     let Reply::Error(error) = &reply else { return reply };
     match error.text().strip_suffix(b", with args beginning with: ") {
-        Some(rest) if command.len() == 1 => Reply::Error(Fail::of(rest)),
+        Some(rest) if command.len() == 1 => Reply::Error(ErrorReply::of(rest)),
         _ => reply,
     }
 }
@@ -50,7 +50,7 @@ fn in_words_of_valkey(reply: Reply) -> Reply {
     match reply {
         Reply::Array(parts) => Reply::Array(parts.into_iter().map(in_words_of_valkey).collect()),
         Reply::Error(error) if error.text() == b"ERR Unknown Redis command called from script" => {
-            Reply::Error(Fail::new("ERR Unknown command called from script"))
+            Reply::Error(ErrorReply::new("ERR Unknown command called from script"))
         }
         reply => reply,
     }

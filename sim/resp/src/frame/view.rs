@@ -8,12 +8,12 @@ use std::fmt;
 
 /// A command name in upper case, cut to what fits without allocation (no Redis command is longer).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Name {
+pub struct CommandName {
     bytes: [u8; Self::LEN],
     len: u8,
 }
 
-impl Name {
+impl CommandName {
     const LEN: usize = 31;
 
     /// The name written like this, in any case.
@@ -31,13 +31,13 @@ impl Name {
     }
 }
 
-impl fmt::Display for Name {
+impl fmt::Display for CommandName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.as_bytes().escape_ascii())
     }
 }
 
-impl fmt::Debug for Name {
+impl fmt::Debug for CommandName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
@@ -45,11 +45,11 @@ impl fmt::Debug for Name {
 
 /// A complete request frame, as found by a [`Scanner`](super::Scanner).
 #[derive(Clone, Copy, Debug)]
-pub struct Request<'a> {
+pub struct RequestFrame<'a> {
     bytes: &'a [u8],
 }
 
-impl<'a> Request<'a> {
+impl<'a> RequestFrame<'a> {
     /// A view of this frame. An inline command's arguments are parted at white space; quotes in it
     /// are not undone.
     pub fn new(frame: &'a [u8]) -> Self {
@@ -57,10 +57,10 @@ impl<'a> Request<'a> {
     }
 
     /// The arguments, the command's name first.
-    pub fn args(self) -> Args<'a> {
+    pub fn args(self) -> RequestArgs<'a> {
         let inline = self.bytes.first() != Some(&b'*');
         let rest = if inline { self.bytes } else { after_line(self.bytes).unwrap_or_default() };
-        Args { rest, inline }
+        RequestArgs { rest, inline }
     }
 
     /// The argument at this place, the name being at 0.
@@ -69,8 +69,8 @@ impl<'a> Request<'a> {
     }
 
     /// The command's name.
-    pub fn name(self) -> Name {
-        Name::new(self.arg(0).unwrap_or_default())
+    pub fn name(self) -> CommandName {
+        CommandName::new(self.arg(0).unwrap_or_default())
     }
 
     /// The first key, by the command's usual form; `None` where a command has no key.
@@ -127,12 +127,12 @@ fn key_place(name: &[u8]) -> KeyPlace {
 
 /// The arguments of a request, in order.
 #[derive(Clone, Debug)]
-pub struct Args<'a> {
+pub struct RequestArgs<'a> {
     rest: &'a [u8],
     inline: bool,
 }
 
-impl<'a> Iterator for Args<'a> {
+impl<'a> Iterator for RequestArgs<'a> {
     type Item = &'a [u8];
 
     fn next(&mut self) -> Option<&'a [u8]> {
@@ -201,29 +201,31 @@ mod tests {
     #[test]
     fn names_and_arguments_are_read_in_place() {
         let bytes = frame(&["set", "k", "", "NX"]);
-        let request = Request::new(&bytes);
-        assert_eq!(request.name(), Name::new(b"SET"));
+        let request = RequestFrame::new(&bytes);
+        assert_eq!(request.name(), CommandName::new(b"SET"));
         assert_eq!(request.name().to_string(), "SET");
         assert_eq!(request.arg(2), Some(&b""[..]));
         assert_eq!(request.arg(3), Some(&b"NX"[..]));
         assert_eq!(request.arg(4), None);
-        let inline = Request::new(b"  get  k\r\n");
-        assert_eq!((inline.name(), inline.arg(1)), (Name::new(b"GET"), Some(&b"k"[..])));
+        let inline = RequestFrame::new(b"  get  k\r\n");
+        assert_eq!((inline.name(), inline.arg(1)), (CommandName::new(b"GET"), Some(&b"k"[..])));
         assert_eq!(inline.arg(2), None);
     }
 
     #[test]
     fn a_long_name_is_cut_and_still_equal_to_itself() {
         let long = [b'x'; 100];
-        assert_eq!(Name::new(&long), Name::new(&long[..50]));
-        assert_eq!(Name::new(&long).as_bytes().len(), Name::LEN);
+        assert_eq!(CommandName::new(&long), CommandName::new(&long[..50]));
+        assert_eq!(CommandName::new(&long).as_bytes().len(), CommandName::LEN);
     }
 
     #[test]
     fn the_first_key_is_found_where_commands_have_it() {
         let key = |args: &[&str]| {
             let bytes = frame(args);
-            Request::new(&bytes).first_key().map(|key| String::from_utf8_lossy(key).into_owned())
+            RequestFrame::new(&bytes)
+                .first_key()
+                .map(|key| String::from_utf8_lossy(key).into_owned())
         };
         assert_eq!(key(&["DEL", "k", "l"]).as_deref(), Some("k"));
         assert_eq!(key(&["evalsha", "abc", "1", "k", "v"]).as_deref(), Some("k"));

@@ -4,14 +4,14 @@
 
 use mlua::{Lua, MultiValue, Table};
 
-use super::args::Args;
+use super::args::LuaArgs;
 
 /// The library as a table.
-pub(crate) fn library(lua: &Lua) -> mlua::Result<Table> {
+pub fn library(lua: &Lua) -> mlua::Result<Table> {
     let table = lua.create_table()?;
     let one = |name: &'static str, operation: fn(i32) -> i32| {
         let function = lua.create_function(move |lua, values: MultiValue| {
-            Ok(operation(argument(&Args::new(lua, &values, name), 0)?))
+            Ok(operation(argument(&LuaArgs::new(lua, &values, name), 0)?))
         })?;
         table.set(name, function)
     };
@@ -20,7 +20,7 @@ pub(crate) fn library(lua: &Lua) -> mlua::Result<Table> {
     one("bswap", i32::swap_bytes)?;
     let fold = |name: &'static str, operation: fn(i32, i32) -> i32| {
         let function = lua.create_function(move |lua, values: MultiValue| {
-            let args = Args::new(lua, &values, name);
+            let args = LuaArgs::new(lua, &values, name);
             let first = argument(&args, 0)?;
             // Read from the last one on, as there: the first that is refused is the one that is named.
             let mut rest = (1..values.len()).rev();
@@ -33,7 +33,7 @@ pub(crate) fn library(lua: &Lua) -> mlua::Result<Table> {
     fold("bxor", |a, b| a ^ b)?;
     let shift = |name: &'static str, operation: fn(i32, u32) -> i32| {
         let function = lua.create_function(move |lua, values: MultiValue| {
-            let args = Args::new(lua, &values, name);
+            let args = LuaArgs::new(lua, &values, name);
             let value = argument(&args, 0)?;
             Ok(operation(value, argument(&args, 1)?.cast_unsigned() & 31))
         })?;
@@ -45,7 +45,7 @@ pub(crate) fn library(lua: &Lua) -> mlua::Result<Table> {
     shift("rol", i32::rotate_left)?;
     shift("ror", i32::rotate_right)?;
     let tohex = lua.create_function(|lua, values: MultiValue| {
-        let args = Args::new(lua, &values, "tohex");
+        let args = LuaArgs::new(lua, &values, "tohex");
         let value = argument(&args, 0)?.cast_unsigned();
         let digits = if values.len() > 1 { argument(&args, 1)? } else { 8 };
         let width = usize::try_from(digits.unsigned_abs().min(8)).unwrap_or(8);
@@ -61,7 +61,7 @@ pub(crate) fn library(lua: &Lua) -> mlua::Result<Table> {
 
 /// The low half of the sum with 2^52 + 2^51, as the library wraps: exact below 2^51, and as odd as there
 /// beyond.
-fn argument(args: &Args<'_>, at: usize) -> mlua::Result<i32> {
+fn argument(args: &LuaArgs<'_>, at: usize) -> mlua::Result<i32> {
     const WRAP: f64 = 6_755_399_441_055_744.0;
     let bits = (args.number(at)? + WRAP).to_bits();
     #[expect(clippy::cast_possible_truncation, reason = "the low half is what is wanted")]

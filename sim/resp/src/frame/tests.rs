@@ -47,7 +47,7 @@ fn every_type_of_resp2_and_resp3_is_one_frame() {
         b"|0\r\n+x\r\n",
     ];
     for bytes in frames {
-        let whole = Frame { len: bytes.len(), kind: Kind::Value };
+        let whole = Frame { len: bytes.len(), kind: FrameKind::Value };
         assert_eq!(reply(bytes), Ok(vec![whole]), "{}", bytes.escape_ascii());
     }
 }
@@ -55,16 +55,16 @@ fn every_type_of_resp2_and_resp3_is_one_frame() {
 #[test]
 fn kinds_are_told_apart() {
     let kind = |bytes: &[u8]| reply(bytes).unwrap()[0].kind;
-    assert_eq!(kind(b"-ERR no\r\n"), Kind::Error);
-    assert_eq!(kind(b"!5\r\nERR n\r\n"), Kind::Error);
-    assert_eq!(kind(b">2\r\n+a\r\n-b\r\n"), Kind::Push);
-    assert_eq!(kind(b"|1\r\n+a\r\n+b\r\n>1\r\n+a\r\n"), Kind::Push);
+    assert_eq!(kind(b"-ERR no\r\n"), FrameKind::Error);
+    assert_eq!(kind(b"!5\r\nERR n\r\n"), FrameKind::Error);
+    assert_eq!(kind(b">2\r\n+a\r\n-b\r\n"), FrameKind::Push);
+    assert_eq!(kind(b"|1\r\n+a\r\n+b\r\n>1\r\n+a\r\n"), FrameKind::Push);
     let kind = |bytes: &[u8]| request(bytes).unwrap()[0].kind;
-    assert_eq!(kind(b"*1\r\n$4\r\nPING\r\n"), Kind::Command);
-    assert_eq!(kind(b"PING\n"), Kind::Inline);
-    assert_eq!(kind(b"\r\n"), Kind::Empty);
-    assert_eq!(kind(b"*0\r\n"), Kind::Empty);
-    assert_eq!(kind(b"*-1\r\n"), Kind::Empty);
+    assert_eq!(kind(b"*1\r\n$4\r\nPING\r\n"), FrameKind::Command);
+    assert_eq!(kind(b"PING\n"), FrameKind::Inline);
+    assert_eq!(kind(b"\r\n"), FrameKind::Empty);
+    assert_eq!(kind(b"*0\r\n"), FrameKind::Empty);
+    assert_eq!(kind(b"*-1\r\n"), FrameKind::Empty);
 }
 
 #[test]
@@ -192,7 +192,7 @@ proptest! {
             match scanner.scan(&bytes[start..end]) {
                 Ok(Some(frame)) => {
                     let whole = &bytes[start..start + frame.len];
-                    let _ = (head(whole), Request::new(whole).first_key());
+                    let _ = (head(whole), RequestFrame::new(whole).first_key());
                     prop_assert!(frame.len > 0);
                     start += frame.len;
                 }

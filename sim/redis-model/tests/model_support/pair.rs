@@ -9,8 +9,8 @@ use picklock::time::WallTime;
 use redis_model::model::{ClientId, Model, Outcome};
 use redis_model::options::{Options, Profile};
 use redis_model::persistence::Fsync;
-use redis_model::reply::Reply;
-use redis_model::resp::encode::encode;
+use resp::encode::encode;
+use resp::reply::Reply;
 
 use super::commands::{CLIENTS, Draw};
 use super::server::{Connection, RealServer, on_path};

@@ -5,13 +5,13 @@
 
 use mlua::{Lua, MultiValue, Table, Value};
 
-use super::api::lua_fail;
-use super::args::{Args, number_of};
-use super::convert::truncated;
+use super::args::truncated;
+use super::args::{LuaArgs, number_of};
 use super::limits::RESULTS;
+use crate::error::lua_fail;
 
 /// The library as a table.
-pub(crate) fn library(lua: &Lua) -> mlua::Result<Table> {
+pub fn library(lua: &Lua) -> mlua::Result<Table> {
     let table = lua.create_table()?;
     table.set("pack", lua.create_function(pack)?)?;
     table.set("unpack", lua.create_function(unpack)?)?;
@@ -35,7 +35,7 @@ enum Item {
 }
 
 struct Format<'a> {
-    args: &'a Args<'a>,
+    args: &'a LuaArgs<'a>,
     rest: &'a [u8],
     big: bool,
     /// Items begin at multiples of their width, up to this one.
@@ -43,7 +43,7 @@ struct Format<'a> {
 }
 
 impl<'a> Format<'a> {
-    fn new(args: &'a Args<'a>, text: &'a [u8]) -> Self {
+    fn new(args: &'a LuaArgs<'a>, text: &'a [u8]) -> Self {
         Self { args, rest: text, big: false, align: 1 }
     }
 
@@ -140,7 +140,7 @@ fn push(bytes: &[u8], big: bool, out: &mut Vec<u8>) {
 }
 
 fn pack(lua: &Lua, values: MultiValue) -> mlua::Result<mlua::LuaString> {
-    let args = Args { missing: "nil", ..Args::new(lua, &values, "pack") };
+    let args = LuaArgs { missing: "nil", ..LuaArgs::new(lua, &values, "pack") };
     let text = args.text(0)?;
     let mut format = Format::new(&args, &text);
     let (mut out, mut at) = (Vec::new(), 1);
@@ -182,7 +182,7 @@ fn pack(lua: &Lua, values: MultiValue) -> mlua::Result<mlua::LuaString> {
 }
 
 fn unpack(lua: &Lua, args: MultiValue) -> mlua::Result<MultiValue> {
-    let args = Args::new(lua, &args, "unpack");
+    let args = LuaArgs::new(lua, &args, "unpack");
     let text = args.text(0)?;
     let mut format = Format::new(&args, &text);
     let data = args.text(1)?;
@@ -254,7 +254,7 @@ fn unpack(lua: &Lua, args: MultiValue) -> mlua::Result<MultiValue> {
 }
 
 fn size(lua: &Lua, values: MultiValue) -> mlua::Result<f64> {
-    let args = Args::new(lua, &values, "size");
+    let args = LuaArgs::new(lua, &values, "size");
     let text = args.text(0)?;
     let mut format = Format::new(&args, &text);
     let mut total = 0_usize;

@@ -3,11 +3,11 @@
 //! Invariant: what is no JSON is refused in lua-cjson's words, with the place where it was met.
 
 use mlua::{Lua, LuaString, Table, Value};
+use resp::strtod::strtod;
+use resp::text::until_nul;
 
 use super::DEPTH_MAX;
-use crate::commands::expiry::until_nul;
-use crate::script::api::lua_fail;
-use crate::strtod::strtod;
+use crate::error::lua_fail;
 
 /// The value that a text stands for.
 pub(super) fn decode(lua: &Lua, text: &[u8]) -> mlua::Result<Value> {

@@ -5,7 +5,7 @@ use redis_model::effect::Change;
 use redis_model::model::Model;
 use redis_model::options::Options;
 use redis_model::persistence::{Ending, Fsync};
-use redis_model::reply::Reply;
+use resp::reply::Reply;
 
 use super::commands::{CLIENTS, Draw};
 use super::wire::show;

@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use super::text::{Blob, blob};
+use crate::text::{Blob, blob};
 
 /// One reply, or a part of one.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,7 +19,7 @@ pub enum Reply {
     /// Any other simple string.
     Status(Blob),
     /// An error.
-    Error(Fail),
+    Error(ErrorReply),
     /// An integer.
     Int(i64),
     /// A byte string.
@@ -71,9 +71,9 @@ impl Reply {
 
 /// The text of an error: its code, a space, and the rest, without the leading `-`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fail(Cow<'static, [u8]>);
+pub struct ErrorReply(Cow<'static, [u8]>);
 
-impl Fail {
+impl ErrorReply {
     /// `ERR syntax error`.
     pub const SYNTAX: Self = Self::new("ERR syntax error");
     /// A value that should have been an integer.
@@ -109,7 +109,7 @@ impl Fail {
 }
 
 /// What a command handler returns.
-pub(crate) type Answer = Result<Reply, Fail>;
+pub type Answer = Result<Reply, ErrorReply>;
 
 impl From<Answer> for Reply {
     fn from(answer: Answer) -> Self {
@@ -142,7 +142,7 @@ impl From<Reply> for Result<picklock::reply::Reply, picklock::reply::ServerError
             Reply::Bulk(bytes) | Reply::BigNumber(bytes) | Reply::Verbatim(bytes) => {
                 Seen::Bulk(bytes)
             }
-            Reply::Double(value) => Seen::bulk(crate::resp::encode::double(value).as_bytes()),
+            Reply::Double(value) => Seen::bulk(crate::number::double(value).as_bytes()),
             Reply::Array(parts)
             | Reply::Map(parts)
             | Reply::Set(parts)
@@ -159,7 +159,7 @@ mod tests {
     #[test]
     fn errors_become_server_errors_and_nil_stays_nil() {
         type Seen = Result<picklock::reply::Reply, picklock::reply::ServerError>;
-        let error = Seen::from(Reply::Error(Fail::new("NOSCRIPT No matching script.")));
+        let error = Seen::from(Reply::Error(ErrorReply::new("NOSCRIPT No matching script.")));
         assert_eq!(&*error.unwrap_err().code, "NOSCRIPT");
         assert_eq!(Seen::from(Reply::NilArray), Ok(picklock::reply::Reply::Nil));
         let nested = Seen::from(Reply::Array(vec![Reply::bulk("a"), Reply::Bool(true)])).unwrap();
@@ -169,7 +169,7 @@ mod tests {
 
     #[test]
     fn the_code_of_an_error_is_its_first_word() {
-        assert_eq!(Fail::WRONG_TYPE.code(), b"WRONGTYPE");
-        assert_eq!(Fail::new("LOADING").code(), b"LOADING");
+        assert_eq!(ErrorReply::WRONG_TYPE.code(), b"WRONGTYPE");
+        assert_eq!(ErrorReply::new("LOADING").code(), b"LOADING");
     }
 }

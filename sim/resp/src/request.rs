@@ -4,6 +4,8 @@
 //! in redis-server's words; nothing panics, and no length a client merely *claims* is allocated.
 //! Deliberately absent: sockets, replies, and what a command means.
 
+use crate::number::decimal;
+
 /// A line (a length, or a whole inline command) may be this long.
 const INLINE_MAX_BYTES: usize = 64 * 1024;
 /// `proto-max-bulk-len`: the longest argument.
@@ -220,30 +222,6 @@ fn line(buffer: &[u8], from: usize) -> Result<Option<(&[u8], usize)>, TooLong> {
         return Ok(None);
     }
     Ok(Some((&rest[..end], from + end + 2)))
-}
-
-/// A decimal integer as Redis reads one: no plus sign, no leading zero, no blank.
-pub fn decimal(text: &[u8]) -> Option<i64> {
-    let (negative, digits) = match text {
-        [b'-', digits @ ..] => (true, digits),
-        digits => (false, digits),
-    };
-    if digits == b"0" && !negative {
-        return Some(0);
-    }
-    if !matches!(digits.first(), Some(b'1'..=b'9')) || digits.len() > 19 {
-        return None;
-    }
-    let mut value: i64 = 0;
-    for digit in digits {
-        if !digit.is_ascii_digit() {
-            return None;
-        }
-        let digit = i64::from(digit - b'0');
-        // Downwards, for the range of i64 reaches one further on that side.
-        value = value.checked_mul(10)?.checked_sub(digit)?;
-    }
-    if negative { Some(value) } else { value.checked_neg() }
 }
 
 /// The words of an inline command by Redis's quoting rules, or nothing where quotes do not balance.

@@ -7,16 +7,16 @@ mod decode;
 
 use mlua::{Function, Lua, MultiValue, Table, Value};
 
-use super::api::lua_fail;
-use super::args::{Args, text_of};
+use super::args::{LuaArgs, text_of};
 use super::limits::{MEMORY_BYTES, NO_MEMORY, PARTS, TABLE_PARTS};
+use crate::error::lua_fail;
 
 /// Tables and arrays may be nested so deep, as in Redis. They are walked without recursion, for a thread's
 /// stack may be small here.
 const DEPTH_MAX: usize = 1_000;
 
 /// The library as a table. `next` is Lua's own.
-pub(crate) fn library(lua: &Lua, next: Function) -> mlua::Result<Table> {
+pub fn library(lua: &Lua, next: Function) -> mlua::Result<Table> {
     let table = lua.create_table()?;
     let encode = lua.create_function(move |lua, mut values: MultiValue| {
         let value = only(lua, &mut values, "encode")?;
@@ -27,7 +27,7 @@ pub(crate) fn library(lua: &Lua, next: Function) -> mlua::Result<Table> {
     table.set("encode", encode)?;
     let decode = lua.create_function(|lua, mut values: MultiValue| {
         let values = MultiValue::from_iter([only(lua, &mut values, "decode")?]);
-        decode::decode(lua, &Args::new(lua, &values, "decode").text(0)?)
+        decode::decode(lua, &LuaArgs::new(lua, &values, "decode").text(0)?)
     })?;
     table.set("decode", decode)?;
     table.set("null", Value::NULL)?;
@@ -40,7 +40,7 @@ pub(crate) fn library(lua: &Lua, next: Function) -> mlua::Result<Table> {
 fn only(lua: &Lua, values: &mut MultiValue, function: &'static str) -> mlua::Result<Value> {
     match (values.len(), values.pop_front()) {
         (1, Some(value)) => Ok(value),
-        _ => Err(Args::new(lua, values, function).bad(0, "expected 1 argument")),
+        _ => Err(LuaArgs::new(lua, values, function).bad(0, "expected 1 argument")),
     }
 }
 

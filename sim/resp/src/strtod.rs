@@ -5,16 +5,17 @@
 
 /// What was read.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Read {
-    pub(crate) value: f64,
+pub struct Strtod {
+    /// The number.
+    pub value: f64,
     /// So many bytes of the text.
-    pub(crate) used: usize,
+    pub used: usize,
     /// The number as written is beyond what a float can hold, so its value is infinite or zero.
-    pub(crate) out_of_range: bool,
+    pub out_of_range: bool,
 }
 
 /// Reads the beginning of the text; nothing where no number stands there.
-pub(crate) fn strtod(text: &[u8]) -> Option<Read> {
+pub fn strtod(text: &[u8]) -> Option<Strtod> {
     let blanks = text.iter().take_while(|byte| is_space(**byte)).count();
     let (negative, sign) = match text.get(blanks) {
         Some(b'-') => (true, 1),
@@ -24,11 +25,11 @@ pub(crate) fn strtod(text: &[u8]) -> Option<Read> {
     let start = blanks + sign;
     let (value, length, out_of_range) = unsigned(&text[start..])?;
     let value = if negative { -value } else { value };
-    Some(Read { value, used: start + length, out_of_range })
+    Some(Strtod { value, used: start + length, out_of_range })
 }
 
 /// C's `isspace`.
-pub(crate) fn is_space(byte: u8) -> bool {
+pub fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t'..=b'\r')
 }
 

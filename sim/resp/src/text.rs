@@ -1,13 +1,8 @@
-//! Byte strings of the model, numbers as text, and glob patterns, all as redis-server has them.
+//! Byte strings, words and glob patterns, as redis-server has them.
 //!
 //! Invariant: a string of up to 40 bytes (a key, an owner token, a counter) is never on the heap.
-//! Floating-point numbers are read as C reads them, hexadecimal ones too.
 
 use smallvec::SmallVec;
-
-use super::strtod::{is_space, strtod};
-
-pub use crate::resp::request::decimal;
 
 /// A byte string: the type of keys, values and replies, and of `picklock::reply::Reply::Bulk`.
 pub type Blob = SmallVec<[u8; 40]>;
@@ -15,39 +10,6 @@ pub type Blob = SmallVec<[u8; 40]>;
 /// A [`Blob`] of these bytes.
 pub fn blob(bytes: &[u8]) -> Blob {
     Blob::from_slice(bytes)
-}
-
-/// The integer in decimal.
-pub fn integer(value: i64) -> Blob {
-    let mut digits = [0_u8; 20];
-    let mut start = digits.len();
-    let mut rest = value.unsigned_abs();
-    loop {
-        start -= 1;
-        digits[start] = b"0123456789"[(rest % 10) as usize];
-        rest /= 10;
-        if rest == 0 {
-            break;
-        }
-    }
-    if value < 0 {
-        start -= 1;
-        digits[start] = b'-';
-    }
-    blob(&digits[start..])
-}
-
-/// A floating-point number that is all of the text; NaN is none, and nothing is rounded to infinity.
-pub fn float(text: &[u8]) -> Option<f64> {
-    let read = strtod(text).filter(|read| read.used == text.len() && !is_space(text[0]))?;
-    (!read.value.is_nan() && !read.out_of_range).then_some(read.value)
-}
-
-/// An end of a range of scores: Redis reads it less strictly, and an empty one is 0.
-pub(crate) fn range_end(text: &[u8]) -> Option<f64> {
-    let end = text.iter().position(|&byte| byte == 0).unwrap_or(text.len());
-    let Some(read) = strtod(&text[..end]) else { return (end == 0).then_some(0.0) };
-    (read.used == end && !read.value.is_nan()).then_some(read.value)
 }
 
 /// Whether an argument is this word, in any case. As in C, a NUL ends the argument.
@@ -59,6 +21,11 @@ pub fn is_word(arg: &[u8], word: &str) -> bool {
         }
         Some(_) => false,
     }
+}
+
+/// The argument as C prints it: up to its first NUL.
+pub fn until_nul(arg: &[u8]) -> &[u8] {
+    arg.split(|&byte| byte == 0).next().unwrap_or_default()
 }
 
 /// Whether `text` matches the glob `pattern`: `*`, `?`, `[a-z]`, `[^x]` and `\` before a literal.
@@ -141,25 +108,6 @@ fn match_class<'a>(class: &'a [u8], byte: u8, fold: &dyn Fn(u8) -> u8) -> Option
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn integers_print_at_both_ends() {
-        for value in [0, 7, -1, i64::MAX, i64::MIN] {
-            assert_eq!(&integer(value)[..], value.to_string().as_bytes());
-            assert_eq!(decimal(&integer(value)), Some(value));
-        }
-    }
-
-    #[test]
-    fn floats_are_whole_texts_and_never_rounded_to_infinity() {
-        assert_eq!(float(b"-1.5e3"), Some(-1500.0));
-        assert_eq!(float(b"-inf"), Some(f64::NEG_INFINITY));
-        assert_eq!((float(b"0x1p-1"), range_end(b" 0x10")), (Some(0.5), Some(16.0)));
-        assert_eq!((range_end(b""), range_end(b"1 "), range_end(b"nan")), (Some(0.0), None, None));
-        for text in ["", " 1", "1 ", "nan", "1e400", "1e-400", "0x", "x"] {
-            assert_eq!(float(text.as_bytes()), None, "{text}");
-        }
-    }
 
     #[test]
     fn words_ignore_case_and_end_at_a_nul() {

@@ -9,25 +9,25 @@ const MASK: u64 = (1 << 48) - 1;
 
 /// The generator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Drand48(u64);
+pub struct Drand48(u64);
 
 impl Drand48 {
     /// As a process finds it that has never seeded it.
-    pub(crate) const START: Self = Self(0x1234_ABCD_330E);
+    pub const START: Self = Self(0x1234_ABCD_330E);
 
     /// As `srand48(seed)` leaves it.
-    pub(crate) const fn new(seed: u32) -> Self {
+    pub const fn new(seed: u32) -> Self {
         Self((seed as u64) << 16 | 0x330E)
     }
 
     /// The next number of `lrand48`, of 31 bits.
-    pub(crate) fn draw(&mut self) -> u32 {
+    pub fn draw(&mut self) -> u32 {
         self.0 = self.0.wrapping_mul(MULTIPLIER).wrapping_add(INCREMENT) & MASK;
         u32::try_from(self.0 >> 17).expect("31 bits are left of 48")
     }
 
     /// The next number at least 0 and below 1, as `math.random()` gives it.
-    pub(crate) fn unit(&mut self) -> f64 {
+    pub fn unit(&mut self) -> f64 {
         const MAX: u32 = i32::MAX as u32;
         f64::from(self.draw() % MAX) / f64::from(MAX)
     }
