@@ -8,7 +8,7 @@ use resp::reply::{ErrorReply, Reply};
 use resp::text::blob;
 
 use super::commands::table::{Found, Run, Spec, TABLE, flag};
-use super::fault::Fault;
+use super::refusal::Refusal;
 use super::server::{Request, Server};
 
 /// How much of an unknown command's arguments its error repeats.
@@ -73,37 +73,30 @@ impl Server {
     }
 
     /// The state in which it refuses commands; a replica refuses writes.
-    pub(crate) fn refusing(&self) -> Option<Fault> {
-        let memory = || self.out_of_memory.then_some(Fault::OutOfMemory);
-        self.fault.or(self.following.as_ref().map(|_| Fault::ReadOnly)).or_else(memory)
+    pub(crate) fn refusing(&self) -> Option<Refusal> {
+        match () {
+            () if self.following.is_some() => Some(Refusal::ReadOnly),
+            () => self.out_of_memory.then_some(Refusal::OutOfMemory),
+        }
     }
 
     /// Why the server's state forbids this command.
     fn refusal(&self, request: &Request<'_>, spec: &Spec) -> Option<ErrorReply> {
-        let fault = self.refusing()?;
+        let refusal = self.refusing()?;
         let queue = self.sessions[request.session as usize].queue.as_ref();
         // EXEC is judged by what it will carry out.
         let is_exec = matches!(spec.run, Run::Exec);
         let queued = if is_exec { queue.map_or(0, |queue| queue.flags) } else { 0 };
         let flags = spec.flags | queued;
-        match fault {
-            Fault::OutOfMemory => {
-                // What is queued takes memory too, whatever it is.
-                let queueing = queue.is_some()
-                    && !is_exec
-                    && !matches!(spec.name, "discard" | "quit" | "reset");
-                (flags & flag::DENYOOM != 0 || queueing).then_some(Fault::OUT_OF_MEMORY)
+        let refuses = match refusal {
+            // What is queued takes memory too, whatever it is.
+            Refusal::OutOfMemory => {
+                let leaves = is_exec || matches!(spec.name, "discard" | "quit" | "reset");
+                flags & flag::DENYOOM != 0 || (queue.is_some() && !leaves)
             }
-            Fault::CannotPersist => {
-                (flags & flag::WRITE != 0 || spec.name == "ping").then_some(Fault::CANNOT_PERSIST)
-            }
-            Fault::ReadOnly => (flags & flag::WRITE != 0).then_some(Fault::READ_ONLY),
-            Fault::Loading => {
-                let unfit = |&(command, _): &(u16, _)| !TABLE.spec(command).has(flag::LOADING);
-                let queued = is_exec && queue.is_some_and(|queue| queue.commands.iter().any(unfit));
-                (!spec.has(flag::LOADING) || queued).then_some(Fault::LOADING)
-            }
-        }
+            Refusal::ReadOnly => flags & flag::WRITE != 0,
+        };
+        refuses.then(|| refusal.error())
     }
 
     fn reject(&mut self, request: &Request<'_>, command: Option<u16>, fail: ErrorReply) -> Reply {

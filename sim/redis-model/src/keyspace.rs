@@ -17,8 +17,6 @@ pub(crate) struct Entry {
     pub(crate) value: Value,
     /// On the server's wall clock.
     pub(crate) expires_at_ms: Option<i64>,
-    /// Which life of the key this is, counted over the whole server.
-    pub(crate) incarnation: u64,
     /// When it was created or, where there is a limit of memory, last looked for.
     pub(crate) used_us: i64,
 }
@@ -123,9 +121,9 @@ impl Db {
     }
 }
 
-/// An entry in its first life form: a key just created.
-pub(crate) fn entry(key: &[u8], value: Value, expires_at_ms: Option<i64>, life: u64) -> Entry {
-    Entry { key: blob(key), value, expires_at_ms, incarnation: life, used_us: 0 }
+/// A key just created.
+pub(crate) fn entry(key: &[u8], value: Value, expires_at_ms: Option<i64>) -> Entry {
+    Entry { key: blob(key), value, expires_at_ms, used_us: 0 }
 }
 
 #[cfg(test)]
@@ -133,7 +131,7 @@ mod tests {
     use super::*;
 
     fn put(db: &mut Db, key: &str, expiry: Option<i64>) {
-        db.insert(entry(key.as_bytes(), Value::Str(blob(b"v")), expiry, 0));
+        db.insert(entry(key.as_bytes(), Value::Str(blob(b"v")), expiry));
     }
 
     #[test]

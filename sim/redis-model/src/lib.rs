@@ -3,8 +3,6 @@
 pub(crate) mod admission;
 pub(crate) mod blocking;
 pub(crate) mod commands;
-pub mod effect;
-pub mod fault;
 pub(crate) mod journal;
 pub(crate) mod keyspace;
 pub(crate) mod libraries;
@@ -16,6 +14,7 @@ pub mod options;
 pub mod persistence;
 pub(crate) mod propagate;
 pub(crate) mod pubsub;
+pub(crate) mod refusal;
 pub mod replication;
 pub(crate) mod scored;
 pub(crate) mod script;

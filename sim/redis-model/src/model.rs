@@ -1,6 +1,6 @@
 //! The model as the worlds use it: connect, execute, look at what happened.
 //!
-//! Invariant: the same calls give the same replies and effects, always; after `reset` a model cannot
+//! Invariant: the same calls give the same replies, always; after `reset` a model cannot
 //! be told from a new one. Deliberately absent: sockets, and any way to read a clock: each call is
 //! told the server's wall clock.
 //!
@@ -13,7 +13,7 @@
 mod durability;
 mod replicas;
 
-use std::cell::{Ref, RefCell};
+use std::cell::RefCell;
 use std::rc::Rc;
 
 use picklock::time::WallTime;
@@ -22,8 +22,6 @@ use super::commands::functions::code_of;
 use super::commands::scripting::keys_and_args;
 use super::commands::table::{Run, TABLE};
 use super::commands::transactions::take_queue;
-use super::effect::Effect;
-use super::fault::Fault;
 use super::options::Options;
 use super::script::engine::{Engine, Invocation, refused};
 use super::script::native;
@@ -127,7 +125,6 @@ impl Model {
         let session = &server.sessions[client.0 as usize];
         assert!(session.open, "request on an ended connection");
         assert!(session.blocked.is_none(), "request of a client that waits");
-        server.effects.clear();
         let command = match server.admit(&request) {
             Ok(command) => command,
             Err(reply) => return Outcome::Reply(server.session(&request).hears(reply)),
@@ -177,24 +174,13 @@ impl Model {
         self.server.borrow_mut().unblock_due(unix_us(now) / 1000)
     }
 
-    /// What the last `execute` or `expire_due` did to keys.
-    pub fn effects(&self) -> Ref<'_, [Effect]> {
-        Ref::map(self.server.borrow(), |server| server.effects.as_slice())
-    }
-
     /// Active expiry: takes away at most `limit` keys whose time has passed, the earliest first. It
     /// returns how many they were.
     pub fn expire_due(&mut self, now: WallTime, limit: usize) -> usize {
         let server = &mut *self.server.borrow_mut();
-        server.effects.clear();
         let expired = server.expire_due(unix_us(now) / 1000, limit);
         server.after_commit();
         expired
-    }
-
-    /// Puts the server in a state in which it refuses commands, or back to order.
-    pub fn set_fault(&mut self, fault: Option<Fault>) {
-        self.server.borrow_mut().fault = fault;
     }
 
     /// The protocol in which the connection is to be answered.

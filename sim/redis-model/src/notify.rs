@@ -1,6 +1,6 @@
 //! Keyspace notifications: what happens to keys, told to subscribers.
 //!
-//! Invariant: whatever leaves an effect on a key is notified of in the same moment, under the name that
+//! Invariant: whatever changes a key is notified of in the same moment, under the name that
 //! redis-server 7.0.15 gives it. With `notify-keyspace-events` empty, that costs one look.
 
 use super::server::Server;

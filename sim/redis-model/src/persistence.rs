@@ -102,7 +102,6 @@ impl Server {
         self.sessions[STREAM_SESSION as usize] = Session::internal();
         self.vacant.clear();
         self.outbox.clear();
-        self.effects.clear();
         self.blocking.clear();
         self.subscriptions.clear();
         self.monitors.clear();
@@ -112,7 +111,6 @@ impl Server {
         (self.max_memory_bytes, self.out_of_memory) = (0, false);
         self.replicas.clear();
         self.following = None;
-        self.fault = None;
         self.stats.reset();
         self.started_us = None;
         self.in_exec = false;
@@ -124,22 +122,16 @@ impl Server {
 
     /// The process is there again and has read its file.
     pub(crate) fn start_again(&mut self, now_us: i64) {
-        // Counted on from where the lost server was, so that no number comes twice.
-        let highest = self.next_incarnation;
         self.parameters = Parameters::new(&self.options);
         if let Some(base) = self.file.base.take() {
             let log = self.journal.between(base.offset, self.journal.end());
             let log = log.unwrap_or_default().to_vec();
             self.dbs = base.dbs;
-            self.next_incarnation = base.next_incarnation;
             // Of a snapshot, keys whose time has passed are not even read; those of the log are, and
             // go when they are met.
             self.drop_expired(now_us / 1000);
             self.replay(now_us, &log);
         }
-        self.next_incarnation = self.next_incarnation.max(highest);
-        self.next_epoch();
-        self.effects.clear();
         self.stats.reset();
         self.journal.restart_at(0);
         self.file.last_sync_ms = now_us / 1000;

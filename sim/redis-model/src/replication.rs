@@ -1,7 +1,7 @@
 //! A primary's replicas, and a replica's primary.
 //!
 //! Invariant: a replica that has applied the stream up to an offset holds what the primary held at
-//! that offset: keys, values, expiries and incarnations alike. How far behind it is, is the world's to
+//! that offset: keys, values and expiries alike. How far behind it is, is the world's to
 //! say. Deliberately absent: partial resynchronisation (a replica that cannot go on takes a whole
 //! snapshot), chains of replicas, and the handshake.
 
@@ -40,7 +40,6 @@ pub(crate) struct Following {
 pub struct Snapshot {
     pub(crate) dbs: Vec<Db>,
     pub(crate) offset: u64,
-    pub(crate) next_incarnation: u64,
 }
 
 impl Snapshot {
@@ -50,21 +49,12 @@ impl Snapshot {
     }
 }
 
-/// Bits of an incarnation below its epoch.
-const EPOCH_SHIFT: u32 = 40;
-
 impl Server {
     pub(crate) fn snapshot(&mut self) -> Snapshot {
         // Whoever begins here knows no database yet.
         self.journal.select_anew();
         let (dbs, offset) = (self.dbs.clone(), self.journal.end());
-        Snapshot { dbs, offset, next_incarnation: self.next_incarnation }
-    }
-
-    /// Starts a new epoch of incarnations: numbers given elsewhere to keys that are lost here do not
-    /// come again.
-    pub(crate) fn next_epoch(&mut self) {
-        self.next_incarnation = (((self.next_incarnation >> EPOCH_SHIFT) + 1) << EPOCH_SHIFT) | 1;
+        Snapshot { dbs, offset }
     }
 
     /// Takes over a primary's data set and follows it from there.
@@ -82,7 +72,6 @@ impl Server {
         }
         self.sessions[STREAM_SESSION as usize].db = 0;
         self.dbs.clone_from(&snapshot.dbs);
-        self.next_incarnation = self.next_incarnation.max(snapshot.next_incarnation);
         self.following = Some(following);
         self.replicas.clear();
         self.journal.restart_at(snapshot.offset);
@@ -92,14 +81,12 @@ impl Server {
     /// Becomes a primary, whatever it has not received being lost.
     pub(crate) fn promote(&mut self) {
         if self.following.take().is_some() {
-            self.next_epoch();
             self.journal.select_anew();
         }
     }
 
-    /// Carries out groups of a stream, all effects in one list.
+    /// Carries out groups of a stream, and adds them to its own.
     pub(crate) fn apply(&mut self, now_us: i64, groups: &[u8]) {
-        self.effects.clear();
         self.replay(now_us, groups);
         self.journal.relay(groups);
         self.after_commit();

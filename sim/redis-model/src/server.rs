@@ -7,8 +7,6 @@ use resp::reply::Reply;
 use rustc_hash::FxHashSet;
 
 use super::blocking::Blocking;
-use super::effect::Effect;
-use super::fault::Fault;
 use super::journal::Journal;
 use super::keyspace::Db;
 use super::libraries::Libraries;
@@ -69,19 +67,16 @@ pub(crate) struct Server {
     pub(crate) next_id: u64,
     pub(crate) started_us: Option<i64>,
     pub(crate) stats: Stats,
-    pub(crate) fault: Option<Fault>,
     /// `maxmemory`; 0: there is no limit.
     pub(crate) max_memory_bytes: u64,
     /// The limit was not kept when the request under way came, whatever was evicted.
     pub(crate) out_of_memory: bool,
-    pub(crate) effects: Vec<Effect>,
     pub(crate) watchers: Watchers,
     /// The digests that EVALSHA knows.
     pub(crate) scripts: FxHashSet<[u8; 40]>,
     /// SCRIPT FLUSH or FUNCTION FLUSH has come: what is compiled need not be kept.
     pub(crate) compiled_is_stale: bool,
     pub(crate) libraries: Libraries,
-    pub(crate) next_incarnation: u64,
     /// How many changes commands have made: a command that made one is propagated.
     pub(crate) dirty: u64,
     /// The command under way has said itself what is to be propagated.
@@ -119,15 +114,12 @@ impl Server {
             next_id: 1,
             started_us: None,
             stats: Stats::new(TABLE.len()),
-            fault: None,
             max_memory_bytes: 0,
             out_of_memory: false,
-            effects: Vec::new(),
             watchers: Watchers::default(),
             scripts: FxHashSet::default(),
             compiled_is_stale: false,
             libraries: Libraries::default(),
-            next_incarnation: 1,
             dirty: 0,
             rewritten: false,
             journal: Journal::default(),
@@ -157,15 +149,12 @@ impl Server {
         self.next_id = 1;
         self.started_us = None;
         self.stats.reset();
-        self.fault = None;
         self.max_memory_bytes = 0;
         self.out_of_memory = false;
-        self.effects.clear();
         self.watchers.clear();
         self.scripts.clear();
         self.compiled_is_stale = false;
         self.libraries.clear();
-        self.next_incarnation = 1;
         self.dirty = 0;
         self.rewritten = false;
         self.journal.reset();

@@ -1,14 +1,12 @@
 //! The only ways in which commands touch keys.
 //!
 //! Invariant: a key whose time has passed (`now > when`, on the server's wall clock, in whole
-//! milliseconds) is gone before any command sees it, and every change leaves an [`Effect`], marks the
-//! sessions that watch the key and counts as dirty. On a replica such a key is hidden and stays, until
+//! milliseconds) is gone before any command sees it, and every change marks the sessions that
+//! watch the key and counts as dirty. On a replica such a key is hidden and stays, until
 //! its primary deletes it. Deliberately absent: what commands mean.
 
 use resp::reply::ErrorReply;
-use resp::text::blob;
 
-use super::effect::{Change, Effect};
 use super::keyspace::{Entry, entry};
 use super::notify::event;
 use super::server::{Expiry, Request, Server};
@@ -92,7 +90,7 @@ impl Server {
 
     /// The value at a slot has been changed in place.
     pub(crate) fn changed(&mut self, request: &Request<'_>, slot: u32) {
-        self.report(self.db_number(request), slot, Change::Modified);
+        self.report(self.db_number(request), slot);
     }
 
     /// Elements of the value at a slot have been taken away; with the last one the key goes.
@@ -120,7 +118,7 @@ impl Server {
     pub(crate) fn rewritten_as_it_was(&mut self, request: &Request<'_>, slot: u32) {
         let number = self.db_number(request);
         let key = self.dbs[usize::from(number)].at(slot).key.clone();
-        self.touch(number, &key, false);
+        self.mark_watchers(number, &key, false);
     }
 
     /// Puts a value at a key, whatever was there.
@@ -140,7 +138,7 @@ impl Server {
     ) {
         let number = self.db_number(request);
         let db = &mut self.dbs[usize::from(number)];
-        let (slot, change) = match slot {
+        let slot = match slot {
             Some(slot) => {
                 let expires_at_ms = match expiry {
                     Expiry::Keep => db.at(slot).expires_at_ms,
@@ -148,7 +146,7 @@ impl Server {
                     Expiry::At(when) => Some(when),
                 };
                 db.overwrite(slot, value, expires_at_ms);
-                (slot, Change::Overwritten { expires_at_ms })
+                slot
             }
             None => {
                 let expires_at_ms = match expiry {
@@ -156,21 +154,20 @@ impl Server {
                     Expiry::At(when) => Some(when),
                 };
                 let awaited = !matches!(value, Value::Str(_) | Value::Hash(_));
-                let slot = db.insert(entry(key, value, expires_at_ms, self.next_incarnation));
-                self.next_incarnation += 1;
+                let slot = db.insert(entry(key, value, expires_at_ms));
                 if self.max_memory_bytes > 0 {
                     self.dbs[usize::from(number)].use_at(slot, request.now_us);
                 }
                 if awaited {
                     self.blocking.created(number, key);
                 }
-                (slot, Change::Created { expires_at_ms })
+                if self.notifying != 0 {
+                    self.notify(number, key, event::NEW, "new");
+                }
+                slot
             }
         };
-        if self.notifying != 0 && matches!(change, Change::Created { .. }) {
-            self.notify(number, key, event::NEW, "new");
-        }
-        self.report(number, slot, change);
+        self.report(number, slot);
     }
 
     /// Sets or clears the expiry of the key at a slot.
@@ -178,7 +175,7 @@ impl Server {
         let number = self.db_number(request);
         self.dbs[usize::from(number)].set_expiry(slot, when);
         self.event = if when.is_some() { "expire" } else { "persist" };
-        self.report(number, slot, Change::ExpiryChanged { expires_at_ms: when });
+        self.report(number, slot);
     }
 
     /// Takes the key at a slot away.
@@ -191,22 +188,17 @@ impl Server {
     /// Takes the key at a slot away, and the caller notifies of it.
     pub(crate) fn remove_silently(&mut self, number: u16, slot: u32) -> Entry {
         self.dirty += 1;
-        self.take_away(number, slot, Change::Deleted)
+        self.take_away(number, slot)
     }
 
     /// Takes all keys of a database away.
-    pub(crate) fn flush(&mut self, request: &Request<'_>, number: u16) {
+    pub(crate) fn flush(&mut self, number: u16) {
         // Propagated even where there is nothing to take away.
         self.dirty += 1;
-        let now_ms = request.now_ms();
         for slot in 0..self.dbs[usize::from(number)].slots() {
-            let Some(entry) = self.dbs[usize::from(number)].peek(slot) else { continue };
-            let change = match entry.expires_at_ms {
-                Some(when) if now_ms > when => Change::Expired { expired_at_ms: when },
-                _ => Change::Deleted,
-            };
-            let slot = u32::try_from(slot).expect("slots are numbered in 32 bits");
-            self.take_away(number, slot, change);
+            if self.dbs[usize::from(number)].peek(slot).is_some() {
+                self.take_away(number, u32::try_from(slot).expect("slots fit in 32 bits"));
+            }
         }
         self.dbs[usize::from(number)].clear();
     }
@@ -239,13 +231,12 @@ impl Server {
     }
 
     fn expire(&mut self, number: u16, slot: u32) {
-        let when = self.dbs[usize::from(number)].at(slot).expires_at_ms.unwrap_or_default();
         self.stats.expired_keys += 1;
         if self.journal.on {
             let key = self.dbs[usize::from(number)].at(slot).key.clone();
             self.journal.write(number, &[b"DEL", &key]);
         }
-        let gone = self.take_away(number, slot, Change::Expired { expired_at_ms: when });
+        let gone = self.take_away(number, slot);
         self.notify(number, &gone.key, event::EXPIRED, "expired");
     }
 
@@ -256,29 +247,27 @@ impl Server {
             let key = self.dbs[usize::from(number)].at(slot).key.clone();
             self.journal.write(number, &[b"DEL", &key]);
         }
-        let gone = self.take_away(number, slot, Change::Deleted);
+        let gone = self.take_away(number, slot);
         self.notify(number, &gone.key, event::EVICTED, "evicted");
     }
 
-    fn take_away(&mut self, number: u16, slot: u32, change: Change) -> Entry {
+    fn take_away(&mut self, number: u16, slot: u32) -> Entry {
         let entry = self.dbs[usize::from(number)].remove(slot);
-        self.touch(number, &entry.key, true);
-        let (key, incarnation) = (entry.key.clone(), entry.incarnation);
-        self.effects.push(Effect { db: number, key, incarnation, change });
+        self.mark_watchers(number, &entry.key, true);
         entry
     }
 
-    fn report(&mut self, number: u16, slot: u32, change: Change) {
-        let Entry { key, incarnation, .. } = self.dbs[usize::from(number)].at(slot);
-        let (key, incarnation) = (blob(key), *incarnation);
+    fn report(&mut self, number: u16, slot: u32) {
         self.dirty += 1;
-        self.touch(number, &key, false);
-        self.effects.push(Effect { db: number, key, incarnation, change });
+        if !self.watchers.is_empty() {
+            let key = self.dbs[usize::from(number)].at(slot).key.clone();
+            self.mark_watchers(number, &key, false);
+        }
         self.notify_of(number, slot);
     }
 
     /// Marks the sessions that watch a key: their EXEC will do nothing.
-    fn touch(&mut self, number: u16, key: &[u8], gone: bool) {
+    fn mark_watchers(&mut self, number: u16, key: &[u8], gone: bool) {
         if self.watchers.is_empty() {
             return;
         }

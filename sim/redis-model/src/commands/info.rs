@@ -118,7 +118,7 @@ fn about_replication(server: &Server, _request: &Request<'_>, text: &mut String)
 }
 
 fn about_persistence(server: &Server, _request: &Request<'_>, text: &mut String) {
-    line(text, "loading", u8::from(server.fault == Some(crate::fault::Fault::Loading)));
+    line(text, "loading", 0);
     line(text, "aof_enabled", u8::from(server.file.is_on()));
 }
 

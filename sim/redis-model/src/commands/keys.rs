@@ -53,14 +53,14 @@ fn dbsize(server: &mut Server, request: &Request<'_>) -> Answer {
 
 fn flushdb(server: &mut Server, request: &Request<'_>) -> Answer {
     check_flush(request)?;
-    server.flush(request, server.db_number(request));
+    server.flush(server.db_number(request));
     Ok(Reply::Ok)
 }
 
 fn flushall(server: &mut Server, request: &Request<'_>) -> Answer {
     check_flush(request)?;
     for number in 0..server.options.databases.max(1) {
-        server.flush(request, number);
+        server.flush(number);
     }
     Ok(Reply::Ok)
 }

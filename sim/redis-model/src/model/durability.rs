@@ -15,8 +15,7 @@ impl Model {
     }
 
     /// The process starts again as a primary and reads its file, if it keeps one; keys whose time has
-    /// passed meanwhile are gone. Incarnations of keys that are left are what they were, those of new
-    /// keys have numbers never given before.
+    /// passed meanwhile are gone.
     pub fn restart(&mut self, now: WallTime) {
         self.server.borrow_mut().start_again(unix_us(now));
         if let Some(engine) = &mut self.engine {

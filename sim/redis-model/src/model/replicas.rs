@@ -71,14 +71,14 @@ impl Model {
     }
 
     /// Becomes a replica of the server at this address with its data set, whatever it was before and
-    /// whatever it held. Clients that wait are told so and closed. Keys that are lost leave no effects.
+    /// whatever it held. Clients that wait are told so and closed.
     pub fn follow(&mut self, host: &str, port: u16, snapshot: &Snapshot) {
         let following = Following { host: blob(host.as_bytes()), port };
         self.server.borrow_mut().follow(following, snapshot);
     }
 
     /// Carries out what lies between two cuts of the primary's stream, the first being this
-    /// replica's [`Model::offset`]. The effects are those of all of it.
+    /// replica's [`Model::offset`].
     ///
     /// # Panics
     /// If it is no replica.
@@ -88,7 +88,7 @@ impl Model {
         server.apply(unix_us(now), groups);
     }
 
-    /// Becomes a primary with what it has. Incarnations go on in numbers that its primary never gave.
+    /// Becomes a primary with what it has.
     pub fn promote(&mut self) {
         self.server.borrow_mut().promote();
     }

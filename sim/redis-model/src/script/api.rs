@@ -18,7 +18,7 @@ use smallvec::SmallVec;
 
 use super::convert::{error_table, integer_of, number_text, to_lua};
 use crate::commands::table::{Found, Run, TABLE, flag};
-use crate::fault::Fault;
+use crate::refusal::Refusal;
 use crate::server::{Request, SCRIPT_SESSION, Server};
 
 /// An error of the `redis` library itself: `ERR …`.
@@ -99,14 +99,12 @@ impl Shared {
         } else {
             // Once a script has written, memory no longer stops it: it must not end half-way.
             let free = self.wrote.get() || self.allow_oom.get();
-            return match server.refusing()? {
-                Fault::ReadOnly if spec.has(flag::WRITE) => Some(Fault::READ_ONLY),
-                Fault::CannotPersist if spec.has(flag::WRITE) => Some(Fault::CANNOT_PERSIST),
-                Fault::OutOfMemory if spec.has(flag::DENYOOM) && !free => {
-                    Some(Fault::OUT_OF_MEMORY)
-                }
-                _ => None,
+            let refusal = server.refusing()?;
+            let refuses = match refusal {
+                Refusal::ReadOnly => spec.has(flag::WRITE),
+                Refusal::OutOfMemory => spec.has(flag::DENYOOM) && !free,
             };
+            return refuses.then(|| refusal.error());
         };
         Some(ErrorReply::new(text))
     }

@@ -22,7 +22,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::api::{self, Shared};
 use super::convert::{error_table, from_lua};
 use super::shebang::Shebang;
-use crate::fault::Fault;
+use crate::refusal::Refusal;
 use crate::server::{SCRIPT_SESSION, Server};
 use crate::stats::ErrorCount;
 
@@ -239,17 +239,17 @@ impl Engine {
         };
         let shebang = self.compiled[&digest];
         if shebang.present {
-            let fault = self.shared.server.borrow().refusing();
+            let refusal = self.shared.server.borrow().refusing();
             if call.read_only && !shebang.no_writes {
                 return Err(ErrorReply::new(
                     "ERR Can not execute a script with write flag using *_ro command.",
                 ));
             }
-            if fault == Some(Fault::ReadOnly) && !shebang.no_writes {
-                return Err(Fault::READ_ONLY);
-            }
-            if fault == Some(Fault::OutOfMemory) && !shebang.allow_oom && !shebang.no_writes {
-                return Err(Fault::OUT_OF_MEMORY);
+            let tolerates = |refusal: &Refusal| {
+                shebang.no_writes || shebang.allow_oom && *refusal == Refusal::OutOfMemory
+            };
+            if let Some(refusal) = refusal.filter(|refusal| !tolerates(refusal)) {
+                return Err(refusal.error());
             }
         }
         Ok((digest, shebang))

@@ -12,8 +12,8 @@ use super::api;
 use super::engine::{Digest, Engine, Scope, digest, refused};
 use super::shebang::Shebang;
 use crate::commands::scripting::keys_and_args_of_function;
-use crate::fault::Fault;
 use crate::libraries::{FLAGS, Function, Library};
+use crate::refusal::Refusal;
 use crate::server::Request;
 use crate::stats::ErrorCount;
 
@@ -75,13 +75,12 @@ impl Engine {
             ));
         }
         let may_write = !function.has("no-writes");
-        let fault = self.shared.server.borrow().refusing();
-        match fault {
-            Some(Fault::ReadOnly) if may_write => return Err(Fault::READ_ONLY),
-            Some(Fault::OutOfMemory) if may_write && !function.has("allow-oom") => {
-                return Err(Fault::OUT_OF_MEMORY);
-            }
-            _ => {}
+        let refusal = self.shared.server.borrow().refusing();
+        let tolerates = |refusal: &Refusal| {
+            !may_write || *refusal == Refusal::OutOfMemory && function.has("allow-oom")
+        };
+        if let Some(refusal) = refusal.filter(|refusal| !tolerates(refusal)) {
+            return Err(refusal.error());
         }
         if let Some(code) = code {
             self.compile_library(&code)?;

@@ -1,9 +1,9 @@
 //! Scripts that run without Lua: each has a twin here, a function written for exactly one text.
 //!
 //! Invariant: a twin runs only for the text whose SHA-1 is written beside it; any other text, a changed
-//! one too, runs in Lua. Reply, effects, statistics and what is propagated are those of the Lua text;
+//! one too, runs in Lua. Reply, statistics and what is propagated are those of the Lua text;
 //! where a request is out of the ordinary (a key of another type, an argument that is no number, a
-//! fault) the text itself is run. Deliberately absent: an interpreter. Each text is one function here,
+//! replica) the text itself is run. Deliberately absent: an interpreter. Each text is one function here,
 //! and what is out of the ordinary for it another.
 //!
 //! To add a text, add a line to `twins`, and the test that compares native with Lua takes it along. To
@@ -143,7 +143,7 @@ pub(crate) fn run(
         true => known.digest == *body,
         false => known.text.as_bytes() == body,
     })?;
-    if !server.options.native_scripts || server.fault.is_some() || server.following.is_some() {
+    if !server.options.native_scripts || server.following.is_some() {
         return None;
     }
     if by_digest {

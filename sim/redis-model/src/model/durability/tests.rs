@@ -71,19 +71,6 @@ fn what_expired_while_the_server_was_down_is_gone_and_the_rest_keeps_its_time() 
 }
 
 #[test]
-fn a_key_that_survives_keeps_its_incarnation_and_no_number_comes_twice() {
-    let mut bench = Bench::new(Some(Fsync::No));
-    bench.run(1_000, "SET kept v");
-    bench.model.fsync(at(1_000));
-    bench.run(1_000, "SET lost v");
-    bench.end_and_restart(Ending::PowerLoss, 2_000);
-    bench.run(2_000, "APPEND kept w");
-    assert_eq!(bench.model.effects()[0].incarnation, 1);
-    bench.run(2_000, "SET lost v");
-    assert!(bench.model.effects()[0].incarnation > 2);
-}
-
-#[test]
 fn the_file_begins_with_the_data_set_when_it_is_switched_on() {
     let mut bench = Bench::new(None);
     bench.run(1_000, "SELECT 3");

@@ -5,7 +5,6 @@ use picklock::time::WallTime;
 use resp::reply::Reply;
 
 use super::{TEXTS, bound, single, twins};
-use crate::effect::Effect;
 use crate::model::{ClientId, Model};
 use crate::options::Options;
 
@@ -27,18 +26,17 @@ impl One {
         one
     }
 
-    /// The answer, what it did to keys, and the messages.
-    fn run(&mut self, now_ms: u64, args: &[&[u8]]) -> (Reply, Vec<Effect>, Vec<Reply>) {
+    /// The answer, where the stream ends then, and the messages.
+    fn run(&mut self, now_ms: u64, args: &[&[u8]]) -> (Reply, u64, Vec<Reply>) {
         let now = WallTime::from_unix_ns(now_ms * 1_000_000);
         let (client, args) = match args {
             [b"@", args @ ..] => (self.other, args),
             args => (self.client, args),
         };
         let reply = self.model.execute(now, client, args);
-        let effects = self.model.effects().to_vec();
         let mut messages = Vec::new();
         self.model.drain_outbox(|_, message| messages.push(message));
-        (reply, effects, messages)
+        (reply, self.model.offset(), messages)
     }
 
     fn stream(&self) -> Vec<u8> {
