@@ -6,10 +6,11 @@
 //! test says so; where `PICKLOCK_SERVERS` names their directory, it fails instead.
 //!
 //! ```text
-//! ci/servers && cargo test -p sim --test model_agrees_with_servers -- --nocapture
+//! ci/servers && cargo test -p redis-model --test model_agrees_with_servers -- --nocapture
 //! ```
 
 mod model_support;
+#[path = "../../tests/servers_support/mod.rs"]
 mod servers_support;
 
 use model_support::conditional::CONDITIONAL;

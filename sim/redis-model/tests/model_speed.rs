@@ -1,5 +1,5 @@
 //! How long the model takes for the commands that schedules are made of. It measures and asserts
-//! nothing, so it is run by hand: `cargo test --release -p sim --test model_speed -- --ignored --nocapture`.
+//! nothing, so it is run by hand: `cargo test --release -p redis-model --test model_speed -- --ignored --nocapture`.
 
 use std::time::Instant;
 
