@@ -20,15 +20,18 @@ use picklock::time::WallTime;
 
 use super::commands::functions::code_of;
 use super::commands::scripting::keys_and_args;
-use super::commands::table::{Run, TABLE};
 use super::commands::transactions::take_queue;
 use super::options::Options;
 use super::script::engine::{Engine, Invocation, refused};
 use super::script::native;
 use super::server::{Request, Server};
-pub use super::session::ClientId;
-use super::session::Session;
 use super::stats::ErrorCount;
+use crate::commands::table::TABLE;
+pub use crate::server::persistence::Ending;
+pub use crate::server::replication::{ReplicaId, Snapshot};
+pub use crate::server::session::ClientId;
+use crate::server::session::Session;
+use crate::server::table::Run;
 use resp::encode::ProtocolVersion;
 use resp::reply::Reply;
 use resp::text::blob;
@@ -52,7 +55,7 @@ pub struct Model {
 impl Model {
     /// A server that has just started, empty.
     pub fn new(options: Options) -> Self {
-        Self { server: Rc::new(RefCell::new(Server::new(options))), engine: None }
+        Self { server: Rc::new(RefCell::new(Server::new(options, &TABLE))), engine: None }
     }
 
     /// Makes it as new, keeping memory and compiled scripts (which EVALSHA has forgotten).

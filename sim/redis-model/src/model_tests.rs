@@ -4,7 +4,7 @@ use resp::reply::ErrorReply;
 use resp::request::{Parsed, RequestParser};
 
 use super::*;
-use crate::refusal::Refusal;
+use crate::server::refusal::Refusal;
 
 fn at(ms: u64) -> WallTime {
     WallTime::from_unix_ns(ms * 1_000_000)
@@ -244,7 +244,7 @@ fn after_a_reset_a_model_cannot_be_told_from_a_new_one() {
         seen.push(format!("{:?} {:?}", bench.model.next_fsync(), bench.model.next_deadline()));
         seen
     };
-    for append_only in [None, Some(crate::persistence::Fsync::Everysec)] {
+    for append_only in [None, Some(crate::options::Fsync::Everysec)] {
         let fresh = story(&mut Bench::with(Options { append_only, ..Options::default() }));
         let mut bench = Bench::with(Options { append_only, ..Options::default() });
         story(&mut bench);

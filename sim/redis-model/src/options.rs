@@ -7,10 +7,20 @@ use std::collections::BTreeMap;
 
 use scenarios::topology::Software;
 
-use super::persistence::Fsync;
-
 /// The redis-server that the model is held to.
 pub const VERSION: &str = "7.0.15";
+
+/// When the file is synced.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Fsync {
+    /// Before every answer.
+    Always,
+    /// Once a second, when the world says that the second is over.
+    #[default]
+    Everysec,
+    /// When the operating system pleases, which the world says.
+    No,
+}
 
 /// How a server starts.
 #[derive(Clone, Debug)]

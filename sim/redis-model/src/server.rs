@@ -3,21 +3,35 @@
 //! Invariant: `reset` leaves nothing of what was but memory. Deliberately absent: what commands mean,
 //! Lua, and how keys are touched, which `touch` has.
 
+pub(crate) mod admission;
+pub(crate) mod blocking;
+pub(crate) mod memory;
+pub(crate) mod monitor;
+pub(crate) mod notify;
+pub(crate) mod persistence;
+pub(crate) mod propagate;
+pub(crate) mod pubsub;
+pub(crate) mod refusal;
+pub(crate) mod replication;
+pub(crate) mod session;
+pub(crate) mod table;
+pub(crate) mod touch;
+
 use resp::reply::Reply;
 use rustc_hash::FxHashSet;
 
-use super::blocking::Blocking;
-use super::journal::Journal;
-use super::keyspace::Db;
-use super::libraries::Libraries;
-use super::options::{Options, Parameters};
-use super::persistence::File;
-use super::pubsub::Subscriptions;
-use super::replication::{Following, Replica};
-use super::session::Session;
-use super::stats::Stats;
-use super::watch::Watchers;
-use crate::commands::table::TABLE;
+use self::blocking::Blocking;
+use self::persistence::File;
+use self::pubsub::Subscriptions;
+use self::replication::{Following, Replica};
+use self::session::Session;
+use self::table::Table;
+use crate::journal::Journal;
+use crate::keyspace::Db;
+use crate::libraries::Libraries;
+use crate::options::{Options, Parameters};
+use crate::stats::Stats;
+use crate::watch::Watchers;
 
 /// One command on its way through the server.
 #[derive(Clone, Copy)]
@@ -59,6 +73,8 @@ pub(crate) enum Expiry {
 
 /// A server.
 pub(crate) struct Server {
+    /// The commands that there are.
+    pub(crate) table: &'static Table,
     pub(crate) options: Options,
     pub(crate) parameters: Parameters,
     pub(crate) dbs: Vec<Db>,
@@ -103,9 +119,10 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    pub(crate) fn new(options: Options) -> Self {
+    pub(crate) fn new(options: Options, table: &'static Table) -> Self {
         let dbs = (0..options.databases.max(1)).map(|_| Db::default()).collect();
         let mut server = Self {
+            table,
             parameters: Parameters::new(&options),
             options,
             dbs,
@@ -113,7 +130,7 @@ impl Server {
             vacant: Vec::new(),
             next_id: 1,
             started_us: None,
-            stats: Stats::new(TABLE.len()),
+            stats: Stats::new(table.len()),
             max_memory_bytes: 0,
             out_of_memory: false,
             watchers: Watchers::default(),

@@ -63,6 +63,11 @@ impl Reply {
         bytes.map_or(Self::Nil, Self::bulk)
     }
 
+    /// How many there are of something.
+    pub fn count(count: usize) -> Self {
+        Self::Int(i64::try_from(count).unwrap_or(i64::MAX))
+    }
+
     /// True for an error.
     pub fn is_error(&self) -> bool {
         matches!(self, Self::Error(_))

@@ -15,9 +15,9 @@ use super::queue::Event;
 use super::world::World;
 use harness::clock::Clock;
 use redis_model::model::Model;
+use redis_model::model::ReplicaId;
+use redis_model::options::Fsync;
 use redis_model::options::{Options, Profile};
-use redis_model::persistence::Fsync;
-use redis_model::replication::ReplicaId;
 
 /// After so long a server with `everysec` syncs again.
 const FSYNC_NS: u64 = 1_000_000_000;

@@ -12,11 +12,10 @@ use resp::number::{decimal, float};
 use resp::reply::{Answer, ErrorReply, Reply};
 use resp::text::{Blob, is_word};
 
-use super::lists::positive;
-use super::strings::length;
-use super::table::{Handler, Spec, flag};
+use super::arguments::positive;
 use super::zrange::listed;
 use crate::scored::Scored;
+use crate::server::table::{Handler, Spec, flag};
 use crate::server::{Request, Server};
 use crate::value::Value;
 
@@ -142,7 +141,7 @@ fn store_sets(server: &mut Server, request: &Request<'_>, operation: Operation) 
     let members = combine(operation, operands, Aggregate::Sum);
     let count = members.len();
     server.store(request, request.args[1], Value::Set(members.into_keys().collect()));
-    Ok(length(count))
+    Ok(Reply::count(count))
 }
 
 fn sintercard(server: &mut Server, request: &Request<'_>) -> Answer {
@@ -154,7 +153,7 @@ fn sintercard(server: &mut Server, request: &Request<'_>) -> Answer {
     let limit = Options::parse(&request.args[2 + count..], count, Form::Count)?.limit;
     let operands = operands(server, request, keys, false)?;
     let members = combine(Operation::Intersection, operands, Aggregate::Sum);
-    Ok(length(members.len().min(limit)))
+    Ok(Reply::count(members.len().min(limit)))
 }
 
 /// Which options a command knows.
@@ -260,10 +259,10 @@ fn store_scored(server: &mut Server, request: &Request<'_>, operation: Operation
     let (members, _) = combined(server, request, &request.args[2..], form)?;
     let count = members.len();
     server.store(request, request.args[1], Value::Scored(in_order(members)));
-    Ok(length(count))
+    Ok(Reply::count(count))
 }
 
 fn zintercard(server: &mut Server, request: &Request<'_>) -> Answer {
     let (members, options) = combined(server, request, &request.args[1..], Form::Count)?;
-    Ok(length(members.len().min(options.limit)))
+    Ok(Reply::count(members.len().min(options.limit)))
 }

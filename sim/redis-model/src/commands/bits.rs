@@ -8,9 +8,9 @@ use resp::number::decimal;
 use resp::reply::{Answer, ErrorReply, Reply};
 use resp::text::{Blob, is_word};
 
-use super::lists::number;
-use super::strings::{edit, length, span};
-use super::table::{Spec, flag};
+use super::arguments::number;
+use super::strings::{edit, span};
+use crate::server::table::{Spec, flag};
 use crate::server::{Expiry, Request, Server};
 use crate::value::Value;
 
@@ -93,7 +93,7 @@ fn bitcount(server: &mut Server, request: &Request<'_>) -> Answer {
         }
         _ => return Err(ErrorReply::SYNTAX),
     };
-    Ok(length(bits.filter(|&place| bit(value, place)).count()))
+    Ok(Reply::count(bits.filter(|&place| bit(value, place)).count()))
 }
 
 fn bitpos(server: &mut Server, request: &Request<'_>) -> Answer {
@@ -117,13 +117,13 @@ fn bitpos(server: &mut Server, request: &Request<'_>) -> Answer {
     let last = end.map_or(Ok(-1), number)?;
     let signed = i64::try_from(units).unwrap_or(i64::MAX);
     let from_left = |place: i64| if place < 0 { (place + signed).max(0) } else { place };
-    let range = super::lists::range(from_left(start), from_left(last), units);
+    let range = super::arguments::range(from_left(start), from_left(last), units);
     let found = (range.start * scale..range.end * scale).find(|&place| bit(value, place) == wanted);
     // Without an end, zeros follow the value.
     let beyond = !wanted && end.is_none() && !range.is_empty();
     Ok(match found {
-        Some(place) => length(place),
-        None if beyond => length(value.len() * 8),
+        Some(place) => Reply::count(place),
+        None if beyond => Reply::count(value.len() * 8),
         None => Reply::Int(-1),
     })
 }
@@ -158,5 +158,5 @@ fn bitop(server: &mut Server, request: &Request<'_>) -> Answer {
         0 => server.store(request, target, Value::List(VecDeque::new())),
         _ => server.put(request, target, Value::Str(result), Expiry::Never),
     }
-    Ok(length(len))
+    Ok(Reply::count(len))
 }

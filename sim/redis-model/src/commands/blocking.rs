@@ -2,17 +2,18 @@
 //! BZMPOP; and LMPOP and ZMPOP, which do the same and do not wait.
 //!
 //! Invariant: each is propagated as the command that does not wait, for nobody waits in a stream.
-//! Deliberately absent: the waiting itself, which `crate::blocking` has.
+//! Deliberately absent: the waiting itself, which `crate::server::blocking` has.
 
 use resp::reply::{Answer, ErrorReply, Reply};
 use resp::strtod::{Strtod, is_space, strtod};
 use resp::text::{blob, is_word};
 
-use super::lists::{end, move_element, pop_at, positive};
-use super::table::{Spec, flag};
+use super::arguments::positive;
+use super::lists::{end, move_element, pop_at};
 use super::zpop::pop_scored_at;
 use super::zrange::listed;
-use crate::blocking::{Awaited, End, Moving, Take};
+use crate::server::blocking::{Awaited, Blocked, End, Moving, Take};
+use crate::server::table::{Spec, flag};
 use crate::server::{Request, Server};
 use crate::value::Value;
 
@@ -118,7 +119,7 @@ fn pop_first(
                 true => value.as_scored().map(|_| ())?,
                 false => value.as_list().map(|_| ())?,
             }
-            return self::take(server, request, key, &take);
+            return take_element(server, request, key, &take);
         }
     }
     if let Some(timeout_ms) = timeout_ms
@@ -148,7 +149,7 @@ fn move_or_wait(server: &mut Server, request: &Request<'_>, take: Take, timeout:
     let timeout_ms = timeout_ms(timeout)?;
     let key = request.args[1];
     if server.find_as(request, key, Value::as_list)?.is_some() {
-        return self::take(server, request, key, &take);
+        return take_element(server, request, key, &take);
     }
     if server.may_block(request.session) {
         let keys = vec![blob(key)];
@@ -158,7 +159,7 @@ fn move_or_wait(server: &mut Server, request: &Request<'_>, take: Take, timeout:
 }
 
 /// Takes an element of a key that is of the right type, as has been asked for.
-pub(crate) fn take(server: &mut Server, request: &Request<'_>, key: &[u8], take: &Take) -> Answer {
+fn take_element(server: &mut Server, request: &Request<'_>, key: &[u8], take: &Take) -> Answer {
     match take {
         Take::Pop(from, count) => {
             let slot = server.find_as(request, key, Value::as_list)?;
@@ -213,5 +214,53 @@ fn propagate(
     match count {
         None => server.propagate(request, &[verb, key]),
         Some(count) => server.propagate(request, &[verb, key, count.to_string().as_bytes()]),
+    }
+}
+
+impl Server {
+    /// Serves those that wait for keys that have come into being. A served move may bring another.
+    pub(crate) fn serve_ready(&mut self, now_us: i64) {
+        while self.blocking.is_ready() {
+            let (db, key) = self.blocking.ready.remove(0);
+            while let Some(session) = self.first_waiting(db, &key, now_us) {
+                self.serve(session, &key, now_us);
+            }
+        }
+    }
+
+    /// The longest waiting session that this key as it stands can serve.
+    fn first_waiting(&mut self, db: u16, key: &[u8], now_us: i64) -> Option<u32> {
+        // Looking the key up is done as the first session that waits for it.
+        let waits = |server: &Self, place: u32, scored: bool| {
+            let session = &server.sessions[place as usize];
+            let Some(Blocked { awaited: Awaited::Element { keys, take }, .. }) = &session.blocked
+            else {
+                return false;
+            };
+            let fits = take.is_scored() == scored;
+            fits && session.db == db && keys.iter().any(|awaited| &awaited[..] == key)
+        };
+        let any = self
+            .blocking
+            .sessions
+            .iter()
+            .copied()
+            .find(|&place| waits(self, place, false) || waits(self, place, true))?;
+        let slot = self.find(&Request { now_us, session: any, args: &[] }, key)?;
+        let scored = match self.dbs[usize::from(db)].at(slot).value {
+            Value::List(_) => false,
+            Value::Scored(_) => true,
+            _ => return None,
+        };
+        self.blocking.sessions.iter().copied().find(|&place| waits(self, place, scored))
+    }
+
+    fn serve(&mut self, session: u32, key: &[u8], now_us: i64) {
+        let Some(blocked) = self.unblock(session) else { return };
+        let Awaited::Element { take, .. } = &blocked.awaited else { return };
+        let request = Request { now_us, session, args: &[] };
+        let reply: Reply = take_element(self, &request, key, take).into();
+        self.journal.commit();
+        self.end_waiting(session, &blocked, reply);
     }
 }

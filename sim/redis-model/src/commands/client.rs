@@ -9,13 +9,10 @@ use resp::number::decimal;
 use resp::reply::{Answer, ErrorReply, Reply};
 use resp::text::{Blob, blob, is_word};
 
-use super::client_kill::{Class, kill, unblock};
-use super::table::{Spec, TABLE, flag};
+use super::client_kill::{Class, LOCAL, kill, unblock};
+use crate::server::session::{Replies, Session};
+use crate::server::table::{Spec, flag};
 use crate::server::{Request, Server};
-use crate::session::{Replies, Session};
-
-/// The address that the server shows as its own.
-pub(super) const LOCAL: &[u8] = b"127.0.0.1:0";
 
 const FLAGS: u32 = flag::NOSCRIPT | flag::LOADING | flag::STALE;
 
@@ -59,7 +56,8 @@ pub(super) fn check_name(name: &[u8]) -> Result<(), ErrorReply> {
 }
 
 fn info(server: &mut Server, request: &Request<'_>) -> Answer {
-    let line = describe(server.session(request), request.now_us / 1_000_000);
+    let line =
+        describe(server, &server.sessions[request.session as usize], request.now_us / 1_000_000);
     Ok(Reply::Verbatim(Blob::from_vec(line.into_bytes())))
 }
 
@@ -80,14 +78,14 @@ fn list(server: &mut Server, request: &Request<'_>) -> Answer {
         _ => return Err(ErrorReply::SYNTAX),
     };
     let now_s = request.now_us / 1_000_000;
-    let one = |place: usize| describe(&server.sessions[place], now_s);
+    let one = |place: usize| describe(server, &server.sessions[place], now_s);
     Ok(Reply::Verbatim(Blob::from_vec(places.into_iter().map(one).collect::<String>().into())))
 }
 
-fn describe(session: &Session, now_s: i64) -> String {
+fn describe(server: &Server, session: &Session, now_s: i64) -> String {
     let queued = session.queue.as_ref();
     let multi = queued.map_or(-1, |queue| i64::try_from(queue.commands.len()).unwrap_or(i64::MAX));
-    let last = session.last_command.map_or("NULL", |place| &TABLE.line(place).full_name);
+    let last = session.last_command.map_or("NULL", |place| &server.table.line(place).full_name);
     let mut flags = String::new();
     let (channels, patterns) = (session.channels.len(), session.patterns.len());
     for (set, letter) in [

@@ -7,8 +7,11 @@ use resp::number::decimal;
 use resp::reply::{Answer, ErrorReply, Reply};
 use resp::text::is_word;
 
+use crate::server::session::Session;
 use crate::server::{FIRST_CLIENT, Request, Server};
-use crate::session::Session;
+
+/// The address that the server shows as its own.
+pub(super) const LOCAL: &[u8] = b"127.0.0.1:0";
 
 /// The classes of clients of which the model has some.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +70,7 @@ impl<'a> Filter<'a> {
                 }
                 word if is_word(word, "TYPE") => filter.class = Some(Class::named(value)?),
                 word if is_word(word, "ADDR") => filter.address = Some(value),
-                word if is_word(word, "LADDR") => filter.nobody |= *value != super::client::LOCAL,
+                word if is_word(word, "LADDR") => filter.nobody |= *value != LOCAL,
                 word if is_word(word, "USER") && *value == b"default" => {}
                 word if is_word(word, "USER") => {
                     let name = resp::text::until_nul(value);
@@ -114,7 +117,7 @@ pub(super) fn kill(server: &mut Server, request: &Request<'_>) -> Answer {
     match request.args.len() {
         3 if killed.is_empty() => Err(ErrorReply::new("ERR No such client")),
         3 => Ok(Reply::Ok),
-        _ => Ok(super::strings::length(killed.len())),
+        _ => Ok(Reply::count(killed.len())),
     }
 }
 

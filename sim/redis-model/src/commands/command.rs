@@ -6,7 +6,7 @@
 
 use resp::reply::{Answer, ErrorReply, Reply};
 
-use super::table::{Line, Run, Spec, TABLE, flag};
+use crate::server::table::{Line, Run, Spec, flag};
 use crate::server::{Request, Server};
 
 const FLAGS: u32 = flag::LOADING | flag::STALE;
@@ -30,7 +30,7 @@ const SUBCOMMANDS: &[Spec] = &[
 
 fn top_level(server: &Server) -> impl Iterator<Item = &'static Line> {
     let profile = server.options.profile;
-    let lines = TABLE.lines().map(|(_, line)| line);
+    let lines = server.table.lines().map(|(_, line)| line);
     lines.filter(move |line| !line.is_subcommand && line.spec.is_known_to(profile))
 }
 
@@ -39,15 +39,15 @@ fn command(server: &mut Server, _request: &Request<'_>) -> Answer {
 }
 
 fn count(server: &mut Server, _request: &Request<'_>) -> Answer {
-    Ok(super::strings::length(top_level(server).count()))
+    Ok(Reply::count(top_level(server).count()))
 }
 
 fn info(server: &mut Server, request: &Request<'_>) -> Answer {
     if request.args.len() == 2 {
         return command(server, request);
     }
-    let one = |name: &&[u8]| match TABLE.by_full_name(name) {
-        Some(place) => describe(TABLE.spec(place), &TABLE.line(place).full_name),
+    let one = |name: &&[u8]| match server.table.by_full_name(name) {
+        Some(place) => describe(server.table.spec(place), &server.table.line(place).full_name),
         None => Reply::NilArray,
     };
     Ok(Reply::Array(request.args[2..].iter().map(one).collect()))
@@ -90,10 +90,10 @@ fn categories(spec: &Spec) -> Vec<String> {
 }
 
 fn docs(server: &mut Server, request: &Request<'_>) -> Answer {
-    let named = request.args[2..].iter().filter_map(|name| TABLE.by_full_name(name));
+    let named = request.args[2..].iter().filter_map(|name| server.table.by_full_name(name));
     let lines: Vec<&Line> = match request.args.len() {
         2 => top_level(server).collect(),
-        _ => named.map(|place| TABLE.line(place)).collect(),
+        _ => named.map(|place| server.table.line(place)).collect(),
     };
     let one = |line: &&Line| {
         let group = line.spec.group.split_whitespace().next().unwrap_or("server");

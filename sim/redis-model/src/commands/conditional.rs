@@ -7,8 +7,7 @@
 use resp::reply::{Answer, ErrorReply, Reply};
 use resp::text::is_word;
 
-use super::table::{Spec, flag};
-use crate::options::Profile;
+use crate::server::table::{Spec, flag};
 use crate::server::{Request, Server};
 use crate::value::Value;
 
@@ -18,14 +17,6 @@ pub(crate) const SPECS: &[Spec] = &[
     Spec::keyed("delex", -2, FLAGS | flag::REDIS_84, delex).group("string"),
     Spec::keyed("delifeq", 3, FLAGS | flag::VALKEY_9, delifeq).group("string"),
 ];
-
-impl Spec {
-    /// Whether a server of this profile knows the command.
-    pub(crate) fn is_known_to(&self, profile: Profile) -> bool {
-        !(self.has(flag::REDIS_84) && profile != Profile::Redis84
-            || self.has(flag::VALKEY_9) && profile != Profile::Valkey9)
-    }
-}
 
 fn delete(server: &mut Server, request: &Request<'_>, slot: u32) -> Answer {
     server.remove(request, slot);

@@ -6,9 +6,9 @@ use resp::number::decimal;
 use resp::reply::{Answer, ErrorReply, Reply};
 use resp::text::glob;
 
-use super::table::{Spec, flag};
-use crate::notify;
 use crate::options::{Kind, PARAMETERS};
+use crate::server::notify;
+use crate::server::table::{Spec, flag};
 use crate::server::{Request, Server};
 
 const FLAGS: u32 = flag::ADMIN | flag::NOSCRIPT | flag::LOADING | flag::STALE;

@@ -8,9 +8,9 @@ use resp::reply::{Answer, ErrorReply, Reply};
 use resp::text::{blob, is_word};
 
 use super::client::check_name;
-use super::table::{Spec, flag};
+use crate::server::session::Replies;
+use crate::server::table::{Spec, flag};
 use crate::server::{Request, Server};
-use crate::session::Replies;
 
 const OPEN: u32 =
     flag::NOSCRIPT | flag::LOADING | flag::STALE | flag::FAST | flag::NO_AUTH | flag::ALLOW_BUSY;
@@ -130,9 +130,7 @@ fn protocol(version: &[u8]) -> Result<ProtocolVersion, ErrorReply> {
         Some(2) => Ok(ProtocolVersion::Resp2),
         Some(3) => Ok(ProtocolVersion::Resp3),
         Some(_) => Err(ErrorReply::new("NOPROTO unsupported protocol version")),
-        None => {
-            Err(ErrorReply::new("ERR Protocol version is not an integer or out of range"))
-        }
+        None => Err(ErrorReply::new("ERR Protocol version is not an integer or out of range")),
     }
 }
 

@@ -5,7 +5,7 @@
 use resp::number::{decimal, integer};
 use resp::reply::{Answer, ErrorReply, Reply};
 
-use super::table::{Spec, flag};
+use crate::server::table::{Spec, flag};
 use crate::server::{Expiry, Request, Server};
 use crate::value::Value;
 

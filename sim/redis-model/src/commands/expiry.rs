@@ -8,7 +8,7 @@ use resp::text::is_word;
 use resp::text::until_nul;
 
 use super::expire_option::invalid_expire_time;
-use super::table::{Spec, flag};
+use crate::server::table::{Spec, flag};
 use crate::server::{Request, Server};
 
 const WRITE: u32 = flag::WRITE | flag::FAST;

@@ -8,8 +8,8 @@ use resp::reply::{Answer, ErrorReply, Reply};
 use resp::text::{Blob, glob, is_word};
 
 use super::scripting::{EVAL, EVAL_RO, kill, unreachable};
-use super::table::{Run, Spec, flag};
 use crate::libraries::{Function, Library};
+use crate::server::table::{Run, Spec, flag};
 use crate::server::{Request, Server};
 
 const fn call(name: &'static str, flags: u32, read_only: bool) -> Spec {

@@ -9,8 +9,7 @@ use resp::number::{decimal, integer};
 use resp::reply::{Answer, ErrorReply, Reply};
 use resp::text::{Blob, blob};
 
-use super::strings::length;
-use super::table::{Spec, flag};
+use crate::server::table::{Spec, flag};
 use crate::server::{Expiry, Request, Server};
 use crate::value::Value;
 
@@ -145,7 +144,7 @@ fn hdel(server: &mut Server, request: &Request<'_>) -> Answer {
     if deleted > 0 {
         server.shrunk(request, slot);
     }
-    Ok(length(deleted))
+    Ok(Reply::count(deleted))
 }
 
 fn hexists(server: &mut Server, request: &Request<'_>) -> Answer {
@@ -156,13 +155,13 @@ fn hexists(server: &mut Server, request: &Request<'_>) -> Answer {
 }
 
 fn hlen(server: &mut Server, request: &Request<'_>) -> Answer {
-    Ok(length(server.read_as(request, request.args[1], Value::as_hash)?.map_or(0, Vec::len)))
+    Ok(Reply::count(server.read_as(request, request.args[1], Value::as_hash)?.map_or(0, Vec::len)))
 }
 
 fn hstrlen(server: &mut Server, request: &Request<'_>) -> Answer {
     let fields = server.read_as(request, request.args[1], Value::as_hash)?;
     let value = fields.and_then(|fields| field(fields, request.args[2]));
-    Ok(length(value.map_or(0, |value| value.len())))
+    Ok(Reply::count(value.map_or(0, |value| value.len())))
 }
 
 fn hincrby(server: &mut Server, request: &Request<'_>) -> Answer {

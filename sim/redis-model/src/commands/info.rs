@@ -8,9 +8,9 @@ use std::fmt::Write as _;
 use resp::reply::{Answer, Reply};
 use resp::text::Blob;
 
-use super::table::{Spec, TABLE, flag};
 use crate::options::VERSION;
-use crate::pubsub::Kind;
+use crate::server::pubsub::Kind;
+use crate::server::table::{Spec, flag};
 use crate::server::{FIRST_CLIENT, Request, Server};
 
 pub(crate) const SPECS: &[Spec] =
@@ -123,7 +123,7 @@ fn about_persistence(server: &Server, _request: &Request<'_>, text: &mut String)
 }
 
 fn about_commands(server: &Server, _request: &Request<'_>, text: &mut String) {
-    for (place, command) in TABLE.lines() {
+    for (place, command) in server.table.lines() {
         let stats = server.stats.commands[usize::from(place)];
         if stats.is_zero() {
             continue;

@@ -7,8 +7,7 @@ use resp::number::decimal;
 use resp::reply::{Answer, ErrorReply, Reply};
 use resp::text::is_word;
 
-use super::strings::length;
-use super::table::{Spec, flag};
+use crate::server::table::{Spec, flag};
 use crate::server::{Request, Server};
 
 const READ: u32 = flag::READONLY | flag::FAST;
@@ -39,7 +38,7 @@ fn del(server: &mut Server, request: &Request<'_>) -> Answer {
 
 fn exists(server: &mut Server, request: &Request<'_>) -> Answer {
     let there = request.args[1..].iter().filter(|key| server.read(request, key).is_some());
-    Ok(length(there.count()))
+    Ok(Reply::count(there.count()))
 }
 
 fn type_(server: &mut Server, request: &Request<'_>) -> Answer {
@@ -48,7 +47,7 @@ fn type_(server: &mut Server, request: &Request<'_>) -> Answer {
 }
 
 fn dbsize(server: &mut Server, request: &Request<'_>) -> Answer {
-    Ok(length(server.db(request).len()))
+    Ok(Reply::count(server.db(request).len()))
 }
 
 fn flushdb(server: &mut Server, request: &Request<'_>) -> Answer {

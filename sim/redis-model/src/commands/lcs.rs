@@ -6,9 +6,8 @@
 use resp::reply::{Answer, ErrorReply, Reply};
 use resp::text::{Blob, is_word};
 
-use super::lists::number;
-use super::strings::length;
-use super::table::{Spec, flag};
+use super::arguments::number;
+use crate::server::table::{Spec, flag};
 use crate::server::{Request, Server};
 use crate::value::Value;
 
@@ -66,7 +65,7 @@ fn lcs(server: &mut Server, request: &Request<'_>) -> Answer {
             };
         }
     }
-    let total = length(table[a.len() * width + b.len()] as usize);
+    let total = Reply::count(table[a.len() * width + b.len()] as usize);
     if only_length {
         return Ok(total);
     }
@@ -92,8 +91,9 @@ fn lcs(server: &mut Server, request: &Request<'_>) -> Answer {
         return Ok(Reply::bulk(common));
     }
     let shown = |(i, j, len): (usize, usize, usize)| {
-        let range = |start: usize| Reply::Array(vec![length(start), length(start + len - 1)]);
-        let len = with_lengths.then(|| length(len));
+        let range =
+            |start: usize| Reply::Array(vec![Reply::count(start), Reply::count(start + len - 1)]);
+        let len = with_lengths.then(|| Reply::count(len));
         Reply::Array([range(i), range(j)].into_iter().chain(len).collect())
     };
     let long_enough = |stretch: &(usize, usize, usize)| {

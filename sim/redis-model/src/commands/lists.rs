@@ -6,13 +6,12 @@
 
 use std::collections::VecDeque;
 
-use resp::number::decimal;
 use resp::reply::{Answer, ErrorReply, Reply};
 use resp::text::{Blob, blob, is_word};
 
-use super::strings::length;
-use super::table::{Spec, flag};
-use crate::blocking::End;
+use super::arguments::{number, positive, range};
+use crate::server::blocking::End;
+use crate::server::table::{Spec, flag};
 use crate::server::{Expiry, Request, Server};
 use crate::value::Value;
 
@@ -61,13 +60,13 @@ fn push(server: &mut Server, request: &Request<'_>, end: End, only_if_there: boo
         request.args[2..].iter().for_each(|element| add(&mut list, blob(element), end));
         let count = list.len();
         server.put_at(request, None, key, Value::List(list), Expiry::Never);
-        return Ok(length(count));
+        return Ok(Reply::count(count));
     };
     let list = server.value_mut(request, slot).as_list_mut()?;
     request.args[2..].iter().for_each(|element| add(list, blob(element), end));
     let count = list.len();
     server.changed(request, slot);
-    Ok(length(count))
+    Ok(Reply::count(count))
 }
 
 fn take(list: &mut Elements, end: End) -> Option<Blob> {
@@ -111,17 +110,10 @@ fn pop(server: &mut Server, request: &Request<'_>, end: End, name: &str) -> Answ
     }
 }
 
-pub(super) fn positive(text: &[u8]) -> Result<usize, ErrorReply> {
-    let count = decimal(text).and_then(|count| usize::try_from(count).ok());
-    count.ok_or(ErrorReply::new("ERR value is out of range, must be positive"))
-}
-
 fn llen(server: &mut Server, request: &Request<'_>) -> Answer {
-    Ok(length(server.read_as(request, request.args[1], Value::as_list)?.map_or(0, VecDeque::len)))
-}
-
-pub(super) fn number(text: &[u8]) -> Result<i64, ErrorReply> {
-    decimal(text).ok_or(ErrorReply::NOT_AN_INTEGER)
+    Ok(Reply::count(
+        server.read_as(request, request.args[1], Value::as_list)?.map_or(0, VecDeque::len),
+    ))
 }
 
 /// A place counted from the left, or from the right where it is negative.
@@ -129,19 +121,6 @@ fn place(index: i64, len: usize) -> Option<usize> {
     let len = i64::try_from(len).unwrap_or(i64::MAX);
     let index = if index < 0 { index.checked_add(len)? } else { index };
     usize::try_from(index).ok().filter(|_| index < len)
-}
-
-/// A range with both ends included, as places.
-pub(super) fn range(start: i64, stop: i64, len: usize) -> std::ops::Range<usize> {
-    let signed = i64::try_from(len).unwrap_or(i64::MAX);
-    let from_left = |index: i64| if index < 0 { index.saturating_add(signed) } else { index };
-    let start = from_left(start).max(0);
-    let stop = from_left(stop).min(signed - 1);
-    if start > stop {
-        return 0..0;
-    }
-    let place = |index: i64| usize::try_from(index).unwrap_or(len);
-    place(start)..place(stop) + 1
 }
 
 fn lindex(server: &mut Server, request: &Request<'_>) -> Answer {
@@ -185,7 +164,7 @@ fn lrem(server: &mut Server, request: &Request<'_>) -> Answer {
     if removed > 0 {
         server.shrunk(request, slot);
     }
-    Ok(length(removed))
+    Ok(Reply::count(removed))
 }
 
 fn ltrim(server: &mut Server, request: &Request<'_>) -> Answer {
@@ -231,7 +210,7 @@ fn linsert(server: &mut Server, request: &Request<'_>) -> Answer {
     list.insert(pivot + after, blob(request.args[4]));
     let count = list.len();
     server.changed(request, slot);
-    Ok(length(count))
+    Ok(Reply::count(count))
 }
 
 /// `LEFT` or `RIGHT`.
@@ -324,7 +303,7 @@ fn lpos(server: &mut Server, request: &Request<'_>) -> Answer {
             from_right.filter(wanted).map(|(place, _)| place).collect()
         }
     };
-    let mut places = places.into_iter().skip(skipped).map(length);
+    let mut places = places.into_iter().skip(skipped).map(Reply::count);
     Ok(match count {
         None => places.next().unwrap_or(Reply::Nil),
         Some(count) => Reply::Array(places.take(within(count)).collect()),

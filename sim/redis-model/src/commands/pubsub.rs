@@ -6,9 +6,8 @@
 use resp::reply::{Answer, ErrorReply, Reply};
 use resp::text::{Blob, glob};
 
-use super::strings::length;
-use super::table::{Spec, flag};
-use crate::pubsub::Kind;
+use crate::server::pubsub::Kind;
+use crate::server::table::{Spec, flag};
 use crate::server::{Request, Server};
 
 const FLAGS: u32 = flag::PUBSUB | flag::NOSCRIPT | flag::LOADING | flag::STALE;
@@ -49,7 +48,7 @@ fn add(server: &mut Server, request: &Request<'_>, kind: Kind, verb: &str) -> An
     }
     let one = |name: &&[u8]| {
         let total = server.subscribe(request.session, kind, name);
-        Reply::Push(vec![Reply::bulk(verb), Reply::bulk(name), length(total)])
+        Reply::Push(vec![Reply::bulk(verb), Reply::bulk(name), Reply::count(total)])
     };
     Ok(Reply::Burst(request.args[1..].iter().map(one).collect()))
 }
@@ -61,12 +60,12 @@ fn remove(server: &mut Server, request: &Request<'_>, kind: Kind, verb: &str) ->
         [] => Vec::new(),
     };
     if named.is_empty() {
-        let total = length(server.session(request).subscriptions(kind));
+        let total = Reply::count(server.session(request).subscriptions(kind));
         return Ok(Reply::Push(vec![Reply::bulk(verb), Reply::Nil, total]));
     }
     let one = |name: Blob| {
         let total = server.unsubscribe(request.session, kind, &name);
-        Reply::Push(vec![Reply::bulk(verb), Reply::Bulk(name), length(total)])
+        Reply::Push(vec![Reply::bulk(verb), Reply::Bulk(name), Reply::count(total)])
     };
     Ok(Reply::Burst(named.into_iter().map(one).collect()))
 }
@@ -85,7 +84,7 @@ fn spublish(server: &mut Server, request: &Request<'_>) -> Answer {
     if !server.replicas.is_empty() {
         server.propagate(request, request.args);
     }
-    Ok(length(sent))
+    Ok(Reply::count(sent))
 }
 
 fn channels(server: &mut Server, request: &Request<'_>, kind: Kind) -> Answer {
@@ -100,11 +99,12 @@ fn channels(server: &mut Server, request: &Request<'_>, kind: Kind) -> Answer {
 }
 
 fn numsub(server: &mut Server, request: &Request<'_>, kind: Kind) -> Answer {
-    let one =
-        |name: &&[u8]| [Reply::bulk(name), length(server.subscriptions.subscribers(kind, name))];
+    let one = |name: &&[u8]| {
+        [Reply::bulk(name), Reply::count(server.subscriptions.subscribers(kind, name))]
+    };
     Ok(Reply::Array(request.args[2..].iter().flat_map(one).collect()))
 }
 
 fn numpat(server: &mut Server, _request: &Request<'_>) -> Answer {
-    Ok(length(server.subscriptions.names(Kind::Pattern).count()))
+    Ok(Reply::count(server.subscriptions.names(Kind::Pattern).count()))
 }

@@ -8,7 +8,7 @@ use resp::number::decimal;
 use resp::reply::{Answer, ErrorReply, Reply};
 use resp::text::is_word;
 
-use super::table::{Spec, flag};
+use crate::server::table::{Spec, flag};
 use crate::server::{Request, Server};
 use crate::value::Value;
 

@@ -7,9 +7,9 @@ use resp::reply::{Answer, ErrorReply, Reply};
 use resp::text::is_word;
 
 use super::keys::database;
-use super::table::{Spec, flag};
 use crate::keyspace::Entry;
-use crate::notify::event;
+use crate::server::notify::event;
+use crate::server::table::{Spec, flag};
 use crate::server::{Expiry, Request, Server};
 use crate::value::Value;
 

@@ -8,8 +8,8 @@
 use resp::number::{decimal, integer};
 use resp::reply::{Answer, ErrorReply, Reply};
 
-use super::table::{Spec, flag};
-use crate::blocking::Awaited;
+use crate::server::blocking::Awaited;
+use crate::server::table::{Spec, flag};
 use crate::server::{Request, Server};
 
 const FLAGS: u32 = flag::NOSCRIPT | flag::LOADING | flag::STALE | flag::FAST;

@@ -9,7 +9,7 @@ use resp::number::double;
 use resp::reply::{Answer, ErrorReply, Reply};
 use resp::text::{Blob, blob, glob, is_word};
 
-use super::table::{Spec, flag};
+use crate::server::table::{Spec, flag};
 use crate::server::{Request, Server};
 use crate::value::Value;
 

@@ -7,7 +7,7 @@ use resp::number::decimal;
 use resp::reply::{Answer, ErrorReply, Reply};
 use resp::text::is_word;
 
-use super::table::{Run, Spec, flag};
+use crate::server::table::{Run, Spec, flag};
 use crate::server::{Request, Server};
 
 pub(super) const EVAL: u32 = flag::NOSCRIPT

@@ -5,7 +5,7 @@
 use resp::number::integer;
 use resp::reply::{Answer, ErrorReply, Reply};
 
-use super::table::{Spec, flag};
+use crate::server::table::{Spec, flag};
 use crate::server::{Request, Server};
 
 const FLAGS: u32 = flag::LOADING | flag::STALE;

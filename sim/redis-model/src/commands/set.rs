@@ -7,9 +7,9 @@ use resp::reply::{Answer, ErrorReply, Reply};
 use resp::text::{blob, is_word};
 
 use super::expire_option::{Compared, ExpireOptions, For, Unit, expires_at_ms};
-use super::table::{Spec, flag};
-use crate::notify::event;
 use crate::options::Profile;
+use crate::server::notify::event;
+use crate::server::table::{Spec, flag};
 use crate::server::{Expiry, Request, Server};
 use crate::value::Value;
 

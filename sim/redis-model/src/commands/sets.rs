@@ -10,8 +10,7 @@ use resp::number::decimal;
 use resp::reply::{Answer, ErrorReply, Reply};
 use resp::text::{Blob, blob};
 
-use super::strings::length;
-use super::table::{Spec, flag};
+use crate::server::table::{Spec, flag};
 use crate::server::{Expiry, Request, Server};
 use crate::value::Value;
 
@@ -36,7 +35,7 @@ fn sadd(server: &mut Server, request: &Request<'_>) -> Answer {
         let set: Members = request.args[2..].iter().map(|member| blob(member)).collect();
         let added = set.len();
         server.put_at(request, None, request.args[1], Value::Set(set), Expiry::Never);
-        return Ok(length(added));
+        return Ok(Reply::count(added));
     };
     let set = server.value_mut(request, slot).as_set_mut()?;
     let before = set.len();
@@ -45,7 +44,7 @@ fn sadd(server: &mut Server, request: &Request<'_>) -> Answer {
     if added > 0 {
         server.changed(request, slot);
     }
-    Ok(length(added))
+    Ok(Reply::count(added))
 }
 
 fn srem(server: &mut Server, request: &Request<'_>) -> Answer {
@@ -57,7 +56,7 @@ fn srem(server: &mut Server, request: &Request<'_>) -> Answer {
     if removed > 0 {
         server.shrunk(request, slot);
     }
-    Ok(length(removed))
+    Ok(Reply::count(removed))
 }
 
 fn sismember(server: &mut Server, request: &Request<'_>) -> Answer {
@@ -79,7 +78,9 @@ fn smembers(server: &mut Server, request: &Request<'_>) -> Answer {
 }
 
 fn scard(server: &mut Server, request: &Request<'_>) -> Answer {
-    Ok(length(server.read_as(request, request.args[1], Value::as_set)?.map_or(0, BTreeSet::len)))
+    Ok(Reply::count(
+        server.read_as(request, request.args[1], Value::as_set)?.map_or(0, BTreeSet::len),
+    ))
 }
 
 fn spop(server: &mut Server, request: &Request<'_>) -> Answer {

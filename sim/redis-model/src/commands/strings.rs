@@ -6,10 +6,10 @@
 use resp::reply::{Answer, ErrorReply, Reply};
 use resp::text::{Blob, blob};
 
+use super::arguments::{number, range};
 use super::expire_option::{ExpireOptions, For};
-use super::lists::{number, range};
 use super::set::get as get_value;
-use super::table::{Spec, flag};
+use crate::server::table::{Spec, flag};
 use crate::server::{Expiry, Request, Server};
 use crate::value::Value;
 
@@ -110,7 +110,7 @@ fn set_all(server: &mut Server, request: &Request<'_>, command: &str) -> Result<
 
 fn strlen(server: &mut Server, request: &Request<'_>) -> Answer {
     let value = server.read_as(request, request.args[1], Value::as_str)?;
-    Ok(length(value.map_or(0, |value| value.len())))
+    Ok(Reply::count(value.map_or(0, |value| value.len())))
 }
 
 const TOO_LONG: ErrorReply =
@@ -141,7 +141,7 @@ fn append(server: &mut Server, request: &Request<'_>) -> Answer {
     }
     edit(server, request, slot, |value| {
         value.extend_from_slice(request.args[2]);
-        length(value.len())
+        Reply::count(value.len())
     })
 }
 
@@ -180,7 +180,7 @@ fn setrange(server: &mut Server, request: &Request<'_>) -> Answer {
         usize::try_from(offset).map_err(|_| ErrorReply::new("ERR offset is out of range"))?;
     let (slot, before) = measured(server, request)?;
     if part.is_empty() {
-        return Ok(length(before));
+        return Ok(Reply::count(before));
     }
     let end = offset.saturating_add(part.len());
     if end > STRING_MAX_BYTES {
@@ -189,11 +189,6 @@ fn setrange(server: &mut Server, request: &Request<'_>) -> Answer {
     edit(server, request, slot, |value| {
         value.resize(value.len().max(end), 0);
         value[offset..end].copy_from_slice(part);
-        length(value.len())
+        Reply::count(value.len())
     })
-}
-
-/// A length as an integer reply.
-pub(super) fn length(length: usize) -> Reply {
-    Reply::Int(i64::try_from(length).unwrap_or(i64::MAX))
 }

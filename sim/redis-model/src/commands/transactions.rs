@@ -6,9 +6,9 @@
 use resp::reply::{Answer, ErrorReply, Reply};
 use resp::text::{Blob, blob};
 
-use super::table::{Run, Spec, flag};
+use crate::server::session::{Queue, Watched};
+use crate::server::table::{Run, Spec, flag};
 use crate::server::{Request, Server};
-use crate::session::{Queue, Watched};
 
 const FLAGS: u32 = flag::NOSCRIPT | flag::LOADING | flag::STALE;
 const QUICK: u32 = FLAGS | flag::FAST | flag::ALLOW_BUSY;

@@ -8,9 +8,9 @@ use resp::number::decimal;
 use resp::reply::{Answer, ErrorReply, Reply};
 use resp::text::Blob;
 
-use super::table::{Spec, flag};
 use super::zrange::{listed, take_out};
-use crate::blocking::End;
+use crate::server::blocking::End;
+use crate::server::table::{Spec, flag};
 use crate::server::{Request, Server};
 use crate::value::Value;
 

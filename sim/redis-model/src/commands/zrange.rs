@@ -10,10 +10,9 @@ use resp::number::{decimal, range_end};
 use resp::reply::{Answer, ErrorReply, Reply};
 use resp::text::{Blob, is_word};
 
-use super::lists::range;
-use super::strings::length;
-use super::table::{Spec, flag};
+use super::arguments::range;
 use crate::scored::Scored;
+use crate::server::table::{Spec, flag};
 use crate::server::{Request, Server};
 use crate::value::Value;
 
@@ -187,7 +186,7 @@ fn zrangestore(server: &mut Server, request: &Request<'_>) -> Answer {
     let found = found(server, request, &request.args[2..5], &options)?;
     let count = found.len();
     server.store(request, request.args[1], Value::Scored(found.into_iter().collect()));
-    Ok(length(count))
+    Ok(Reply::count(count))
 }
 
 /// Which members of a set are wanted.
@@ -267,7 +266,7 @@ fn zremrangebylex(server: &mut Server, request: &Request<'_>) -> Answer {
 fn zlexcount(server: &mut Server, request: &Request<'_>) -> Answer {
     let places = byte_range(request.args[2], request.args[3])?;
     let set = server.read_as(request, request.args[1], Value::as_scored)?;
-    Ok(length(set.map_or(0, |set| places(set).len())))
+    Ok(Reply::count(set.map_or(0, |set| places(set).len())))
 }
 
 fn remove(
@@ -277,7 +276,7 @@ fn remove(
 ) -> Answer {
     let slot = server.find_as(request, request.args[1], Value::as_scored)?;
     let Some(slot) = slot else { return Ok(Reply::Int(0)) };
-    Ok(length(take_out(server, request, slot, places)?.len()))
+    Ok(Reply::count(take_out(server, request, slot, places)?.len()))
 }
 
 /// Takes members out of the set at a slot.

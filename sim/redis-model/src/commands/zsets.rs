@@ -7,10 +7,9 @@ use resp::number::float;
 use resp::reply::{Answer, ErrorReply, Reply};
 use resp::text::is_word;
 
-use super::strings::length;
-use super::table::{Spec, flag};
 use super::zrange::ScoreRange;
 use crate::scored::Scored;
+use crate::server::table::{Spec, flag};
 use crate::server::{Expiry, Request, Server};
 use crate::value::Value;
 
@@ -153,7 +152,7 @@ fn zrem(server: &mut Server, request: &Request<'_>) -> Answer {
     if removed > 0 {
         server.shrunk(request, slot);
     }
-    Ok(length(removed))
+    Ok(Reply::count(removed))
 }
 
 fn zscore(server: &mut Server, request: &Request<'_>) -> Answer {
@@ -176,16 +175,18 @@ fn rank(server: &mut Server, request: &Request<'_>, from_highest: bool) -> Answe
     };
     let rank = set.rank(request.args[2]);
     let rank = rank.map(|rank| if from_highest { set.len() - 1 - rank } else { rank });
-    Ok(rank.map_or(Reply::Nil, length))
+    Ok(rank.map_or(Reply::Nil, Reply::count))
 }
 
 fn zcard(server: &mut Server, request: &Request<'_>) -> Answer {
-    Ok(length(server.read_as(request, request.args[1], Value::as_scored)?.map_or(0, Scored::len)))
+    Ok(Reply::count(
+        server.read_as(request, request.args[1], Value::as_scored)?.map_or(0, Scored::len),
+    ))
 }
 
 fn zcount(server: &mut Server, request: &Request<'_>) -> Answer {
     let range = ScoreRange::parse(request.args[2], request.args[3])?;
-    Ok(length(
+    Ok(Reply::count(
         server
             .read_as(request, request.args[1], Value::as_scored)?
             .map_or(0, |set| range.places(set).len()),

@@ -6,7 +6,7 @@
 use picklock::time::WallTime;
 
 use super::{Model, unix_us};
-use crate::persistence::Ending;
+use crate::server::persistence::Ending;
 
 impl Model {
     /// The process ends; connections and memory are gone. Of the file stays what [`Ending`] leaves.

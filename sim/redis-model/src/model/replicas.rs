@@ -7,7 +7,7 @@ use picklock::time::WallTime;
 use resp::text::blob;
 
 use super::{Model, unix_us};
-use crate::replication::{Following, Replica, ReplicaId, Snapshot};
+use crate::server::replication::{Following, Replica, ReplicaId, Snapshot};
 
 impl Model {
     /// A replica has come, and from now on a stream is kept. It takes a [`Model::snapshot`] first.

@@ -17,8 +17,9 @@ use resp::reply::{ErrorReply, Reply};
 use smallvec::SmallVec;
 
 use super::convert::{error_table, integer_of, number_text, to_lua};
-use crate::commands::table::{Found, Run, TABLE, flag};
-use crate::refusal::Refusal;
+use crate::commands::table::TABLE;
+use crate::server::refusal::Refusal;
+use crate::server::table::{Found, Run, flag};
 use crate::server::{Request, SCRIPT_SESSION, Server};
 
 /// An error of the `redis` library itself: `ERR …`.

@@ -21,13 +21,11 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::api::{self, Shared};
 use super::convert::{error_table, from_lua};
+use super::digest::{Digest, digest};
 use super::shebang::Shebang;
-use crate::refusal::Refusal;
+use crate::server::refusal::Refusal;
 use crate::server::{SCRIPT_SESSION, Server};
 use crate::stats::ErrorCount;
-
-/// A digest as EVALSHA names it.
-pub(crate) type Digest = [u8; 40];
 
 /// How often the budget is looked at.
 const HOOK_INSTRUCTIONS: u32 = 1000;
@@ -394,10 +392,4 @@ fn line(lua: &Lua) -> Option<usize> {
         }
     }
     None
-}
-
-/// The SHA-1 of a script in lower-case hexadecimal.
-pub(crate) fn digest(body: &[u8]) -> Digest {
-    let text = sha1_smol::Sha1::from(body).digest().to_string();
-    text.as_bytes().try_into().expect("a SHA-1 has 40 digits")
 }

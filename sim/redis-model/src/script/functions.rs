@@ -9,12 +9,13 @@ use resp::reply::{ErrorReply, Reply};
 use resp::text::{Blob, blob};
 
 use super::api;
-use super::engine::{Digest, Engine, Scope, digest, refused};
+use super::digest::{Digest, digest};
+use super::engine::{Engine, Scope, refused};
 use super::shebang::Shebang;
 use crate::commands::scripting::keys_and_args_of_function;
 use crate::libraries::{FLAGS, Function, Library};
-use crate::refusal::Refusal;
 use crate::server::Request;
+use crate::server::refusal::Refusal;
 use crate::stats::ErrorCount;
 
 const BAD_NAME: &str = "ERR Library names can only contain letters, numbers, or underscores(_) and \

@@ -2,6 +2,7 @@
 
 pub(crate) mod api;
 pub(crate) mod convert;
+pub(crate) mod digest;
 pub(crate) mod engine;
 pub(crate) mod functions;
 pub(crate) mod native;

@@ -19,7 +19,7 @@ use calls::Calls;
 use picklock::{fence, queue_scripts, scripts};
 use resp::reply::Reply;
 
-use crate::script::engine::{Digest, digest};
+use crate::script::digest::{Digest, digest};
 use crate::server::{Request, Server};
 
 /// Whether the keys and arguments are such as the function is made for. It changes nothing.

@@ -1,9 +1,10 @@
 //! A primary, its replica, and the primary after its end: all must hold the same.
 
 use picklock::time::WallTime;
+use redis_model::model::Ending;
 use redis_model::model::Model;
+use redis_model::options::Fsync;
 use redis_model::options::Options;
-use redis_model::persistence::{Ending, Fsync};
 use resp::reply::Reply;
 
 use super::commands::{CLIENTS, Draw};

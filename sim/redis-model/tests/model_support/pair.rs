@@ -7,8 +7,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use picklock::time::WallTime;
 use redis_model::model::{ClientId, Model, Outcome};
+use redis_model::options::Fsync;
 use redis_model::options::{Options, Profile};
-use redis_model::persistence::Fsync;
 use resp::encode::encode;
 use resp::reply::Reply;
 

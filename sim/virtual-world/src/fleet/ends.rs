@@ -9,7 +9,7 @@ use super::super::choices::Draw;
 use super::super::network::Way;
 use super::super::world::World;
 use super::State;
-use redis_model::persistence::Ending;
+use redis_model::model::Ending;
 
 impl World {
     /// Whether a server serves.

@@ -18,7 +18,7 @@ use super::super::tests::{MS, MS_NS, Said, ask, network, say, set, task, until, 
 use super::super::travel::Travel;
 use super::super::world::with;
 use super::*;
-use redis_model::persistence::Ending;
+use redis_model::model::Ending;
 
 const LAG: Duration = Duration::from_millis(10);
 

@@ -10,7 +10,7 @@ use scenarios::history::What;
 use super::super::network::Way;
 use super::super::process::State;
 use super::super::world::World;
-use redis_model::persistence::Ending;
+use redis_model::model::Ending;
 
 /// What is planned for a later moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

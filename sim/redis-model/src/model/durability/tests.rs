@@ -4,8 +4,8 @@ use resp::reply::Reply;
 
 use super::*;
 use crate::model::ClientId;
+use crate::options::Fsync;
 use crate::options::Options;
-use crate::persistence::Fsync;
 
 fn at(ms: u64) -> WallTime {
     WallTime::from_unix_ns(ms * 1_000_000)

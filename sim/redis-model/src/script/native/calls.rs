@@ -11,8 +11,9 @@ use resp::number::{decimal, integer};
 use resp::reply::Reply;
 use resp::text::{Blob, blob};
 
-use crate::commands::table::{Found, Handler, Run, TABLE};
-use crate::script::engine::Digest;
+use crate::commands::table::TABLE;
+use crate::script::digest::Digest;
+use crate::server::table::{Found, Handler, Run};
 use crate::server::{Request, SCRIPT_SESSION, Server};
 use crate::value::Value;
 

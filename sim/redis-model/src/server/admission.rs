@@ -7,9 +7,9 @@ use resp::encode::ProtocolVersion;
 use resp::reply::{ErrorReply, Reply};
 use resp::text::blob;
 
-use super::commands::table::{Found, Run, Spec, TABLE, flag};
 use super::refusal::Refusal;
-use super::server::{Request, Server};
+use super::table::{Found, Run, Spec, flag};
+use super::{Request, Server};
 
 /// How much of an unknown command's arguments its error repeats.
 const ECHO_MAX_BYTES: usize = 128;
@@ -19,9 +19,11 @@ impl Server {
     pub(crate) fn admit(&mut self, request: &Request<'_>) -> Result<u16, Reply> {
         // Most clients say again what they have said before.
         let last = self.sessions[request.session as usize].last_command;
-        let again = last.filter(|&last| TABLE.is_named(last, request.args));
-        let found = again
-            .map_or_else(|| TABLE.find_for(self.options.profile, request.args), Found::Command);
+        let again = last.filter(|&last| self.table.is_named(last, request.args));
+        let found = again.map_or_else(
+            || self.table.find_for(self.options.profile, request.args),
+            Found::Command,
+        );
         let command = match found {
             Found::Command(command) => command,
             Found::UnknownSubcommand => {
@@ -31,9 +33,9 @@ impl Server {
                 return Err(self.reject(request, None, unknown_command(request.args)));
             }
         };
-        let spec = TABLE.spec(command);
+        let spec = self.table.spec(command);
         if !spec.takes(request.args.len()) {
-            let fail = ErrorReply::arity(&TABLE.line(command).full_name);
+            let fail = ErrorReply::arity(&self.table.line(command).full_name);
             return Err(self.reject(request, Some(command), fail));
         }
         if !spec.has(flag::NO_AUTH) && !self.is_let_in(request.session) {
@@ -52,7 +54,7 @@ impl Server {
             let text = format!(
                 "ERR Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / \
                  RESET are allowed in this context",
-                TABLE.line(command).full_name
+                self.table.line(command).full_name
             );
             return Err(self.reject(request, Some(command), ErrorReply::of(text)));
         }
@@ -104,7 +106,7 @@ impl Server {
         if let Some(queue) = &mut self.session(request).queue {
             queue.refused = true;
         }
-        if command.is_some_and(|command| matches!(TABLE.spec(command).run, Run::Exec)) {
+        if command.is_some_and(|command| matches!(self.table.spec(command).run, Run::Exec)) {
             self.discard(request.session);
             let why = fail.text().strip_prefix(b"ERR ").unwrap_or(fail.text());
             let text = [b"EXECABORT Transaction discarded because of: ", why].concat();

@@ -6,9 +6,9 @@
 //! Deliberately absent: buffers of clients, and how often a key is used (`lfu` evicts as `lru`, and so do
 //! the policies that Redis leaves to chance).
 
-use super::keyspace::Entry;
-use super::server::Server;
-use super::value::Value;
+use super::Server;
+use crate::keyspace::Entry;
+use crate::value::Value;
 
 /// What redis-server 7.0 takes with no key in it.
 const EMPTY_BYTES: u64 = 876_000;

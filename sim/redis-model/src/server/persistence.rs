@@ -5,22 +5,10 @@
 //! answered is lost. Deliberately absent: snapshots by themselves (`save`), and rewriting in the
 //! background: a restart begins the file anew with what it has read.
 
-use super::options::Parameters;
 use super::replication::Snapshot;
-use super::server::{STREAM_SESSION, Server};
 use super::session::Session;
-
-/// When the file is synced.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Fsync {
-    /// Before every answer.
-    Always,
-    /// Once a second, when the world says that the second is over.
-    #[default]
-    Everysec,
-    /// When the operating system pleases, which the world says.
-    No,
-}
+use super::{STREAM_SESSION, Server};
+use crate::options::{Fsync, Parameters};
 
 /// How a server ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -117,7 +105,7 @@ impl Server {
         if end == Ending::PowerLoss && self.file.is_on() {
             self.journal.truncate(self.file.synced);
         }
-        self.dbs.iter_mut().for_each(super::keyspace::Db::clear);
+        self.dbs.iter_mut().for_each(crate::keyspace::Db::clear);
     }
 
     /// The process is there again and has read its file.

@@ -7,10 +7,10 @@
 
 use resp::reply::ErrorReply;
 
-use super::keyspace::{Entry, entry};
 use super::notify::event;
-use super::server::{Expiry, Request, Server};
-use super::value::Value;
+use super::{Expiry, Request, Server};
+use crate::keyspace::{Entry, entry};
+use crate::value::Value;
 
 /// How a value is seen as one of its type.
 type As<T> = fn(&Value) -> Result<&T, ErrorReply>;

@@ -7,8 +7,7 @@
 use resp::reply::Reply;
 use resp::text::{Blob, blob};
 
-use super::server::{Request, Server};
-use super::value::Value;
+use super::{Request, Server};
 
 /// What a client waits for.
 #[derive(Clone, Debug)]
@@ -67,7 +66,7 @@ pub(crate) struct Blocking {
     /// The places of the sessions, the longest waiting first.
     pub(crate) sessions: Vec<u32>,
     /// Keys created by the command under way.
-    ready: Vec<(u16, Blob)>,
+    pub(crate) ready: Vec<(u16, Blob)>,
 }
 
 impl Blocking {
@@ -91,7 +90,7 @@ impl Blocking {
 impl Server {
     /// Whether a command of this session may wait at all.
     pub(crate) fn may_block(&self, session: u32) -> bool {
-        !self.in_exec && !self.applying && session != super::server::SCRIPT_SESSION
+        !self.in_exec && !self.applying && session != super::SCRIPT_SESSION
     }
 
     /// The session waits from now on. `timeout_ms` of 0 is for ever.
@@ -109,52 +108,6 @@ impl Server {
         let blocked = self.sessions[session as usize].blocked.take()?;
         self.blocking.sessions.retain(|&place| place != session);
         Some(blocked)
-    }
-
-    /// Serves those that wait for keys that have come into being. A served move may bring another.
-    pub(crate) fn serve_ready(&mut self, now_us: i64) {
-        while self.blocking.is_ready() {
-            let (db, key) = self.blocking.ready.remove(0);
-            while let Some(session) = self.first_waiting(db, &key, now_us) {
-                self.serve(session, &key, now_us);
-            }
-        }
-    }
-
-    /// The longest waiting session that this key as it stands can serve.
-    fn first_waiting(&mut self, db: u16, key: &[u8], now_us: i64) -> Option<u32> {
-        // Looking the key up is done as the first session that waits for it.
-        let waits = |server: &Self, place: u32, scored: bool| {
-            let session = &server.sessions[place as usize];
-            let Some(Blocked { awaited: Awaited::Element { keys, take }, .. }) = &session.blocked
-            else {
-                return false;
-            };
-            let fits = take.is_scored() == scored;
-            fits && session.db == db && keys.iter().any(|awaited| &awaited[..] == key)
-        };
-        let any = self
-            .blocking
-            .sessions
-            .iter()
-            .copied()
-            .find(|&place| waits(self, place, false) || waits(self, place, true))?;
-        let slot = self.find(&Request { now_us, session: any, args: &[] }, key)?;
-        let scored = match self.dbs[usize::from(db)].at(slot).value {
-            Value::List(_) => false,
-            Value::Scored(_) => true,
-            _ => return None,
-        };
-        self.blocking.sessions.iter().copied().find(|&place| waits(self, place, scored))
-    }
-
-    fn serve(&mut self, session: u32, key: &[u8], now_us: i64) {
-        let Some(blocked) = self.unblock(session) else { return };
-        let Awaited::Element { take, .. } = &blocked.awaited else { return };
-        let request = Request { now_us, session, args: &[] };
-        let reply: Reply = crate::commands::blocking::take(self, &request, key, take).into();
-        self.journal.commit();
-        self.end_waiting(session, &blocked, reply);
     }
 
     /// The answer that a session has waited for.

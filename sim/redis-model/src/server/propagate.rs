@@ -8,10 +8,10 @@ use resp::number::integer;
 use resp::reply::Reply;
 use smallvec::{SmallVec, smallvec};
 
-use super::commands::table::{Handler, TABLE};
 use super::notify;
-use super::server::{Request, Server};
-use super::stats::ErrorCount;
+use super::table::Handler;
+use super::{Request, Server};
+use crate::stats::ErrorCount;
 
 impl Server {
     /// Carries out a command on the state, counts it and propagates it.
@@ -23,7 +23,7 @@ impl Server {
     ) -> Reply {
         let dirty = self.dirty;
         self.rewritten = false;
-        let spec = TABLE.spec(command);
+        let spec = self.table.spec(command);
         if self.notifying != 0 {
             self.event = notify::named(spec.name);
         }

@@ -5,8 +5,8 @@
 
 use resp::reply::Reply;
 
-use super::commands::table::{Spec, flag};
-use super::server::{Request, SCRIPT_SESSION, Server};
+use super::table::{Spec, flag};
+use super::{Request, SCRIPT_SESSION, Server};
 
 impl Server {
     /// Shows a command that has been carried out.

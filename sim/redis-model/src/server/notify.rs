@@ -3,8 +3,8 @@
 //! Invariant: whatever changes a key is notified of in the same moment, under the name that
 //! redis-server 7.0.15 gives it. With `notify-keyspace-events` empty, that costs one look.
 
-use super::server::Server;
-use super::value::Value;
+use super::Server;
+use crate::value::Value;
 
 /// The classes of events, by bits, and which channels are told.
 pub(crate) mod event {

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use resp::reply::Reply;
 use resp::text::{Blob, blob, glob};
 
-use super::server::Server;
+use super::Server;
 
 /// A channel, a pattern, or a channel of a shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,9 +10,9 @@ use resp::request::{Parsed, RequestParser};
 use resp::text::Blob;
 
 use super::blocking::Awaited;
-use super::commands::table::{Found, Run, TABLE};
-use super::keyspace::Db;
-use super::server::{Request, STREAM_SESSION, Server};
+use super::table::{Found, Run};
+use super::{Request, STREAM_SESSION, Server};
+use crate::keyspace::Db;
 
 /// A replica as its primary knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -101,9 +101,9 @@ impl Server {
         while let Ok(Parsed::Request { used }) = parser.parse(rest, true) {
             let mut args = Vec::new();
             parser.args(rest, &mut args);
-            if let Found::Command(command) = TABLE.find(&args)
-                && let Run::Plain(handler) = TABLE.spec(command).run
-                && !matches!(TABLE.spec(command).name, "multi")
+            if let Found::Command(command) = self.table.find(&args)
+                && let Run::Plain(handler) = self.table.spec(command).run
+                && !matches!(self.table.spec(command).name, "multi")
             {
                 let request = Request { now_us, session: STREAM_SESSION, args: &args };
                 self.run_handler(command, handler, &request);
