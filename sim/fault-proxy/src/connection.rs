@@ -13,6 +13,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
+use redis_model::first_key::first_key;
 use resp::frame::{FrameKind, RequestFrame, Scanner};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -280,7 +281,7 @@ impl<U: AsyncRead + AsyncWrite + Unpin> Connection<U> {
         });
         let decision = rules.decide(link.place(*number), link.plan.seed, name, request);
         let write = |event| {
-            link.log.write(link.place(*number), frame, Some(name), request.first_key(), event)
+            link.log.write(link.place(*number), frame, Some(name), first_key(request), event)
         };
         for (id, action) in decision.applied() {
             write(Event::Fault(*id, action.clone()));

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use picklock::env::Node;
+use redis_model::first_key::first_key;
 use resp::frame::{CommandName, RequestFrame};
 use tokio::sync::watch;
 
@@ -174,7 +175,7 @@ impl Rule {
         self.client.is_none_or(|wanted| wanted == client)
             && self.node.is_none_or(|wanted| wanted == node)
             && self.command.is_none_or(|wanted| wanted == name)
-            && self.key.as_ref().is_none_or(|wanted| request.first_key() == Some(wanted))
+            && self.key.as_ref().is_none_or(|wanted| first_key(request) == Some(wanted))
             && self.args.iter().all(|(place, wanted)| request.arg(*place) == Some(wanted))
     }
 }

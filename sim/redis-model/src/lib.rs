@@ -1,6 +1,7 @@
 //! The Redis model: what a redis-server would answer, without sockets, threads or a clock.
 
 pub(crate) mod commands;
+pub mod first_key;
 pub(crate) mod journal;
 pub(crate) mod keyspace;
 pub(crate) mod libraries;

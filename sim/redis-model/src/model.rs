@@ -31,7 +31,7 @@ pub use crate::server::persistence::Ending;
 pub use crate::server::replication::{ReplicaId, Snapshot};
 pub use crate::server::session::ClientId;
 use crate::server::session::Session;
-use crate::server::table::Run;
+use crate::server::table::Execution;
 use resp::encode::ProtocolVersion;
 use resp::reply::Reply;
 use resp::text::blob;
@@ -136,7 +136,7 @@ impl Model {
         session.last_command = Some(command);
         session.active_ms = request.now_ms();
         let (mut server, reply) = match TABLE.spec(command).run {
-            Run::Plain(handler) => {
+            Execution::Plain(handler) => {
                 let reply = server.run_handler(command, handler, &request);
                 (server, reply)
             }
@@ -202,21 +202,21 @@ impl Model {
     }
 
     /// A command in whatever way it runs.
-    fn carry_out(&mut self, command: u16, run: Run, request: &Request<'_>) -> Reply {
+    fn carry_out(&mut self, command: u16, run: Execution, request: &Request<'_>) -> Reply {
         let reply = match run {
-            Run::Plain(handler) => {
+            Execution::Plain(handler) => {
                 return self.server.borrow_mut().run_handler(command, handler, request);
             }
-            Run::Container => unreachable!("a container alone has too few arguments"),
-            Run::Exec => self.exec(request),
-            Run::Load => self.load(request.args[2]),
-            Run::LoadLibrary => self.load_library(request.args),
-            Run::Eval { by_digest, read_only } => {
+            Execution::Container => unreachable!("a container alone has too few arguments"),
+            Execution::Exec => self.exec(request),
+            Execution::Load => self.load(request.args[2]),
+            Execution::LoadLibrary => self.load_library(request.args),
+            Execution::Eval { by_digest, read_only } => {
                 let (reply, errors) = self.eval(request, by_digest, read_only);
                 self.server.borrow_mut().stats.called(command, errors);
                 return reply;
             }
-            Run::Function { read_only } => {
+            Execution::Function { read_only } => {
                 let (reply, errors) = self.engine().call_function(request, read_only);
                 self.server.borrow_mut().stats.called(command, errors);
                 return reply;

@@ -25,7 +25,7 @@ use self::persistence::File;
 use self::pubsub::Subscriptions;
 use self::replication::{Following, Replica};
 use self::session::Session;
-use self::table::Table;
+use self::table::CommandTable;
 use crate::journal::Journal;
 use crate::keyspace::Db;
 use crate::libraries::Libraries;
@@ -74,7 +74,7 @@ pub(crate) enum Expiry {
 /// A server.
 pub(crate) struct Server {
     /// The commands that there are.
-    pub(crate) table: &'static Table,
+    pub(crate) table: &'static CommandTable,
     pub(crate) options: Options,
     pub(crate) parameters: Parameters,
     pub(crate) dbs: Vec<Db>,
@@ -119,7 +119,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    pub(crate) fn new(options: Options, table: &'static Table) -> Self {
+    pub(crate) fn new(options: Options, table: &'static CommandTable) -> Self {
         let dbs = (0..options.databases.max(1)).map(|_| Db::default()).collect();
         let mut server = Self {
             table,

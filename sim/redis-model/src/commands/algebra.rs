@@ -15,42 +15,41 @@ use resp::text::{Blob, is_word};
 use super::arguments::positive;
 use super::zrange::listed;
 use crate::scored::Scored;
-use crate::server::table::{Handler, Spec, flag};
+use crate::server::table::{CommandSpec, Handler, flag};
 use crate::server::{Request, Server};
 use crate::value::Value;
 
 const READ: u32 = flag::READONLY;
-const MOVABLE: u32 = READ | flag::MOVABLE_KEYS;
 const STORE: u32 = flag::WRITE | flag::DENYOOM;
 const MOVABLE_STORE: u32 = STORE | flag::MOVABLE_KEYS;
 
-pub(crate) const SPECS: &[Spec] = &[
+pub(crate) const SPECS: &[CommandSpec] = &[
     plain("sinter", -2, READ, |s, r| sets(s, r, Operation::Intersection)),
     plain("sunion", -2, READ, |s, r| sets(s, r, Operation::Union)),
     plain("sdiff", -2, READ, |s, r| sets(s, r, Operation::Difference)),
     plain("sinterstore", -3, STORE, |s, r| store_sets(s, r, Operation::Intersection)),
     plain("sunionstore", -3, STORE, |s, r| store_sets(s, r, Operation::Union)),
     plain("sdiffstore", -3, STORE, |s, r| store_sets(s, r, Operation::Difference)),
-    Spec::new("sintercard", -3, MOVABLE, sintercard).group("set"),
-    scored("zinter", MOVABLE, |s, r| scored_sets(s, r, Operation::Intersection)),
-    scored("zunion", MOVABLE, |s, r| scored_sets(s, r, Operation::Union)),
-    scored("zdiff", MOVABLE, |s, r| scored_sets(s, r, Operation::Difference)),
+    CommandSpec::new("sintercard", -3, READ, sintercard).counted_keys(1).group("set"),
+    scored("zinter", |s, r| scored_sets(s, r, Operation::Intersection)),
+    scored("zunion", |s, r| scored_sets(s, r, Operation::Union)),
+    scored("zdiff", |s, r| scored_sets(s, r, Operation::Difference)),
     stored("zinterstore", |s, r| store_scored(s, r, Operation::Intersection)),
     stored("zunionstore", |s, r| store_scored(s, r, Operation::Union)),
     stored("zdiffstore", |s, r| store_scored(s, r, Operation::Difference)),
-    scored("zintercard", MOVABLE, zintercard),
+    scored("zintercard", zintercard),
 ];
 
-const fn plain(name: &'static str, arity: i8, flags: u32, handler: Handler) -> Spec {
-    Spec::new(name, arity, flags, handler).keys(1, -1, 1).group("set")
+const fn plain(name: &'static str, arity: i8, flags: u32, handler: Handler) -> CommandSpec {
+    CommandSpec::new(name, arity, flags, handler).keys(1, -1, 1).group("set")
 }
 
-const fn scored(name: &'static str, flags: u32, handler: Handler) -> Spec {
-    Spec::new(name, -3, flags, handler).group("sortedset")
+const fn scored(name: &'static str, handler: Handler) -> CommandSpec {
+    CommandSpec::new(name, -3, READ, handler).counted_keys(1).group("sortedset")
 }
 
-const fn stored(name: &'static str, handler: Handler) -> Spec {
-    Spec::new(name, -4, MOVABLE_STORE, handler).keys(1, 1, 1).group("sortedset")
+const fn stored(name: &'static str, handler: Handler) -> CommandSpec {
+    CommandSpec::new(name, -4, MOVABLE_STORE, handler).keys(1, 1, 1).group("sortedset")
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

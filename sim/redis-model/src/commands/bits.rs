@@ -10,18 +10,18 @@ use resp::text::{Blob, is_word};
 
 use super::arguments::number;
 use super::strings::{edit, span};
-use crate::server::table::{Spec, flag};
+use crate::server::table::{CommandSpec, flag};
 use crate::server::{Expiry, Request, Server};
 use crate::value::Value;
 
 const WRITE: u32 = flag::WRITE | flag::DENYOOM;
 
-pub(crate) const SPECS: &[Spec] = &[
-    Spec::keyed("setbit", 4, WRITE, setbit).group("bitmap"),
-    Spec::keyed("getbit", 3, flag::READONLY | flag::FAST, getbit).group("bitmap"),
-    Spec::keyed("bitcount", -2, flag::READONLY, bitcount).group("bitmap"),
-    Spec::keyed("bitpos", -3, flag::READONLY, bitpos).group("bitmap"),
-    Spec::new("bitop", -4, WRITE, bitop).keys(2, -1, 1).group("bitmap"),
+pub(crate) const SPECS: &[CommandSpec] = &[
+    CommandSpec::keyed("setbit", 4, WRITE, setbit).group("bitmap"),
+    CommandSpec::keyed("getbit", 3, flag::READONLY | flag::FAST, getbit).group("bitmap"),
+    CommandSpec::keyed("bitcount", -2, flag::READONLY, bitcount).group("bitmap"),
+    CommandSpec::keyed("bitpos", -3, flag::READONLY, bitpos).group("bitmap"),
+    CommandSpec::new("bitop", -4, WRITE, bitop).keys(2, -1, 1).group("bitmap"),
 ];
 
 /// As many as a string may have.

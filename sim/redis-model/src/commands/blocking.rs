@@ -13,39 +13,43 @@ use super::lists::{end, move_element, pop_at};
 use super::zpop::pop_scored_at;
 use super::zrange::listed;
 use crate::server::blocking::{Awaited, Blocked, End, Moving, Take};
-use crate::server::table::{Spec, flag};
+use crate::server::table::{CommandSpec, flag};
 use crate::server::{Request, Server};
 use crate::value::Value;
 
 const FLAGS: u32 = flag::WRITE | flag::NOSCRIPT | flag::BLOCKING;
 const MOVE: u32 = FLAGS | flag::DENYOOM;
 
-pub(crate) const SPECS: &[Spec] = &[
-    Spec::new("blpop", -3, FLAGS, |s, r| pop(s, r, Take::Pop(End::Left, None)))
+pub(crate) const SPECS: &[CommandSpec] = &[
+    CommandSpec::new("blpop", -3, FLAGS, |s, r| pop(s, r, Take::Pop(End::Left, None)))
         .keys(1, -2, 1)
         .group("list blocking"),
-    Spec::new("brpop", -3, FLAGS, |s, r| pop(s, r, Take::Pop(End::Right, None)))
+    CommandSpec::new("brpop", -3, FLAGS, |s, r| pop(s, r, Take::Pop(End::Right, None)))
         .keys(1, -2, 1)
         .group("list blocking"),
-    Spec::new("blmove", 6, MOVE, blmove).keys(1, 2, 1).group("list blocking"),
-    Spec::new("brpoplpush", 4, MOVE, brpoplpush).keys(1, 2, 1).group("list blocking"),
-    Spec::new("bzpopmin", -3, FLAGS | flag::FAST, |s, r| {
+    CommandSpec::new("blmove", 6, MOVE, blmove).keys(1, 2, 1).group("list blocking"),
+    CommandSpec::new("brpoplpush", 4, MOVE, brpoplpush).keys(1, 2, 1).group("list blocking"),
+    CommandSpec::new("bzpopmin", -3, FLAGS | flag::FAST, |s, r| {
         pop(s, r, Take::PopScored(End::Left, None))
     })
     .keys(1, -2, 1)
     .group("sortedset blocking"),
-    Spec::new("bzpopmax", -3, FLAGS | flag::FAST, |s, r| {
+    CommandSpec::new("bzpopmax", -3, FLAGS | flag::FAST, |s, r| {
         pop(s, r, Take::PopScored(End::Right, None))
     })
     .keys(1, -2, 1)
     .group("sortedset blocking"),
-    Spec::new("lmpop", -4, flag::WRITE | flag::MOVABLE_KEYS, |s, r| mpop(s, r, false, None))
+    CommandSpec::new("lmpop", -4, flag::WRITE, |s, r| mpop(s, r, false, None))
+        .counted_keys(1)
         .group("list"),
-    Spec::new("blmpop", -5, FLAGS | flag::MOVABLE_KEYS, |s, r| mpop(s, r, false, Some(1)))
+    CommandSpec::new("blmpop", -5, FLAGS, |s, r| mpop(s, r, false, Some(1)))
+        .counted_keys(2)
         .group("list blocking"),
-    Spec::new("zmpop", -4, flag::WRITE | flag::MOVABLE_KEYS, |s, r| mpop(s, r, true, None))
+    CommandSpec::new("zmpop", -4, flag::WRITE, |s, r| mpop(s, r, true, None))
+        .counted_keys(1)
         .group("sortedset"),
-    Spec::new("bzmpop", -5, FLAGS | flag::MOVABLE_KEYS, |s, r| mpop(s, r, true, Some(1)))
+    CommandSpec::new("bzmpop", -5, FLAGS, |s, r| mpop(s, r, true, Some(1)))
+        .counted_keys(2)
         .group("sortedset blocking"),
 ];
 

@@ -11,23 +11,23 @@ use resp::text::{Blob, blob, is_word};
 
 use super::client_kill::{Class, LOCAL, kill, unblock};
 use crate::server::session::{Replies, Session};
-use crate::server::table::{Spec, flag};
+use crate::server::table::{CommandSpec, flag};
 use crate::server::{Request, Server};
 
 const FLAGS: u32 = flag::NOSCRIPT | flag::LOADING | flag::STALE;
 
-pub(crate) const SPECS: &[Spec] = &[Spec::container("client", SUBCOMMANDS)];
+pub(crate) const SPECS: &[CommandSpec] = &[CommandSpec::container("client", SUBCOMMANDS)];
 
-const SUBCOMMANDS: &[Spec] = &[
-    Spec::new("id", 2, FLAGS, id).group("connection"),
-    Spec::new("getname", 2, FLAGS, getname).group("connection"),
-    Spec::new("setname", 3, FLAGS, setname).group("connection"),
-    Spec::new("info", 2, FLAGS, info).group("connection"),
-    Spec::new("list", -2, FLAGS | flag::ADMIN, list).group("connection"),
-    Spec::new("kill", -3, FLAGS | flag::ADMIN, kill).group("connection dangerous"),
-    Spec::new("unblock", -3, FLAGS | flag::ADMIN, unblock).group("connection dangerous"),
-    Spec::new("reply", 3, FLAGS, reply).group("connection"),
-    Spec::new("no-evict", 3, FLAGS | flag::ADMIN, no_evict).group("connection"),
+const SUBCOMMANDS: &[CommandSpec] = &[
+    CommandSpec::new("id", 2, FLAGS, id).group("connection"),
+    CommandSpec::new("getname", 2, FLAGS, getname).group("connection"),
+    CommandSpec::new("setname", 3, FLAGS, setname).group("connection"),
+    CommandSpec::new("info", 2, FLAGS, info).group("connection"),
+    CommandSpec::new("list", -2, FLAGS | flag::ADMIN, list).group("connection"),
+    CommandSpec::new("kill", -3, FLAGS | flag::ADMIN, kill).group("connection dangerous"),
+    CommandSpec::new("unblock", -3, FLAGS | flag::ADMIN, unblock).group("connection dangerous"),
+    CommandSpec::new("reply", 3, FLAGS, reply).group("connection"),
+    CommandSpec::new("no-evict", 3, FLAGS | flag::ADMIN, no_evict).group("connection"),
 ];
 
 fn id(server: &mut Server, request: &Request<'_>) -> Answer {

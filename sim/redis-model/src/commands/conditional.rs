@@ -7,15 +7,15 @@
 use resp::reply::{Answer, ErrorReply, Reply};
 use resp::text::is_word;
 
-use crate::server::table::{Spec, flag};
+use crate::server::table::{CommandSpec, flag};
 use crate::server::{Request, Server};
 use crate::value::Value;
 
 const FLAGS: u32 = flag::WRITE | flag::FAST;
 
-pub(crate) const SPECS: &[Spec] = &[
-    Spec::keyed("delex", -2, FLAGS | flag::REDIS_84, delex).group("string"),
-    Spec::keyed("delifeq", 3, FLAGS | flag::VALKEY_9, delifeq).group("string"),
+pub(crate) const SPECS: &[CommandSpec] = &[
+    CommandSpec::keyed("delex", -2, FLAGS | flag::REDIS_84, delex).group("string"),
+    CommandSpec::keyed("delifeq", 3, FLAGS | flag::VALKEY_9, delifeq).group("string"),
 ];
 
 fn delete(server: &mut Server, request: &Request<'_>, slot: u32) -> Answer {

@@ -8,17 +8,17 @@ use resp::text::glob;
 
 use crate::options::{Kind, PARAMETERS};
 use crate::server::notify;
-use crate::server::table::{Spec, flag};
+use crate::server::table::{CommandSpec, flag};
 use crate::server::{Request, Server};
 
 const FLAGS: u32 = flag::ADMIN | flag::NOSCRIPT | flag::LOADING | flag::STALE;
 
-pub(crate) const SPECS: &[Spec] = &[Spec::container("config", SUBCOMMANDS)];
+pub(crate) const SPECS: &[CommandSpec] = &[CommandSpec::container("config", SUBCOMMANDS)];
 
-const SUBCOMMANDS: &[Spec] = &[
-    Spec::new("get", -3, FLAGS, get).group("dangerous"),
-    Spec::new("set", -4, FLAGS, set).group("dangerous"),
-    Spec::new("resetstat", 2, FLAGS, resetstat).group("dangerous"),
+const SUBCOMMANDS: &[CommandSpec] = &[
+    CommandSpec::new("get", -3, FLAGS, get).group("dangerous"),
+    CommandSpec::new("set", -4, FLAGS, set).group("dangerous"),
+    CommandSpec::new("resetstat", 2, FLAGS, resetstat).group("dangerous"),
 ];
 
 fn get(server: &mut Server, request: &Request<'_>) -> Answer {

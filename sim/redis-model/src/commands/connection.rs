@@ -9,19 +9,19 @@ use resp::text::{blob, is_word};
 
 use super::client::check_name;
 use crate::server::session::Replies;
-use crate::server::table::{Spec, flag};
+use crate::server::table::{CommandSpec, flag};
 use crate::server::{Request, Server};
 
 const OPEN: u32 =
     flag::NOSCRIPT | flag::LOADING | flag::STALE | flag::FAST | flag::NO_AUTH | flag::ALLOW_BUSY;
 
-pub(crate) const SPECS: &[Spec] = &[
-    Spec::new("ping", -1, flag::FAST, ping).group("connection"),
-    Spec::new("echo", 2, flag::LOADING | flag::STALE | flag::FAST, echo).group("connection"),
-    Spec::new("auth", -2, OPEN, auth).group("connection"),
-    Spec::new("hello", -1, OPEN, hello).group("connection"),
-    Spec::new("reset", 1, OPEN, reset).group("connection"),
-    Spec::new("quit", -1, OPEN, quit).group("connection"),
+pub(crate) const SPECS: &[CommandSpec] = &[
+    CommandSpec::new("ping", -1, flag::FAST, ping).group("connection"),
+    CommandSpec::new("echo", 2, flag::LOADING | flag::STALE | flag::FAST, echo).group("connection"),
+    CommandSpec::new("auth", -2, OPEN, auth).group("connection"),
+    CommandSpec::new("hello", -1, OPEN, hello).group("connection"),
+    CommandSpec::new("reset", 1, OPEN, reset).group("connection"),
+    CommandSpec::new("quit", -1, OPEN, quit).group("connection"),
 ];
 
 fn ping(server: &mut Server, request: &Request<'_>) -> Answer {

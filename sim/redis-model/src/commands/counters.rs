@@ -5,17 +5,17 @@
 use resp::number::{decimal, integer};
 use resp::reply::{Answer, ErrorReply, Reply};
 
-use crate::server::table::{Spec, flag};
+use crate::server::table::{CommandSpec, flag};
 use crate::server::{Expiry, Request, Server};
 use crate::value::Value;
 
 const FLAGS: u32 = flag::WRITE | flag::DENYOOM | flag::FAST;
 
-pub(crate) const SPECS: &[Spec] = &[
-    Spec::keyed("incr", 2, FLAGS, incr).group("string"),
-    Spec::keyed("decr", 2, FLAGS, decr).group("string"),
-    Spec::keyed("incrby", 3, FLAGS, incrby).group("string"),
-    Spec::keyed("decrby", 3, FLAGS, decrby).group("string"),
+pub(crate) const SPECS: &[CommandSpec] = &[
+    CommandSpec::keyed("incr", 2, FLAGS, incr).group("string"),
+    CommandSpec::keyed("decr", 2, FLAGS, decr).group("string"),
+    CommandSpec::keyed("incrby", 3, FLAGS, incrby).group("string"),
+    CommandSpec::keyed("decrby", 3, FLAGS, decrby).group("string"),
 ];
 
 fn incr(server: &mut Server, request: &Request<'_>) -> Answer {

@@ -8,22 +8,22 @@ use resp::text::is_word;
 use resp::text::until_nul;
 
 use super::expire_option::invalid_expire_time;
-use crate::server::table::{Spec, flag};
+use crate::server::table::{CommandSpec, flag};
 use crate::server::{Request, Server};
 
 const WRITE: u32 = flag::WRITE | flag::FAST;
 const READ: u32 = flag::READONLY | flag::FAST;
 
-pub(crate) const SPECS: &[Spec] = &[
-    Spec::keyed("expire", -3, WRITE, expire).group("keyspace"),
-    Spec::keyed("pexpire", -3, WRITE, pexpire).group("keyspace"),
-    Spec::keyed("expireat", -3, WRITE, expireat).group("keyspace"),
-    Spec::keyed("pexpireat", -3, WRITE, pexpireat).group("keyspace"),
-    Spec::keyed("ttl", 2, READ, ttl).group("keyspace"),
-    Spec::keyed("pttl", 2, READ, pttl).group("keyspace"),
-    Spec::keyed("expiretime", 2, READ, expiretime).group("keyspace"),
-    Spec::keyed("pexpiretime", 2, READ, pexpiretime).group("keyspace"),
-    Spec::keyed("persist", 2, WRITE, persist).group("keyspace"),
+pub(crate) const SPECS: &[CommandSpec] = &[
+    CommandSpec::keyed("expire", -3, WRITE, expire).group("keyspace"),
+    CommandSpec::keyed("pexpire", -3, WRITE, pexpire).group("keyspace"),
+    CommandSpec::keyed("expireat", -3, WRITE, expireat).group("keyspace"),
+    CommandSpec::keyed("pexpireat", -3, WRITE, pexpireat).group("keyspace"),
+    CommandSpec::keyed("ttl", 2, READ, ttl).group("keyspace"),
+    CommandSpec::keyed("pttl", 2, READ, pttl).group("keyspace"),
+    CommandSpec::keyed("expiretime", 2, READ, expiretime).group("keyspace"),
+    CommandSpec::keyed("pexpiretime", 2, READ, pexpiretime).group("keyspace"),
+    CommandSpec::keyed("persist", 2, WRITE, persist).group("keyspace"),
 ];
 
 fn expire(server: &mut Server, request: &Request<'_>) -> Answer {

@@ -9,28 +9,31 @@ use resp::text::{Blob, glob, is_word};
 
 use super::scripting::{EVAL, EVAL_RO, kill, unreachable};
 use crate::libraries::{Function, Library};
-use crate::server::table::{Run, Spec, flag};
+use crate::server::table::{CommandSpec, Execution, flag};
 use crate::server::{Request, Server};
 
-const fn call(name: &'static str, flags: u32, read_only: bool) -> Spec {
-    Spec::new(name, -3, flags, unreachable).run(Run::Function { read_only }).group("scripting")
+const fn call(name: &'static str, flags: u32, read_only: bool) -> CommandSpec {
+    CommandSpec::new(name, -3, flags, unreachable)
+        .run(Execution::Function { read_only })
+        .counted_keys(2)
+        .group("scripting")
 }
 
-pub(crate) const SPECS: &[Spec] = &[
+pub(crate) const SPECS: &[CommandSpec] = &[
     call("fcall", EVAL, false),
     call("fcall_ro", EVAL_RO, true),
-    Spec::container("function", SUBCOMMANDS),
+    CommandSpec::container("function", SUBCOMMANDS),
 ];
 
-const SUBCOMMANDS: &[Spec] = &[
-    Spec::new("load", -3, flag::WRITE | flag::DENYOOM | flag::NOSCRIPT, unreachable)
-        .run(Run::LoadLibrary)
+const SUBCOMMANDS: &[CommandSpec] = &[
+    CommandSpec::new("load", -3, flag::WRITE | flag::DENYOOM | flag::NOSCRIPT, unreachable)
+        .run(Execution::LoadLibrary)
         .group("scripting"),
-    Spec::new("delete", 3, flag::WRITE | flag::NOSCRIPT, delete).group("scripting"),
-    Spec::new("flush", -2, flag::WRITE | flag::NOSCRIPT, flush).group("scripting"),
-    Spec::new("list", -2, flag::NOSCRIPT, list).group("scripting"),
-    Spec::new("stats", 2, flag::NOSCRIPT | flag::ALLOW_BUSY, stats).group("scripting"),
-    Spec::new("kill", 2, flag::NOSCRIPT | flag::ALLOW_BUSY, kill).group("scripting"),
+    CommandSpec::new("delete", 3, flag::WRITE | flag::NOSCRIPT, delete).group("scripting"),
+    CommandSpec::new("flush", -2, flag::WRITE | flag::NOSCRIPT, flush).group("scripting"),
+    CommandSpec::new("list", -2, flag::NOSCRIPT, list).group("scripting"),
+    CommandSpec::new("stats", 2, flag::NOSCRIPT | flag::ALLOW_BUSY, stats).group("scripting"),
+    CommandSpec::new("kill", 2, flag::NOSCRIPT | flag::ALLOW_BUSY, kill).group("scripting"),
 ];
 
 /// The code of a FUNCTION LOAD, and whether it may replace a library.

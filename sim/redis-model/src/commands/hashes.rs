@@ -9,27 +9,27 @@ use resp::number::{decimal, integer};
 use resp::reply::{Answer, ErrorReply, Reply};
 use resp::text::{Blob, blob};
 
-use crate::server::table::{Spec, flag};
+use crate::server::table::{CommandSpec, flag};
 use crate::server::{Expiry, Request, Server};
 use crate::value::Value;
 
 const READ: u32 = flag::READONLY | flag::FAST;
 const WRITE: u32 = flag::WRITE | flag::DENYOOM | flag::FAST;
 
-pub(crate) const SPECS: &[Spec] = &[
-    Spec::keyed("hset", -4, WRITE, hset).group("hash"),
-    Spec::keyed("hmset", -4, WRITE, hmset).group("hash"),
-    Spec::keyed("hstrlen", 3, READ, hstrlen).group("hash"),
-    Spec::keyed("hsetnx", 4, WRITE, hsetnx).group("hash"),
-    Spec::keyed("hget", 3, READ, hget).group("hash"),
-    Spec::keyed("hmget", -3, READ, hmget).group("hash"),
-    Spec::keyed("hgetall", 2, flag::READONLY, hgetall).group("hash"),
-    Spec::keyed("hkeys", 2, flag::READONLY, hkeys).group("hash"),
-    Spec::keyed("hvals", 2, flag::READONLY, hvals).group("hash"),
-    Spec::keyed("hdel", -3, flag::WRITE | flag::FAST, hdel).group("hash"),
-    Spec::keyed("hexists", 3, READ, hexists).group("hash"),
-    Spec::keyed("hlen", 2, READ, hlen).group("hash"),
-    Spec::keyed("hincrby", 4, WRITE, hincrby).group("hash"),
+pub(crate) const SPECS: &[CommandSpec] = &[
+    CommandSpec::keyed("hset", -4, WRITE, hset).group("hash"),
+    CommandSpec::keyed("hmset", -4, WRITE, hmset).group("hash"),
+    CommandSpec::keyed("hstrlen", 3, READ, hstrlen).group("hash"),
+    CommandSpec::keyed("hsetnx", 4, WRITE, hsetnx).group("hash"),
+    CommandSpec::keyed("hget", 3, READ, hget).group("hash"),
+    CommandSpec::keyed("hmget", -3, READ, hmget).group("hash"),
+    CommandSpec::keyed("hgetall", 2, flag::READONLY, hgetall).group("hash"),
+    CommandSpec::keyed("hkeys", 2, flag::READONLY, hkeys).group("hash"),
+    CommandSpec::keyed("hvals", 2, flag::READONLY, hvals).group("hash"),
+    CommandSpec::keyed("hdel", -3, flag::WRITE | flag::FAST, hdel).group("hash"),
+    CommandSpec::keyed("hexists", 3, READ, hexists).group("hash"),
+    CommandSpec::keyed("hlen", 2, READ, hlen).group("hash"),
+    CommandSpec::keyed("hincrby", 4, WRITE, hincrby).group("hash"),
 ];
 
 type Fields = Vec<(Blob, Blob)>;

@@ -10,11 +10,11 @@ use resp::text::Blob;
 
 use crate::options::VERSION;
 use crate::server::pubsub::Kind;
-use crate::server::table::{Spec, flag};
+use crate::server::table::{CommandSpec, flag};
 use crate::server::{FIRST_CLIENT, Request, Server};
 
-pub(crate) const SPECS: &[Spec] =
-    &[Spec::new("info", -1, flag::LOADING | flag::STALE, info).group("dangerous")];
+pub(crate) const SPECS: &[CommandSpec] =
+    &[CommandSpec::new("info", -1, flag::LOADING | flag::STALE, info).group("dangerous")];
 
 type Section = fn(&Server, &Request<'_>, &mut String);
 

@@ -7,22 +7,23 @@ use resp::number::decimal;
 use resp::reply::{Answer, ErrorReply, Reply};
 use resp::text::is_word;
 
-use crate::server::table::{Spec, flag};
+use crate::server::table::{CommandSpec, flag};
 use crate::server::{Request, Server};
 
 const READ: u32 = flag::READONLY | flag::FAST;
 
-pub(crate) const SPECS: &[Spec] = &[
-    Spec::new("del", -2, flag::WRITE, del).keys(1, -1, 1).group("keyspace"),
-    Spec::new("unlink", -2, flag::WRITE | flag::FAST, del).keys(1, -1, 1).group("keyspace"),
-    Spec::new("exists", -2, READ, exists).keys(1, -1, 1).group("keyspace"),
-    Spec::new("touch", -2, READ, exists).keys(1, -1, 1).group("keyspace"),
-    Spec::new("randomkey", 1, flag::READONLY, randomkey).group("keyspace"),
-    Spec::keyed("type", 2, READ, type_).group("keyspace"),
-    Spec::new("dbsize", 1, READ, dbsize).group("keyspace"),
-    Spec::new("flushdb", -1, flag::WRITE, flushdb).group("keyspace dangerous"),
-    Spec::new("flushall", -1, flag::WRITE, flushall).group("keyspace dangerous"),
-    Spec::new("select", 2, flag::LOADING | flag::STALE | flag::FAST, select).group("connection"),
+pub(crate) const SPECS: &[CommandSpec] = &[
+    CommandSpec::new("del", -2, flag::WRITE, del).keys(1, -1, 1).group("keyspace"),
+    CommandSpec::new("unlink", -2, flag::WRITE | flag::FAST, del).keys(1, -1, 1).group("keyspace"),
+    CommandSpec::new("exists", -2, READ, exists).keys(1, -1, 1).group("keyspace"),
+    CommandSpec::new("touch", -2, READ, exists).keys(1, -1, 1).group("keyspace"),
+    CommandSpec::new("randomkey", 1, flag::READONLY, randomkey).group("keyspace"),
+    CommandSpec::keyed("type", 2, READ, type_).group("keyspace"),
+    CommandSpec::new("dbsize", 1, READ, dbsize).group("keyspace"),
+    CommandSpec::new("flushdb", -1, flag::WRITE, flushdb).group("keyspace dangerous"),
+    CommandSpec::new("flushall", -1, flag::WRITE, flushall).group("keyspace dangerous"),
+    CommandSpec::new("select", 2, flag::LOADING | flag::STALE | flag::FAST, select)
+        .group("connection"),
 ];
 
 fn del(server: &mut Server, request: &Request<'_>) -> Answer {

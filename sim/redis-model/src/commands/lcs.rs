@@ -7,12 +7,12 @@ use resp::reply::{Answer, ErrorReply, Reply};
 use resp::text::{Blob, is_word};
 
 use super::arguments::number;
-use crate::server::table::{Spec, flag};
+use crate::server::table::{CommandSpec, flag};
 use crate::server::{Request, Server};
 use crate::value::Value;
 
-pub(crate) const SPECS: &[Spec] =
-    &[Spec::new("lcs", -3, flag::READONLY, lcs).keys(1, 2, 1).group("string")];
+pub(crate) const SPECS: &[CommandSpec] =
+    &[CommandSpec::new("lcs", -3, flag::READONLY, lcs).keys(1, 2, 1).group("string")];
 
 /// The table that is filled has at most so many cells.
 const CELLS_MAX: usize = 1 << 28;

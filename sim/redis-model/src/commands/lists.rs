@@ -11,7 +11,7 @@ use resp::text::{Blob, blob, is_word};
 
 use super::arguments::{number, positive, range};
 use crate::server::blocking::End;
-use crate::server::table::{Spec, flag};
+use crate::server::table::{CommandSpec, flag};
 use crate::server::{Expiry, Request, Server};
 use crate::value::Value;
 
@@ -19,25 +19,25 @@ const READ: u32 = flag::READONLY;
 const WRITE: u32 = flag::WRITE | flag::DENYOOM;
 const QUICK: u32 = WRITE | flag::FAST;
 
-pub(crate) const SPECS: &[Spec] = &[
-    Spec::keyed("lpush", -3, QUICK, |s, r| push(s, r, End::Left, false)).group("list"),
-    Spec::keyed("rpush", -3, QUICK, |s, r| push(s, r, End::Right, false)).group("list"),
-    Spec::keyed("lpushx", -3, QUICK, |s, r| push(s, r, End::Left, true)).group("list"),
-    Spec::keyed("rpushx", -3, QUICK, |s, r| push(s, r, End::Right, true)).group("list"),
-    Spec::keyed("lpop", -2, flag::WRITE | flag::FAST, |s, r| pop(s, r, End::Left, "lpop"))
+pub(crate) const SPECS: &[CommandSpec] = &[
+    CommandSpec::keyed("lpush", -3, QUICK, |s, r| push(s, r, End::Left, false)).group("list"),
+    CommandSpec::keyed("rpush", -3, QUICK, |s, r| push(s, r, End::Right, false)).group("list"),
+    CommandSpec::keyed("lpushx", -3, QUICK, |s, r| push(s, r, End::Left, true)).group("list"),
+    CommandSpec::keyed("rpushx", -3, QUICK, |s, r| push(s, r, End::Right, true)).group("list"),
+    CommandSpec::keyed("lpop", -2, flag::WRITE | flag::FAST, |s, r| pop(s, r, End::Left, "lpop"))
         .group("list"),
-    Spec::keyed("rpop", -2, flag::WRITE | flag::FAST, |s, r| pop(s, r, End::Right, "rpop"))
+    CommandSpec::keyed("rpop", -2, flag::WRITE | flag::FAST, |s, r| pop(s, r, End::Right, "rpop"))
         .group("list"),
-    Spec::keyed("llen", 2, READ | flag::FAST, llen).group("list"),
-    Spec::keyed("lindex", 3, READ, lindex).group("list"),
-    Spec::keyed("lrange", 4, READ, lrange).group("list"),
-    Spec::keyed("lrem", 4, flag::WRITE, lrem).group("list"),
-    Spec::keyed("ltrim", 4, flag::WRITE, ltrim).group("list"),
-    Spec::keyed("lset", 4, WRITE, lset).group("list"),
-    Spec::keyed("linsert", 5, WRITE, linsert).group("list"),
-    Spec::new("lmove", 5, WRITE, lmove).keys(1, 2, 1).group("list"),
-    Spec::keyed("lpos", -3, READ, lpos).group("list"),
-    Spec::new("rpoplpush", 3, WRITE, rpoplpush).keys(1, 2, 1).group("list"),
+    CommandSpec::keyed("llen", 2, READ | flag::FAST, llen).group("list"),
+    CommandSpec::keyed("lindex", 3, READ, lindex).group("list"),
+    CommandSpec::keyed("lrange", 4, READ, lrange).group("list"),
+    CommandSpec::keyed("lrem", 4, flag::WRITE, lrem).group("list"),
+    CommandSpec::keyed("ltrim", 4, flag::WRITE, ltrim).group("list"),
+    CommandSpec::keyed("lset", 4, WRITE, lset).group("list"),
+    CommandSpec::keyed("linsert", 5, WRITE, linsert).group("list"),
+    CommandSpec::new("lmove", 5, WRITE, lmove).keys(1, 2, 1).group("list"),
+    CommandSpec::keyed("lpos", -3, READ, lpos).group("list"),
+    CommandSpec::new("rpoplpush", 3, WRITE, rpoplpush).keys(1, 2, 1).group("list"),
 ];
 
 type Elements = VecDeque<Blob>;

@@ -7,38 +7,39 @@ use resp::reply::{Answer, ErrorReply, Reply};
 use resp::text::{Blob, glob};
 
 use crate::server::pubsub::Kind;
-use crate::server::table::{Spec, flag};
+use crate::server::table::{CommandSpec, flag};
 use crate::server::{Request, Server};
 
 const FLAGS: u32 = flag::PUBSUB | flag::NOSCRIPT | flag::LOADING | flag::STALE;
 const SEND: u32 = flag::PUBSUB | flag::LOADING | flag::STALE | flag::FAST | flag::MAY_REPLICATE;
 const ASK: u32 = flag::PUBSUB | flag::LOADING | flag::STALE;
 
-pub(crate) const SPECS: &[Spec] = &[
-    Spec::new("subscribe", -2, FLAGS, |s, r| add(s, r, Kind::Channel, "subscribe")).group("pubsub"),
-    Spec::new("psubscribe", -2, FLAGS, |s, r| add(s, r, Kind::Pattern, "psubscribe"))
+pub(crate) const SPECS: &[CommandSpec] = &[
+    CommandSpec::new("subscribe", -2, FLAGS, |s, r| add(s, r, Kind::Channel, "subscribe"))
         .group("pubsub"),
-    Spec::new("unsubscribe", -1, FLAGS, |s, r| remove(s, r, Kind::Channel, "unsubscribe"))
+    CommandSpec::new("psubscribe", -2, FLAGS, |s, r| add(s, r, Kind::Pattern, "psubscribe"))
         .group("pubsub"),
-    Spec::new("punsubscribe", -1, FLAGS, |s, r| remove(s, r, Kind::Pattern, "punsubscribe"))
+    CommandSpec::new("unsubscribe", -1, FLAGS, |s, r| remove(s, r, Kind::Channel, "unsubscribe"))
         .group("pubsub"),
-    Spec::new("ssubscribe", -2, FLAGS, |s, r| add(s, r, Kind::Shard, "ssubscribe"))
+    CommandSpec::new("punsubscribe", -1, FLAGS, |s, r| remove(s, r, Kind::Pattern, "punsubscribe"))
+        .group("pubsub"),
+    CommandSpec::new("ssubscribe", -2, FLAGS, |s, r| add(s, r, Kind::Shard, "ssubscribe"))
         .keys(1, -1, 1)
         .group("pubsub"),
-    Spec::new("sunsubscribe", -1, FLAGS, |s, r| remove(s, r, Kind::Shard, "sunsubscribe"))
+    CommandSpec::new("sunsubscribe", -1, FLAGS, |s, r| remove(s, r, Kind::Shard, "sunsubscribe"))
         .keys(1, -1, 1)
         .group("pubsub"),
-    Spec::keyed("spublish", 3, SEND, spublish).group("pubsub"),
-    Spec::new("publish", 3, SEND, publish).group("pubsub"),
-    Spec::container("pubsub", SUBCOMMANDS),
+    CommandSpec::keyed("spublish", 3, SEND, spublish).group("pubsub"),
+    CommandSpec::new("publish", 3, SEND, publish).group("pubsub"),
+    CommandSpec::container("pubsub", SUBCOMMANDS),
 ];
 
-const SUBCOMMANDS: &[Spec] = &[
-    Spec::new("channels", -2, ASK, |s, r| channels(s, r, Kind::Channel)).group("pubsub"),
-    Spec::new("numsub", -2, ASK, |s, r| numsub(s, r, Kind::Channel)).group("pubsub"),
-    Spec::new("shardchannels", -2, ASK, |s, r| channels(s, r, Kind::Shard)).group("pubsub"),
-    Spec::new("shardnumsub", -2, ASK, |s, r| numsub(s, r, Kind::Shard)).group("pubsub"),
-    Spec::new("numpat", 2, ASK, numpat).group("pubsub"),
+const SUBCOMMANDS: &[CommandSpec] = &[
+    CommandSpec::new("channels", -2, ASK, |s, r| channels(s, r, Kind::Channel)).group("pubsub"),
+    CommandSpec::new("numsub", -2, ASK, |s, r| numsub(s, r, Kind::Channel)).group("pubsub"),
+    CommandSpec::new("shardchannels", -2, ASK, |s, r| channels(s, r, Kind::Shard)).group("pubsub"),
+    CommandSpec::new("shardnumsub", -2, ASK, |s, r| numsub(s, r, Kind::Shard)).group("pubsub"),
+    CommandSpec::new("numpat", 2, ASK, numpat).group("pubsub"),
 ];
 
 fn add(server: &mut Server, request: &Request<'_>, kind: Kind, verb: &str) -> Answer {

@@ -8,7 +8,7 @@ use resp::number::decimal;
 use resp::reply::{Answer, ErrorReply, Reply};
 use resp::text::is_word;
 
-use crate::server::table::{Spec, flag};
+use crate::server::table::{CommandSpec, flag};
 use crate::server::{Request, Server};
 use crate::value::Value;
 
@@ -17,11 +17,11 @@ const READ: u32 = flag::READONLY;
 /// So many elements may be asked for again and again; redis-server would answer until it has no memory.
 const MOST: u64 = 1 << 20;
 
-pub(crate) const SPECS: &[Spec] = &[
-    Spec::keyed("srandmember", -2, READ, |s, r| pick(s, r, None, members)).group("set"),
-    Spec::keyed("hrandfield", -2, READ, |s, r| pick(s, r, Some("WITHVALUES"), fields))
+pub(crate) const SPECS: &[CommandSpec] = &[
+    CommandSpec::keyed("srandmember", -2, READ, |s, r| pick(s, r, None, members)).group("set"),
+    CommandSpec::keyed("hrandfield", -2, READ, |s, r| pick(s, r, Some("WITHVALUES"), fields))
         .group("hash"),
-    Spec::keyed("zrandmember", -2, READ, |s, r| pick(s, r, Some("WITHSCORES"), scored))
+    CommandSpec::keyed("zrandmember", -2, READ, |s, r| pick(s, r, Some("WITHSCORES"), scored))
         .group("sortedset"),
 ];
 

@@ -9,19 +9,21 @@ use resp::text::is_word;
 use super::keys::database;
 use crate::keyspace::Entry;
 use crate::server::notify::event;
-use crate::server::table::{Spec, flag};
+use crate::server::table::{CommandSpec, flag};
 use crate::server::{Expiry, Request, Server};
 use crate::value::Value;
 
 const WRITE: u32 = flag::WRITE;
 
-pub(crate) const SPECS: &[Spec] = &[
-    Spec::new("rename", 3, WRITE, |s, r| rename(s, r, false)).keys(1, 2, 1).group("keyspace"),
-    Spec::new("renamenx", 3, WRITE | flag::FAST, |s, r| rename(s, r, true))
+pub(crate) const SPECS: &[CommandSpec] = &[
+    CommandSpec::new("rename", 3, WRITE, |s, r| rename(s, r, false))
         .keys(1, 2, 1)
         .group("keyspace"),
-    Spec::new("copy", -3, WRITE | flag::DENYOOM, copy).keys(1, 2, 1).group("keyspace"),
-    Spec::keyed("move", 3, WRITE | flag::FAST, move_).group("keyspace"),
+    CommandSpec::new("renamenx", 3, WRITE | flag::FAST, |s, r| rename(s, r, true))
+        .keys(1, 2, 1)
+        .group("keyspace"),
+    CommandSpec::new("copy", -3, WRITE | flag::DENYOOM, copy).keys(1, 2, 1).group("keyspace"),
+    CommandSpec::keyed("move", 3, WRITE | flag::FAST, move_).group("keyspace"),
 ];
 
 const SAME: ErrorReply = ErrorReply::new("ERR source and destination objects are the same");

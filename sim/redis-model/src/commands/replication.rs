@@ -9,14 +9,14 @@ use resp::number::{decimal, integer};
 use resp::reply::{Answer, ErrorReply, Reply};
 
 use crate::server::blocking::Awaited;
-use crate::server::table::{Spec, flag};
+use crate::server::table::{CommandSpec, flag};
 use crate::server::{Request, Server};
 
 const FLAGS: u32 = flag::NOSCRIPT | flag::LOADING | flag::STALE | flag::FAST;
 
-pub(crate) const SPECS: &[Spec] = &[
-    Spec::new("role", 1, FLAGS, role).group("admin dangerous"),
-    Spec::new("wait", 3, flag::NOSCRIPT, wait).group("connection"),
+pub(crate) const SPECS: &[CommandSpec] = &[
+    CommandSpec::new("role", 1, FLAGS, role).group("admin dangerous"),
+    CommandSpec::new("wait", 3, flag::NOSCRIPT, wait).group("connection"),
 ];
 
 fn offset(offset: u64) -> i64 {

@@ -9,16 +9,17 @@ use resp::number::double;
 use resp::reply::{Answer, ErrorReply, Reply};
 use resp::text::{Blob, blob, glob, is_word};
 
-use crate::server::table::{Spec, flag};
+use crate::server::table::{CommandSpec, flag};
 use crate::server::{Request, Server};
 use crate::value::Value;
 
-pub(crate) const SPECS: &[Spec] = &[
-    Spec::new("keys", 2, flag::READONLY, keys).group("keyspace dangerous"),
-    Spec::new("scan", -2, flag::READONLY, scan).group("keyspace"),
-    Spec::keyed("hscan", -3, flag::READONLY, |s, r| scan_value(s, r, fields)).group("hash"),
-    Spec::keyed("sscan", -3, flag::READONLY, |s, r| scan_value(s, r, members)).group("set"),
-    Spec::keyed("zscan", -3, flag::READONLY, |s, r| scan_value(s, r, scored)).group("sortedset"),
+pub(crate) const SPECS: &[CommandSpec] = &[
+    CommandSpec::new("keys", 2, flag::READONLY, keys).group("keyspace dangerous"),
+    CommandSpec::new("scan", -2, flag::READONLY, scan).group("keyspace"),
+    CommandSpec::keyed("hscan", -3, flag::READONLY, |s, r| scan_value(s, r, fields)).group("hash"),
+    CommandSpec::keyed("sscan", -3, flag::READONLY, |s, r| scan_value(s, r, members)).group("set"),
+    CommandSpec::keyed("zscan", -3, flag::READONLY, |s, r| scan_value(s, r, scored))
+        .group("sortedset"),
 ];
 
 /// An element, and what is answered with it.

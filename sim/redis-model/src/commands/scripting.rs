@@ -7,37 +7,35 @@ use resp::number::decimal;
 use resp::reply::{Answer, ErrorReply, Reply};
 use resp::text::is_word;
 
-use crate::server::table::{Run, Spec, flag};
+use crate::server::table::{CommandSpec, Execution, flag};
 use crate::server::{Request, Server};
 
-pub(super) const EVAL: u32 = flag::NOSCRIPT
-    | flag::STALE
-    | flag::SKIP_MONITOR
-    | flag::NO_MANDATORY_KEYS
-    | flag::MOVABLE_KEYS;
+pub(super) const EVAL: u32 =
+    flag::NOSCRIPT | flag::STALE | flag::SKIP_MONITOR | flag::NO_MANDATORY_KEYS;
 pub(super) const EVAL_RO: u32 = EVAL | flag::READONLY;
 
-const fn eval(name: &'static str, flags: u32, by_digest: bool, read_only: bool) -> Spec {
-    Spec::new(name, -3, flags, unreachable)
-        .run(Run::Eval { by_digest, read_only })
+const fn eval(name: &'static str, flags: u32, by_digest: bool, read_only: bool) -> CommandSpec {
+    CommandSpec::new(name, -3, flags, unreachable)
+        .run(Execution::Eval { by_digest, read_only })
+        .counted_keys(2)
         .group("scripting")
 }
 
-pub(crate) const SPECS: &[Spec] = &[
+pub(crate) const SPECS: &[CommandSpec] = &[
     eval("eval", EVAL, false, false),
     eval("evalsha", EVAL, true, false),
     eval("eval_ro", EVAL_RO, false, true),
     eval("evalsha_ro", EVAL_RO, true, true),
-    Spec::container("script", SUBCOMMANDS),
+    CommandSpec::container("script", SUBCOMMANDS),
 ];
 
-const SUBCOMMANDS: &[Spec] = &[
-    Spec::new("load", 3, flag::NOSCRIPT | flag::STALE, unreachable)
-        .run(Run::Load)
+const SUBCOMMANDS: &[CommandSpec] = &[
+    CommandSpec::new("load", 3, flag::NOSCRIPT | flag::STALE, unreachable)
+        .run(Execution::Load)
         .group("scripting"),
-    Spec::new("exists", -3, flag::NOSCRIPT, exists).group("scripting"),
-    Spec::new("flush", -2, flag::NOSCRIPT, flush).group("scripting"),
-    Spec::new("kill", 2, flag::NOSCRIPT | flag::ALLOW_BUSY, kill).group("scripting"),
+    CommandSpec::new("exists", -3, flag::NOSCRIPT, exists).group("scripting"),
+    CommandSpec::new("flush", -2, flag::NOSCRIPT, flush).group("scripting"),
+    CommandSpec::new("kill", 2, flag::NOSCRIPT | flag::ALLOW_BUSY, kill).group("scripting"),
 ];
 
 /// Stands where another way to run replaces it at once.

@@ -5,14 +5,15 @@
 use resp::number::integer;
 use resp::reply::{Answer, ErrorReply, Reply};
 
-use crate::server::table::{Spec, flag};
+use crate::server::table::{CommandSpec, flag};
 use crate::server::{Request, Server};
 
 const FLAGS: u32 = flag::LOADING | flag::STALE;
 
-pub(crate) const SPECS: &[Spec] = &[
-    Spec::new("time", 1, FLAGS | flag::FAST, time),
-    Spec::new("monitor", 1, FLAGS | flag::ADMIN | flag::NOSCRIPT, monitor).group("dangerous"),
+pub(crate) const SPECS: &[CommandSpec] = &[
+    CommandSpec::new("time", 1, FLAGS | flag::FAST, time),
+    CommandSpec::new("monitor", 1, FLAGS | flag::ADMIN | flag::NOSCRIPT, monitor)
+        .group("dangerous"),
 ];
 
 fn time(_server: &mut Server, request: &Request<'_>) -> Answer {

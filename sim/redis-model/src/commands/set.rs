@@ -9,18 +9,18 @@ use resp::text::{blob, is_word};
 use super::expire_option::{Compared, ExpireOptions, For, Unit, expires_at_ms};
 use crate::options::Profile;
 use crate::server::notify::event;
-use crate::server::table::{Spec, flag};
+use crate::server::table::{CommandSpec, flag};
 use crate::server::{Expiry, Request, Server};
 use crate::value::Value;
 
 const WRITE: u32 = flag::WRITE | flag::DENYOOM;
 
-pub(crate) const SPECS: &[Spec] = &[
-    Spec::keyed("set", -3, WRITE, set).group("string"),
-    Spec::keyed("setnx", 3, WRITE | flag::FAST, setnx).group("string"),
-    Spec::keyed("setex", 4, WRITE, setex).group("string"),
-    Spec::keyed("psetex", 4, WRITE, psetex).group("string"),
-    Spec::keyed("getset", 3, WRITE | flag::FAST, getset).group("string"),
+pub(crate) const SPECS: &[CommandSpec] = &[
+    CommandSpec::keyed("set", -3, WRITE, set).group("string"),
+    CommandSpec::keyed("setnx", 3, WRITE | flag::FAST, setnx).group("string"),
+    CommandSpec::keyed("setex", 4, WRITE, setex).group("string"),
+    CommandSpec::keyed("psetex", 4, WRITE, psetex).group("string"),
+    CommandSpec::keyed("getset", 3, WRITE | flag::FAST, getset).group("string"),
 ];
 
 fn set(server: &mut Server, request: &Request<'_>) -> Answer {

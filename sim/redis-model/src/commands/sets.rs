@@ -10,22 +10,22 @@ use resp::number::decimal;
 use resp::reply::{Answer, ErrorReply, Reply};
 use resp::text::{Blob, blob};
 
-use crate::server::table::{Spec, flag};
+use crate::server::table::{CommandSpec, flag};
 use crate::server::{Expiry, Request, Server};
 use crate::value::Value;
 
 const READ: u32 = flag::READONLY;
 const WRITE: u32 = flag::WRITE | flag::FAST;
 
-pub(crate) const SPECS: &[Spec] = &[
-    Spec::keyed("sadd", -3, WRITE | flag::DENYOOM, sadd).group("set"),
-    Spec::keyed("srem", -3, WRITE, srem).group("set"),
-    Spec::keyed("sismember", 3, READ | flag::FAST, sismember).group("set"),
-    Spec::keyed("smismember", -3, READ | flag::FAST, smismember).group("set"),
-    Spec::keyed("smembers", 2, READ, smembers).group("set"),
-    Spec::keyed("scard", 2, READ | flag::FAST, scard).group("set"),
-    Spec::keyed("spop", -2, WRITE, spop).group("set"),
-    Spec::new("smove", 4, WRITE, smove).keys(1, 2, 1).group("set"),
+pub(crate) const SPECS: &[CommandSpec] = &[
+    CommandSpec::keyed("sadd", -3, WRITE | flag::DENYOOM, sadd).group("set"),
+    CommandSpec::keyed("srem", -3, WRITE, srem).group("set"),
+    CommandSpec::keyed("sismember", 3, READ | flag::FAST, sismember).group("set"),
+    CommandSpec::keyed("smismember", -3, READ | flag::FAST, smismember).group("set"),
+    CommandSpec::keyed("smembers", 2, READ, smembers).group("set"),
+    CommandSpec::keyed("scard", 2, READ | flag::FAST, scard).group("set"),
+    CommandSpec::keyed("spop", -2, WRITE, spop).group("set"),
+    CommandSpec::new("smove", 4, WRITE, smove).keys(1, 2, 1).group("set"),
 ];
 
 type Members = BTreeSet<Blob>;

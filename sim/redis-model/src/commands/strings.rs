@@ -9,7 +9,7 @@ use resp::text::{Blob, blob};
 use super::arguments::{number, range};
 use super::expire_option::{ExpireOptions, For};
 use super::set::get as get_value;
-use crate::server::table::{Spec, flag};
+use crate::server::table::{CommandSpec, flag};
 use crate::server::{Expiry, Request, Server};
 use crate::value::Value;
 
@@ -19,18 +19,18 @@ const WRITE: u32 = flag::WRITE | flag::DENYOOM;
 /// `proto-max-bulk-len`.
 const STRING_MAX_BYTES: usize = 512 * 1024 * 1024;
 
-pub(crate) const SPECS: &[Spec] = &[
-    Spec::keyed("get", 2, READ, get).group("string"),
-    Spec::keyed("getdel", 2, flag::WRITE | flag::FAST, getdel).group("string"),
-    Spec::keyed("getex", -2, flag::WRITE | flag::FAST, getex).group("string"),
-    Spec::new("mget", -2, READ, mget).keys(1, -1, 1).group("string"),
-    Spec::new("mset", -3, WRITE, mset).keys(1, -1, 2).group("string"),
-    Spec::new("msetnx", -3, WRITE, msetnx).keys(1, -1, 2).group("string"),
-    Spec::keyed("strlen", 2, READ, strlen).group("string"),
-    Spec::keyed("getrange", 4, flag::READONLY, getrange).group("string"),
-    Spec::keyed("substr", 4, flag::READONLY, getrange).group("string"),
-    Spec::keyed("setrange", 4, WRITE, setrange).group("string"),
-    Spec::keyed("append", 3, WRITE | flag::FAST, append).group("string"),
+pub(crate) const SPECS: &[CommandSpec] = &[
+    CommandSpec::keyed("get", 2, READ, get).group("string"),
+    CommandSpec::keyed("getdel", 2, flag::WRITE | flag::FAST, getdel).group("string"),
+    CommandSpec::keyed("getex", -2, flag::WRITE | flag::FAST, getex).group("string"),
+    CommandSpec::new("mget", -2, READ, mget).keys(1, -1, 1).group("string"),
+    CommandSpec::new("mset", -3, WRITE, mset).keys(1, -1, 2).group("string"),
+    CommandSpec::new("msetnx", -3, WRITE, msetnx).keys(1, -1, 2).group("string"),
+    CommandSpec::keyed("strlen", 2, READ, strlen).group("string"),
+    CommandSpec::keyed("getrange", 4, flag::READONLY, getrange).group("string"),
+    CommandSpec::keyed("substr", 4, flag::READONLY, getrange).group("string"),
+    CommandSpec::keyed("setrange", 4, WRITE, setrange).group("string"),
+    CommandSpec::keyed("append", 3, WRITE | flag::FAST, append).group("string"),
 ];
 
 fn get(server: &mut Server, request: &Request<'_>) -> Answer {

@@ -10,11 +10,11 @@ use super::{
     functions, hashes, info, keys, lcs, lists, pubsub, random, rename, replication, scan,
     scripting, server, set, sets, strings, transactions, zpop, zrange, zsets,
 };
-use crate::server::table::Table;
+use crate::server::table::CommandTable;
 
 /// The table.
-pub(crate) static TABLE: LazyLock<Table> = LazyLock::new(|| {
-    Table::new(&[
+pub(crate) static TABLE: LazyLock<CommandTable> = LazyLock::new(|| {
+    CommandTable::new(&[
         set::SPECS,
         strings::SPECS,
         counters::SPECS,
@@ -51,14 +51,14 @@ pub(crate) static TABLE: LazyLock<Table> = LazyLock::new(|| {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::server::table::Found;
+    use crate::server::table::Lookup;
 
     #[test]
     fn names_are_found_in_any_case_and_subcommands_in_their_container() {
         let name = |args: &[&[u8]]| match TABLE.find(args) {
-            Found::Command(place) => TABLE.line(place).full_name.clone(),
-            Found::UnknownSubcommand => "unknown subcommand".to_owned(),
-            Found::Unknown => "unknown".to_owned(),
+            Lookup::Command(place) => TABLE.line(place).full_name.clone(),
+            Lookup::UnknownSubcommand => "unknown subcommand".to_owned(),
+            Lookup::Unknown => "unknown".to_owned(),
         };
         assert_eq!(name(&[b"sEt"]), "set");
         assert_eq!(name(&[b"client", b"ID"]), "client|id");

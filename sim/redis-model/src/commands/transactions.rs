@@ -7,20 +7,20 @@ use resp::reply::{Answer, ErrorReply, Reply};
 use resp::text::{Blob, blob};
 
 use crate::server::session::{Queue, Watched};
-use crate::server::table::{Run, Spec, flag};
+use crate::server::table::{CommandSpec, Execution, flag};
 use crate::server::{Request, Server};
 
 const FLAGS: u32 = flag::NOSCRIPT | flag::LOADING | flag::STALE;
 const QUICK: u32 = FLAGS | flag::FAST | flag::ALLOW_BUSY;
 
-pub(crate) const SPECS: &[Spec] = &[
-    Spec::new("multi", 1, QUICK, multi).group("transaction"),
-    Spec::new("exec", 1, FLAGS | flag::SKIP_SLOWLOG, without_multi)
-        .run(Run::Exec)
+pub(crate) const SPECS: &[CommandSpec] = &[
+    CommandSpec::new("multi", 1, QUICK, multi).group("transaction"),
+    CommandSpec::new("exec", 1, FLAGS | flag::SKIP_SLOWLOG, without_multi)
+        .run(Execution::Exec)
         .group("transaction"),
-    Spec::new("discard", 1, QUICK, discard).group("transaction"),
-    Spec::new("watch", -2, QUICK, watch).keys(1, -1, 1).group("transaction"),
-    Spec::new("unwatch", 1, QUICK, unwatch).group("transaction"),
+    CommandSpec::new("discard", 1, QUICK, discard).group("transaction"),
+    CommandSpec::new("watch", -2, QUICK, watch).keys(1, -1, 1).group("transaction"),
+    CommandSpec::new("unwatch", 1, QUICK, unwatch).group("transaction"),
 ];
 
 /// What EXEC is to carry out.

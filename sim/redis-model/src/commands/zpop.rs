@@ -10,15 +10,15 @@ use resp::text::Blob;
 
 use super::zrange::{listed, take_out};
 use crate::server::blocking::End;
-use crate::server::table::{Spec, flag};
+use crate::server::table::{CommandSpec, flag};
 use crate::server::{Request, Server};
 use crate::value::Value;
 
 const FLAGS: u32 = flag::WRITE | flag::FAST;
 
-pub(crate) const SPECS: &[Spec] = &[
-    Spec::keyed("zpopmin", -2, FLAGS, |s, r| pop(s, r, End::Left)).group("sortedset"),
-    Spec::keyed("zpopmax", -2, FLAGS, |s, r| pop(s, r, End::Right)).group("sortedset"),
+pub(crate) const SPECS: &[CommandSpec] = &[
+    CommandSpec::keyed("zpopmin", -2, FLAGS, |s, r| pop(s, r, End::Left)).group("sortedset"),
+    CommandSpec::keyed("zpopmax", -2, FLAGS, |s, r| pop(s, r, End::Right)).group("sortedset"),
 ];
 
 fn pop(server: &mut Server, request: &Request<'_>, from: End) -> Answer {

@@ -12,31 +12,37 @@ use resp::text::{Blob, is_word};
 
 use super::arguments::range;
 use crate::scored::Scored;
-use crate::server::table::{Spec, flag};
+use crate::server::table::{CommandSpec, flag};
 use crate::server::{Request, Server};
 use crate::value::Value;
 
 const READ: u32 = flag::READONLY;
 
-pub(crate) const SPECS: &[Spec] = &[
-    Spec::keyed("zrange", -4, READ, |s, r| zrange(s, r, None, None)).group("sortedset"),
-    Spec::keyed("zrevrange", -4, READ, |s, r| zrange(s, r, Some(By::Rank), Some(true)))
+pub(crate) const SPECS: &[CommandSpec] = &[
+    CommandSpec::keyed("zrange", -4, READ, |s, r| zrange(s, r, None, None)).group("sortedset"),
+    CommandSpec::keyed("zrevrange", -4, READ, |s, r| zrange(s, r, Some(By::Rank), Some(true)))
         .group("sortedset"),
-    Spec::keyed("zrangebyscore", -4, READ, |s, r| zrange(s, r, Some(By::Score), Some(false)))
+    CommandSpec::keyed("zrangebyscore", -4, READ, |s, r| {
+        zrange(s, r, Some(By::Score), Some(false))
+    })
+    .group("sortedset"),
+    CommandSpec::keyed("zrevrangebyscore", -4, READ, |s, r| {
+        zrange(s, r, Some(By::Score), Some(true))
+    })
+    .group("sortedset"),
+    CommandSpec::keyed("zrangebylex", -4, READ, |s, r| zrange(s, r, Some(By::Bytes), Some(false)))
         .group("sortedset"),
-    Spec::keyed("zrevrangebyscore", -4, READ, |s, r| zrange(s, r, Some(By::Score), Some(true)))
-        .group("sortedset"),
-    Spec::keyed("zrangebylex", -4, READ, |s, r| zrange(s, r, Some(By::Bytes), Some(false)))
-        .group("sortedset"),
-    Spec::keyed("zrevrangebylex", -4, READ, |s, r| zrange(s, r, Some(By::Bytes), Some(true)))
-        .group("sortedset"),
-    Spec::new("zrangestore", -5, flag::WRITE | flag::DENYOOM, zrangestore)
+    CommandSpec::keyed("zrevrangebylex", -4, READ, |s, r| {
+        zrange(s, r, Some(By::Bytes), Some(true))
+    })
+    .group("sortedset"),
+    CommandSpec::new("zrangestore", -5, flag::WRITE | flag::DENYOOM, zrangestore)
         .keys(1, 2, 1)
         .group("sortedset"),
-    Spec::keyed("zlexcount", 4, READ | flag::FAST, zlexcount).group("sortedset"),
-    Spec::keyed("zremrangebylex", 4, flag::WRITE, zremrangebylex).group("sortedset"),
-    Spec::keyed("zremrangebyscore", 4, flag::WRITE, zremrangebyscore).group("sortedset"),
-    Spec::keyed("zremrangebyrank", 4, flag::WRITE, zremrangebyrank).group("sortedset"),
+    CommandSpec::keyed("zlexcount", 4, READ | flag::FAST, zlexcount).group("sortedset"),
+    CommandSpec::keyed("zremrangebylex", 4, flag::WRITE, zremrangebylex).group("sortedset"),
+    CommandSpec::keyed("zremrangebyscore", 4, flag::WRITE, zremrangebyscore).group("sortedset"),
+    CommandSpec::keyed("zremrangebyrank", 4, flag::WRITE, zremrangebyrank).group("sortedset"),
 ];
 
 /// What the ends of a range are.

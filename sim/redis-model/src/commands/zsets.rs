@@ -9,23 +9,23 @@ use resp::text::is_word;
 
 use super::zrange::ScoreRange;
 use crate::scored::Scored;
-use crate::server::table::{Spec, flag};
+use crate::server::table::{CommandSpec, flag};
 use crate::server::{Expiry, Request, Server};
 use crate::value::Value;
 
 const READ: u32 = flag::READONLY | flag::FAST;
 const WRITE: u32 = flag::WRITE | flag::FAST;
 
-pub(crate) const SPECS: &[Spec] = &[
-    Spec::keyed("zadd", -4, WRITE | flag::DENYOOM, zadd).group("sortedset"),
-    Spec::keyed("zincrby", 4, WRITE | flag::DENYOOM, zincrby).group("sortedset"),
-    Spec::keyed("zrem", -3, WRITE, zrem).group("sortedset"),
-    Spec::keyed("zscore", 3, READ, zscore).group("sortedset"),
-    Spec::keyed("zmscore", -3, READ, zmscore).group("sortedset"),
-    Spec::keyed("zrank", 3, READ, |s, r| rank(s, r, false)).group("sortedset"),
-    Spec::keyed("zrevrank", 3, READ, |s, r| rank(s, r, true)).group("sortedset"),
-    Spec::keyed("zcard", 2, READ, zcard).group("sortedset"),
-    Spec::keyed("zcount", 4, READ, zcount).group("sortedset"),
+pub(crate) const SPECS: &[CommandSpec] = &[
+    CommandSpec::keyed("zadd", -4, WRITE | flag::DENYOOM, zadd).group("sortedset"),
+    CommandSpec::keyed("zincrby", 4, WRITE | flag::DENYOOM, zincrby).group("sortedset"),
+    CommandSpec::keyed("zrem", -3, WRITE, zrem).group("sortedset"),
+    CommandSpec::keyed("zscore", 3, READ, zscore).group("sortedset"),
+    CommandSpec::keyed("zmscore", -3, READ, zmscore).group("sortedset"),
+    CommandSpec::keyed("zrank", 3, READ, |s, r| rank(s, r, false)).group("sortedset"),
+    CommandSpec::keyed("zrevrank", 3, READ, |s, r| rank(s, r, true)).group("sortedset"),
+    CommandSpec::keyed("zcard", 2, READ, zcard).group("sortedset"),
+    CommandSpec::keyed("zcount", 4, READ, zcount).group("sortedset"),
 ];
 
 const NOT_A_FLOAT: ErrorReply = ErrorReply::new("ERR value is not a valid float");

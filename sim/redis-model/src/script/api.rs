@@ -19,7 +19,7 @@ use smallvec::SmallVec;
 use super::convert::{error_table, integer_of, number_text, to_lua};
 use crate::commands::table::TABLE;
 use crate::server::refusal::Refusal;
-use crate::server::table::{Found, Run, flag};
+use crate::server::table::{Execution, Lookup, flag};
 use crate::server::{Request, SCRIPT_SESSION, Server};
 
 /// An error of the `redis` library itself: `ERR …`.
@@ -69,8 +69,8 @@ impl Shared {
     fn dispatch(&self, args: &[&[u8]]) -> Reply {
         let server = &mut *self.server.borrow_mut();
         let command = match TABLE.find_for(server.options.profile, args) {
-            Found::Command(command) => command,
-            Found::Unknown | Found::UnknownSubcommand => {
+            Lookup::Command(command) => command,
+            Lookup::Unknown | Lookup::UnknownSubcommand => {
                 let fail = ErrorReply::new("ERR Unknown Redis command called from script");
                 server.stats.rejected(None, &fail);
                 return Reply::Error(fail);
@@ -84,7 +84,7 @@ impl Shared {
         if spec.has(flag::WRITE) {
             self.wrote.set(true);
         }
-        let Run::Plain(handler) = spec.run else { unreachable!("the others are noscript") };
+        let Execution::Plain(handler) = spec.run else { unreachable!("the others are noscript") };
         let request = Request { now_us: self.now_us.get(), session: SCRIPT_SESSION, args };
         server.run_handler(command, handler, &request)
     }

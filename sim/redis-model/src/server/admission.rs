@@ -8,7 +8,7 @@ use resp::reply::{ErrorReply, Reply};
 use resp::text::blob;
 
 use super::refusal::Refusal;
-use super::table::{Found, Run, Spec, flag};
+use super::table::{CommandSpec, Execution, Lookup, flag};
 use super::{Request, Server};
 
 /// How much of an unknown command's arguments its error repeats.
@@ -22,14 +22,14 @@ impl Server {
         let again = last.filter(|&last| self.table.is_named(last, request.args));
         let found = again.map_or_else(
             || self.table.find_for(self.options.profile, request.args),
-            Found::Command,
+            Lookup::Command,
         );
         let command = match found {
-            Found::Command(command) => command,
-            Found::UnknownSubcommand => {
+            Lookup::Command(command) => command,
+            Lookup::UnknownSubcommand => {
                 return Err(self.reject(request, None, unknown_subcommand(request.args)));
             }
-            Found::Unknown => {
+            Lookup::Unknown => {
                 return Err(self.reject(request, None, unknown_command(request.args)));
             }
         };
@@ -83,11 +83,11 @@ impl Server {
     }
 
     /// Why the server's state forbids this command.
-    fn refusal(&self, request: &Request<'_>, spec: &Spec) -> Option<ErrorReply> {
+    fn refusal(&self, request: &Request<'_>, spec: &CommandSpec) -> Option<ErrorReply> {
         let refusal = self.refusing()?;
         let queue = self.sessions[request.session as usize].queue.as_ref();
         // EXEC is judged by what it will carry out.
-        let is_exec = matches!(spec.run, Run::Exec);
+        let is_exec = matches!(spec.run, Execution::Exec);
         let queued = if is_exec { queue.map_or(0, |queue| queue.flags) } else { 0 };
         let flags = spec.flags | queued;
         let refuses = match refusal {
@@ -106,7 +106,7 @@ impl Server {
         if let Some(queue) = &mut self.session(request).queue {
             queue.refused = true;
         }
-        if command.is_some_and(|command| matches!(self.table.spec(command).run, Run::Exec)) {
+        if command.is_some_and(|command| matches!(self.table.spec(command).run, Execution::Exec)) {
             self.discard(request.session);
             let why = fail.text().strip_prefix(b"ERR ").unwrap_or(fail.text());
             let text = [b"EXECABORT Transaction discarded because of: ", why].concat();
@@ -116,7 +116,7 @@ impl Server {
     }
 }
 
-fn runs_while_subscribed(spec: &Spec) -> bool {
+fn runs_while_subscribed(spec: &CommandSpec) -> bool {
     matches!(
         spec.name,
         "ping"
@@ -131,7 +131,7 @@ fn runs_while_subscribed(spec: &Spec) -> bool {
     )
 }
 
-fn runs_inside_multi(spec: &Spec) -> bool {
+fn runs_inside_multi(spec: &CommandSpec) -> bool {
     matches!(spec.name, "exec" | "discard" | "multi" | "watch" | "quit" | "reset")
 }
 

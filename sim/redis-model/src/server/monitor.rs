@@ -5,12 +5,12 @@
 
 use resp::reply::Reply;
 
-use super::table::{Spec, flag};
+use super::table::{CommandSpec, flag};
 use super::{Request, SCRIPT_SESSION, Server};
 
 impl Server {
     /// Shows a command that has been carried out.
-    pub(crate) fn show(&mut self, spec: &Spec, request: &Request<'_>) {
+    pub(crate) fn show(&mut self, spec: &CommandSpec, request: &Request<'_>) {
         if !self.monitors.is_empty() && !spec.has(flag::SKIP_MONITOR | flag::ADMIN) {
             self.show_to_all(request);
         }

@@ -10,7 +10,7 @@ use resp::request::{Parsed, RequestParser};
 use resp::text::Blob;
 
 use super::blocking::Awaited;
-use super::table::{Found, Run};
+use super::table::{Execution, Lookup};
 use super::{Request, STREAM_SESSION, Server};
 use crate::keyspace::Db;
 
@@ -101,8 +101,8 @@ impl Server {
         while let Ok(Parsed::Request { used }) = parser.parse(rest, true) {
             let mut args = Vec::new();
             parser.args(rest, &mut args);
-            if let Found::Command(command) = self.table.find(&args)
-                && let Run::Plain(handler) = self.table.spec(command).run
+            if let Lookup::Command(command) = self.table.find(&args)
+                && let Execution::Plain(handler) = self.table.spec(command).run
                 && !matches!(self.table.spec(command).name, "multi")
             {
                 let request = Request { now_us, session: STREAM_SESSION, args: &args };

@@ -1,8 +1,6 @@
-//! The command table: which commands there are, how many arguments they take, and what may refuse them.
+//! The command table: how many arguments commands take, what may refuse them, and where their keys stand.
 //!
-//! Invariant: the table is the only list of commands; dispatch, COMMAND, INFO commandstats and the
-//! faults all read it. Its data are those of redis-server 7.0.15. Deliberately absent: key
-//! specifications and tips, which no lock client asks for.
+//! Invariant: a command has one row, which dispatch, COMMAND, INFO and whoever looks for keys all read.
 
 use resp::reply::Answer;
 use rustc_hash::FxHashMap;
@@ -59,9 +57,47 @@ pub(crate) mod flag {
 /// A command that needs nothing but the server's state.
 pub(crate) type Handler = fn(&mut Server, &Request<'_>) -> Answer;
 
+/// Where a command has its keys, its name being at place 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KeyPositions {
+    /// It has none.
+    None,
+    /// The first, the last (counted from the end where negative), and the step between two.
+    Range(i8, i8, i8),
+    /// Behind their number, which stands at this place.
+    Counted(usize),
+    /// Behind this word.
+    After(&'static str),
+}
+
+impl KeyPositions {
+    /// First key, last key and step, as COMMAND INFO shows them.
+    pub(crate) fn shown(self) -> (i8, i8, i8) {
+        match self {
+            Self::Range(first, last, step) => (first, last, step),
+            // These are to be asked for by COMMAND GETKEYS.
+            Self::None | Self::Counted(_) | Self::After(_) => (0, 0, 0),
+        }
+    }
+
+    /// The first key of a request with these arguments, its name included.
+    pub(crate) fn first<'a>(self, mut args: impl Iterator<Item = &'a [u8]>) -> Option<&'a [u8]> {
+        match self {
+            Self::None => None,
+            Self::Range(first, ..) => args.nth(usize::try_from(first).ok()?),
+            Self::Counted(place) => {
+                args.nth(place).filter(|count| *count != b"0").and_then(|_| args.next())
+            }
+            Self::After(word) => {
+                args.find(|arg| arg.eq_ignore_ascii_case(word.as_bytes())).and_then(|_| args.next())
+            }
+        }
+    }
+}
+
 /// How a command is carried out.
 #[derive(Clone, Copy)]
-pub(crate) enum Run {
+pub(crate) enum Execution {
     /// By a function on the server's state.
     Plain(Handler),
     /// By its subcommands; alone it has too few arguments.
@@ -88,24 +124,23 @@ pub(crate) enum Run {
 
 /// A line of the table.
 #[derive(Clone, Copy)]
-pub(crate) struct Spec {
+pub(crate) struct CommandSpec {
     pub(crate) name: &'static str,
     /// Arguments including the name; at least so many where negative.
     pub(crate) arity: i8,
     pub(crate) flags: u32,
-    /// First key, last key, step.
-    pub(crate) keys: (i8, i8, i8),
+    pub(crate) keys: KeyPositions,
     /// ACL categories besides those that follow from the flags.
     pub(crate) group: &'static str,
-    pub(crate) run: Run,
-    pub(crate) subcommands: &'static [Spec],
+    pub(crate) run: Execution,
+    pub(crate) subcommands: &'static [CommandSpec],
 }
 
-impl Spec {
+impl CommandSpec {
     /// A command without keys.
     pub(crate) const fn new(name: &'static str, arity: i8, flags: u32, handler: Handler) -> Self {
-        let run = Run::Plain(handler);
-        Self { name, arity, flags, keys: (0, 0, 0), group: "", run, subcommands: &[] }
+        let run = Execution::Plain(handler);
+        Self { name, arity, flags, keys: KeyPositions::None, group: "", run, subcommands: &[] }
     }
 
     /// A command whose only key is its first argument.
@@ -114,14 +149,21 @@ impl Spec {
     }
 
     /// A command that is nothing without its subcommands.
-    pub(crate) const fn container(name: &'static str, subcommands: &'static [Spec]) -> Self {
-        let run = Run::Container;
-        Self { name, arity: -2, flags: 0, keys: (0, 0, 0), group: "", run, subcommands }
+    pub(crate) const fn container(name: &'static str, subcommands: &'static [CommandSpec]) -> Self {
+        let run = Execution::Container;
+        Self { name, arity: -2, flags: 0, keys: KeyPositions::None, group: "", run, subcommands }
     }
 
     /// The same with these key positions.
     pub(crate) const fn keys(mut self, first: i8, last: i8, step: i8) -> Self {
-        self.keys = (first, last, step);
+        self.keys = KeyPositions::Range(first, last, step);
+        self
+    }
+
+    /// The same with as many keys as the argument at this place says, which follow it.
+    pub(crate) const fn counted_keys(mut self, place: usize) -> Self {
+        self.keys = KeyPositions::Counted(place);
+        self.flags |= flag::MOVABLE_KEYS;
         self
     }
 
@@ -132,7 +174,7 @@ impl Spec {
     }
 
     /// The same, carried out otherwise.
-    pub(crate) const fn run(mut self, run: Run) -> Self {
+    pub(crate) const fn run(mut self, run: Execution) -> Self {
         self.run = run;
         self
     }
@@ -155,32 +197,32 @@ impl Spec {
 }
 
 /// A command or subcommand in its place.
-pub(crate) struct Line {
-    pub(crate) spec: &'static Spec,
+pub(crate) struct TableRow {
+    pub(crate) spec: &'static CommandSpec,
     /// `set`, `client|id`.
     pub(crate) full_name: String,
     pub(crate) is_subcommand: bool,
 }
 
 /// What a name stands for.
-pub(crate) enum Found {
+pub(crate) enum Lookup {
     Command(u16),
     UnknownSubcommand,
     Unknown,
 }
 
 /// All commands, by place and by name.
-pub(crate) struct Table {
-    lines: Vec<Line>,
+pub(crate) struct CommandTable {
+    lines: Vec<TableRow>,
     commands: FxHashMap<&'static [u8], u16>,
     subcommands: FxHashMap<(u16, &'static [u8]), u16>,
 }
 
 const LONGEST_NAME: usize = 32;
 
-impl Table {
+impl CommandTable {
     /// The table of these families.
-    pub(crate) fn new<'a>(families: impl IntoIterator<Item = &'a &'static [Spec]>) -> Self {
+    pub(crate) fn new<'a>(families: impl IntoIterator<Item = &'a &'static [CommandSpec]>) -> Self {
         let (lines, commands, subcommands) = Default::default();
         let mut table = Self { lines, commands, subcommands };
         for spec in families.into_iter().copied().flatten() {
@@ -194,8 +236,8 @@ impl Table {
         table
     }
 
-    fn add(&mut self, spec: &'static Spec, full_name: String, is_subcommand: bool) -> u16 {
-        self.lines.push(Line { spec, full_name, is_subcommand });
+    fn add(&mut self, spec: &'static CommandSpec, full_name: String, is_subcommand: bool) -> u16 {
+        self.lines.push(TableRow { spec, full_name, is_subcommand });
         u16::try_from(self.lines.len() - 1).expect("fewer than 65,536 commands")
     }
 
@@ -205,15 +247,15 @@ impl Table {
     }
 
     /// All lines with their places.
-    pub(crate) fn lines(&self) -> impl Iterator<Item = (u16, &Line)> {
+    pub(crate) fn lines(&self) -> impl Iterator<Item = (u16, &TableRow)> {
         (0_u16..).zip(&self.lines)
     }
 
-    pub(crate) fn line(&self, place: u16) -> &Line {
+    pub(crate) fn line(&self, place: u16) -> &TableRow {
         &self.lines[usize::from(place)]
     }
 
-    pub(crate) fn spec(&self, place: u16) -> &'static Spec {
+    pub(crate) fn spec(&self, place: u16) -> &'static CommandSpec {
         self.line(place).spec
     }
 
@@ -227,32 +269,32 @@ impl Table {
     }
 
     /// The command that a request names and a server of this profile knows.
-    pub(crate) fn find_for(&self, profile: Profile, args: &[&[u8]]) -> Found {
+    pub(crate) fn find_for(&self, profile: Profile, args: &[&[u8]]) -> Lookup {
         match self.find(args) {
-            Found::Command(place) if !self.spec(place).is_known_to(profile) => Found::Unknown,
+            Lookup::Command(place) if !self.spec(place).is_known_to(profile) => Lookup::Unknown,
             found => found,
         }
     }
 
     /// The command that a request names. An empty request names none.
-    pub(crate) fn find(&self, args: &[&[u8]]) -> Found {
+    pub(crate) fn find(&self, args: &[&[u8]]) -> Lookup {
         let mut lower = [0; LONGEST_NAME];
         let Some(name) = args.first().and_then(|name| lowered(name, &mut lower)) else {
-            return Found::Unknown;
+            return Lookup::Unknown;
         };
-        let Some(&place) = self.commands.get(name) else { return Found::Unknown };
+        let Some(&place) = self.commands.get(name) else { return Lookup::Unknown };
         match args.get(1) {
             Some(sub) if !self.spec(place).subcommands.is_empty() => self.find_in(place, sub),
-            _ => Found::Command(place),
+            _ => Lookup::Command(place),
         }
     }
 
-    fn find_in(&self, container: u16, sub: &[u8]) -> Found {
+    fn find_in(&self, container: u16, sub: &[u8]) -> Lookup {
         let mut lower = [0; LONGEST_NAME];
         let name = lowered(sub, &mut lower);
         match name.and_then(|name| self.subcommands.get(&(container, name))) {
-            Some(&place) => Found::Command(place),
-            None => Found::UnknownSubcommand,
+            Some(&place) => Lookup::Command(place),
+            None => Lookup::UnknownSubcommand,
         }
     }
 
@@ -265,8 +307,8 @@ impl Table {
         match args.get(1) {
             None => Some(place),
             Some(sub) => match self.find_in(place, sub) {
-                Found::Command(place) => Some(place),
-                Found::UnknownSubcommand | Found::Unknown => None,
+                Lookup::Command(place) => Some(place),
+                Lookup::UnknownSubcommand | Lookup::Unknown => None,
             },
         }
     }

@@ -1,8 +1,6 @@
 //! The few words of a complete frame that a proxy decides by, read in place.
 //!
 //! Invariant: nothing here allocates, and a malformed frame reads as absent words, never a panic.
-//! Deliberately absent: a table of all commands. Keys are the first one only, and only where it
-//! does not stand in the usual place is a command named.
 
 use std::fmt;
 
@@ -71,57 +69,6 @@ impl<'a> RequestFrame<'a> {
     /// The command's name.
     pub fn name(self) -> CommandName {
         CommandName::new(self.arg(0).unwrap_or_default())
-    }
-
-    /// The first key, by the command's usual form; `None` where a command has no key.
-    pub fn first_key(self) -> Option<&'a [u8]> {
-        let name = self.name();
-        match key_place(name.as_bytes()) {
-            KeyPlace::None => None,
-            KeyPlace::At(place) => self.arg(place),
-            KeyPlace::Counted(place) => match self.arg(place) {
-                Some(b"0") | None => None,
-                Some(_) => self.arg(place + 1),
-            },
-            KeyPlace::After(word) => {
-                self.args().skip_while(|arg| !arg.eq_ignore_ascii_case(word)).nth(1)
-            }
-        }
-    }
-}
-
-/// Where a command's first key stands.
-enum KeyPlace {
-    None,
-    At(usize),
-    /// Behind the number of keys, which stands here.
-    Counted(usize),
-    /// Behind this word.
-    After(&'static [u8]),
-}
-
-fn key_place(name: &[u8]) -> KeyPlace {
-    match name {
-        b"ACL" | b"ASKING" | b"AUTH" | b"BGREWRITEAOF" | b"BGSAVE" | b"CLIENT" | b"CLUSTER"
-        | b"COMMAND" | b"CONFIG" | b"DBSIZE" | b"DEBUG" | b"DISCARD" | b"ECHO" | b"EXEC"
-        | b"FAILOVER" | b"FLUSHALL" | b"FLUSHDB" | b"FUNCTION" | b"HELLO" | b"INFO" | b"KEYS"
-        | b"LASTSAVE" | b"LATENCY" | b"LOLWUT" | b"MODULE" | b"MONITOR" | b"MULTI" | b"PING"
-        | b"PSUBSCRIBE" | b"PSYNC" | b"PUBLISH" | b"PUBSUB" | b"PUNSUBSCRIBE" | b"QUIT"
-        | b"RANDOMKEY" | b"READONLY" | b"READWRITE" | b"REPLCONF" | b"REPLICAOF" | b"RESET"
-        | b"ROLE" | b"SAVE" | b"SCAN" | b"SCRIPT" | b"SELECT" | b"SENTINEL" | b"SHUTDOWN"
-        | b"SLAVEOF" | b"SLOWLOG" | b"SPUBLISH" | b"SSUBSCRIBE" | b"SUBSCRIBE"
-        | b"SUNSUBSCRIBE" | b"SWAPDB" | b"SYNC" | b"TIME" | b"UNSUBSCRIBE" | b"UNWATCH"
-        | b"WAIT" | b"WAITAOF" => KeyPlace::None,
-        b"EVAL" | b"EVALSHA" | b"EVAL_RO" | b"EVALSHA_RO" | b"FCALL" | b"FCALL_RO" => {
-            KeyPlace::Counted(2)
-        }
-        b"LMPOP" | b"ZMPOP" | b"SINTERCARD" | b"ZDIFF" | b"ZINTER" | b"ZINTERCARD" | b"ZUNION" => {
-            KeyPlace::Counted(1)
-        }
-        b"BLMPOP" | b"BZMPOP" => KeyPlace::Counted(2),
-        b"BITOP" | b"MEMORY" | b"OBJECT" | b"XGROUP" | b"XINFO" => KeyPlace::At(2),
-        b"XREAD" | b"XREADGROUP" => KeyPlace::After(b"STREAMS"),
-        _ => KeyPlace::At(1),
     }
 }
 
@@ -217,23 +164,6 @@ mod tests {
         let long = [b'x'; 100];
         assert_eq!(CommandName::new(&long), CommandName::new(&long[..50]));
         assert_eq!(CommandName::new(&long).as_bytes().len(), CommandName::LEN);
-    }
-
-    #[test]
-    fn the_first_key_is_found_where_commands_have_it() {
-        let key = |args: &[&str]| {
-            let bytes = frame(args);
-            RequestFrame::new(&bytes)
-                .first_key()
-                .map(|key| String::from_utf8_lossy(key).into_owned())
-        };
-        assert_eq!(key(&["DEL", "k", "l"]).as_deref(), Some("k"));
-        assert_eq!(key(&["evalsha", "abc", "1", "k", "v"]).as_deref(), Some("k"));
-        assert_eq!(key(&["EVAL", "return 1", "0", "v"]), None);
-        assert_eq!(key(&["PUBLISH", "c", "m"]), None);
-        assert_eq!(key(&["BLMPOP", "0", "2", "a", "b", "LEFT"]).as_deref(), Some("a"));
-        assert_eq!(key(&["XREAD", "COUNT", "1", "streams", "s", "$"]).as_deref(), Some("s"));
-        assert_eq!(key(&["GET"]), None);
     }
 
     #[test]

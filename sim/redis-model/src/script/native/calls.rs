@@ -13,7 +13,7 @@ use resp::text::{Blob, blob};
 
 use crate::commands::table::TABLE;
 use crate::script::digest::Digest;
-use crate::server::table::{Found, Handler, Run};
+use crate::server::table::{Execution, Handler, Lookup};
 use crate::server::{Request, SCRIPT_SESSION, Server};
 use crate::value::Value;
 
@@ -39,10 +39,10 @@ impl Verb {
         let words: Vec<&[u8]> =
             [Some(name), sub].iter().flatten().map(|it| it.as_bytes()).collect();
         let command = match TABLE.find(&words) {
-            Found::Command(command) => command,
-            Found::Unknown | Found::UnknownSubcommand => unreachable!("{name} is in the table"),
+            Lookup::Command(command) => command,
+            Lookup::Unknown | Lookup::UnknownSubcommand => unreachable!("{name} is in the table"),
         };
-        let Run::Plain(handler) = TABLE.spec(command).run else {
+        let Execution::Plain(handler) = TABLE.spec(command).run else {
             unreachable!("{name} runs on the state alone")
         };
         Self { name, sub, command, handler }
