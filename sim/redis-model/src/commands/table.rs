@@ -50,8 +50,13 @@ pub(crate) static TABLE: LazyLock<CommandTable> = LazyLock::new(|| {
 
 #[cfg(test)]
 mod tests {
+    use picklock::command::Command;
+    use scenarios::history::Touch;
+    use scenarios::recipe::Value as LockValue;
+    use scenarios::record::Dialect;
+
     use super::*;
-    use crate::server::table::Lookup;
+    use crate::server::table::{CommandSpec, KeyPositions, Lookup, flag};
 
     #[test]
     fn names_are_found_in_any_case_and_subcommands_in_their_container() {
@@ -77,5 +82,44 @@ mod tests {
         let all = names.len();
         names.dedup();
         assert_eq!(names.len(), all);
+    }
+
+    /// A request of this row's arity, whose first key is `k`.
+    fn request(spec: &CommandSpec) -> Command {
+        let arity = usize::from(spec.arity.unsigned_abs());
+        let words: &[&str] = match spec.keys {
+            KeyPositions::Counted(1) => &["1", "k"],
+            KeyPositions::Counted(_) => &["0", "1", "k"],
+            KeyPositions::Range(2, ..) => &["0", "k"],
+            _ => &["k"],
+        };
+        // What follows may be a value as well as a number of seconds.
+        let words = words.iter().copied().chain(std::iter::repeat("10"));
+        words.take(arity - 1).fold(Command::new(&spec.name.to_uppercase()), Command::arg)
+    }
+
+    #[test]
+    fn histories_take_no_command_for_harmless_that_the_table_says_writes() {
+        // They change what a key holds and leave open neither whose it is nor for how long.
+        const COUNTERS: [&str; 4] = ["incr", "decr", "incrby", "decrby"];
+        let dialect = Dialect { value: LockValue::Token, ..Dialect::default() };
+        let mut known = Vec::new();
+        for (_, row) in TABLE.lines().filter(|(_, row)| !row.is_subcommand) {
+            let (spec, command) = (row.spec, request(row.spec));
+            let (key, intent) = dialect.intent(&command);
+            let writes = spec.has(flag::WRITE) && !COUNTERS.contains(&spec.name);
+            match intent.touch {
+                Touch::Unknown => continue,
+                Touch::None => assert!(!writes, "{command:?}"),
+                _ => assert!(writes, "{command:?}"),
+            }
+            if spec.keys != KeyPositions::None {
+                assert_eq!(Some(key), spec.keys.first(command.args()), "{command:?}");
+            }
+            known.push(spec.name);
+        }
+        for name in ["set", "get", "del", "pexpire", "delex", "incr"] {
+            assert!(known.contains(&name), "{name}");
+        }
     }
 }
