@@ -15,8 +15,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use picklock::time::WallTime;
-use redis_model::model::{ClientId, Model, Outcome};
-use redis_model::options::Options;
+use redis_model::model::{ConnectionId, Model, Submitted};
+use redis_model::options::ModelOptions;
 use resp::encode::encode;
 use resp::reply::{ErrorReply, Reply};
 use resp::request::{Parsed, RequestParser, is_http};
@@ -60,7 +60,7 @@ pub struct EmbeddedServer {
 ///
 /// # Errors
 /// See [`StartError`].
-pub fn start(mut options: Options) -> Result<EmbeddedServer, StartError> {
+pub fn start(mut options: ModelOptions) -> Result<EmbeddedServer, StartError> {
     let loopback = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let listener = fault_proxy::listen::listen(loopback).map_err(StartError::Listen)?;
     let addr = listener.local_addr().map_err(StartError::Listen)?;
@@ -140,7 +140,7 @@ async fn serve(
 struct Hub {
     model: Rc<RefCell<Model>>,
     /// What is still to be written to each client, already encoded.
-    mail: RefCell<BTreeMap<ClientId, Rc<Mailbox>>>,
+    mail: RefCell<BTreeMap<ConnectionId, Rc<Mailbox>>>,
     /// Somebody has begun to wait.
     deadlines: Notify,
 }
@@ -154,7 +154,7 @@ struct Mailbox {
 impl Hub {
     /// Takes what the model has for its clients to their connections.
     fn deliver(&self) {
-        let mut letters: SmallVec<[(ClientId, Reply); 4]> = SmallVec::new();
+        let mut letters: SmallVec<[(ConnectionId, Reply); 4]> = SmallVec::new();
         let mut model = self.model.borrow_mut();
         model.drain_outbox(|client, reply| letters.push((client, reply)));
         let mail = self.mail.borrow();
@@ -183,7 +183,7 @@ impl Hub {
 /// One connection, which ends its session in the model however it ends itself.
 struct Connection {
     hub: Rc<Hub>,
-    client: ClientId,
+    client: ConnectionId,
     mailbox: Rc<Mailbox>,
 }
 
@@ -260,7 +260,7 @@ impl Connection {
                 (outcome, Some(used).filter(|_| !model.is_closing(self.client)))
             }
             Err(error) => {
-                (Outcome::Reply(Reply::Error(ErrorReply::of(format!("ERR {error}")))), None)
+                (Submitted::Reply(Reply::Error(ErrorReply::of(format!("ERR {error}")))), None)
             }
         };
         drop(model);
@@ -268,10 +268,10 @@ impl Connection {
         // A message to the caller itself comes before its reply.
         output.append(&mut self.mailbox.bytes.borrow_mut());
         match outcome {
-            Outcome::Reply(reply) => {
+            Submitted::Reply(reply) => {
                 encode(&reply, self.hub.model.borrow().protocol(self.client), output);
             }
-            Outcome::Blocked => self.hub.deadlines.notify_one(),
+            Submitted::Blocked => self.hub.deadlines.notify_one(),
         }
         used.map_or(Step::Close, Step::Used)
     }

@@ -20,7 +20,8 @@ pub fn library(lua: &Lua, next: Function) -> mlua::Result<Table> {
     let table = lua.create_table()?;
     let encode = lua.create_function(move |lua, mut values: MultiValue| {
         let value = only(lua, &mut values, "encode")?;
-        let mut writer = Writer { lua, next: &next, out: Vec::new(), open: Vec::new(), parts: 0 };
+        let mut writer =
+            JsonWriter { lua, next: &next, out: Vec::new(), open: Vec::new(), parts: 0 };
         writer.write(value)?;
         lua.create_string(&writer.out)
     })?;
@@ -45,20 +46,20 @@ fn only(lua: &Lua, values: &mut MultiValue, function: &'static str) -> mlua::Res
 }
 
 /// A table that has not been written to its end.
-enum Open {
+enum OpenTable {
     Array { table: Table, written: i64, length: i64 },
     Object { table: Table, key: Value },
 }
 
-struct Writer<'a> {
+struct JsonWriter<'a> {
     lua: &'a Lua,
     next: &'a Function,
     out: Vec<u8>,
-    open: Vec<Open>,
+    open: Vec<OpenTable>,
     parts: usize,
 }
 
-impl Writer<'_> {
+impl JsonWriter<'_> {
     fn write(&mut self, value: Value) -> mlua::Result<()> {
         self.begin(value)?;
         while let Some(open) = self.open.last_mut() {
@@ -66,19 +67,19 @@ impl Writer<'_> {
                 return Err(mlua::Error::MemoryError(NO_MEMORY.to_owned()));
             }
             let value = match open {
-                Open::Array { written, length, .. } if written == length => {
+                OpenTable::Array { written, length, .. } if written == length => {
                     self.out.push(b']');
                     self.open.pop();
                     continue;
                 }
-                Open::Array { table, written, .. } => {
+                OpenTable::Array { table, written, .. } => {
                     if *written > 0 {
                         self.out.push(b',');
                     }
                     *written += 1;
                     table.raw_get(*written)?
                 }
-                Open::Object { table, key } => {
+                OpenTable::Object { table, key } => {
                     let first = key.is_nil();
                     let before = std::mem::replace(key, Value::Nil);
                     let (next, value): (Value, Value) = self.next.call((&*table, before))?;
@@ -136,11 +137,11 @@ impl Writer<'_> {
                 Length::Sparse => return self.refuse("table", "excessively sparse array"),
                 Length::Array(length) => {
                     self.out.push(b'[');
-                    self.open.push(Open::Array { table, written: 0, length });
+                    self.open.push(OpenTable::Array { table, written: 0, length });
                 }
                 Length::Object => {
                     self.out.push(b'{');
-                    self.open.push(Open::Object { table, key: Value::Nil });
+                    self.open.push(OpenTable::Object { table, key: Value::Nil });
                 }
             },
             other => return self.refuse(other.type_name(), "type not supported"),

@@ -21,7 +21,7 @@ pub fn library(lua: &Lua) -> mlua::Result<Table> {
         if args.is_empty() {
             return Err(lua_fail(lua, "bad argument #0 to 'pack' (MessagePack pack needs input.)"));
         }
-        let mut writer = Writer { out: Vec::new(), parts: 0 };
+        let mut writer = MsgpackWriter { out: Vec::new(), parts: 0 };
         args.iter().try_for_each(|value| writer.append(value, 0))?;
         lua.create_string(&writer.out)
     })?;
@@ -70,7 +70,7 @@ fn unpack(lua: &Lua, text: &[u8], limit: i64, offset: i64) -> mlua::Result<Multi
         return Err(lua_fail(lua, &why));
     };
     let all = count == 0 && start == 0;
-    let mut reader = Reader { lua, rest };
+    let mut reader = MsgpackReader { lua, rest };
     let mut values = Vec::new();
     while !reader.rest.is_empty() && (all || values.len() < count) {
         if values.len() >= RESULTS {
@@ -87,12 +87,12 @@ fn unpack(lua: &Lua, text: &[u8], limit: i64, offset: i64) -> mlua::Result<Multi
     Ok(MultiValue::from_iter(values))
 }
 
-struct Writer {
+struct MsgpackWriter {
     out: Vec<u8>,
     parts: usize,
 }
 
-impl Writer {
+impl MsgpackWriter {
     fn append(&mut self, value: &Value, depth: usize) -> mlua::Result<()> {
         self.parts += if value.is_table() { TABLE_PARTS } else { 1 };
         if self.out.len() > MEMORY_BYTES || self.parts > PARTS {
@@ -190,12 +190,12 @@ fn whole(value: i64, out: &mut Vec<u8>) {
     out.extend_from_slice(&bytes[8 - width..]);
 }
 
-struct Reader<'a> {
+struct MsgpackReader<'a> {
     lua: &'a Lua,
     rest: &'a [u8],
 }
 
-impl Reader<'_> {
+impl MsgpackReader<'_> {
     fn take(&mut self, count: usize) -> mlua::Result<&[u8]> {
         if count > self.rest.len() {
             return Err(lua_fail(self.lua, "Missing bytes in input."));
@@ -220,7 +220,7 @@ impl Reader<'_> {
 
     /// The next value, with all that is in it.
     fn value(&mut self) -> mlua::Result<Value> {
-        let mut open: Vec<Open> = Vec::new();
+        let mut open: Vec<PendingTable> = Vec::new();
         let mut stack = 0;
         loop {
             let mut value = match self.one()? {
@@ -231,33 +231,43 @@ impl Reader<'_> {
                 One::Array(left) => {
                     stack += 2;
                     self.deepen(stack, "array")?;
-                    open.push(Open { table: self.lua.create_table()?, left, slot: Slot::Place(1) });
+                    open.push(PendingTable {
+                        table: self.lua.create_table()?,
+                        left,
+                        slot: Destination::Place(1),
+                    });
                     continue;
                 }
                 One::Map(left) => {
                     stack += 2;
                     self.deepen(stack, "hash")?;
-                    open.push(Open { table: self.lua.create_table()?, left, slot: Slot::Key });
+                    open.push(PendingTable {
+                        table: self.lua.create_table()?,
+                        left,
+                        slot: Destination::Key,
+                    });
                     continue;
                 }
             };
             // Whatever it completes is complete too.
             loop {
                 let Some(inner) = open.last_mut() else { return Ok(value) };
-                match std::mem::replace(&mut inner.slot, Slot::Key) {
-                    Slot::Key => {
-                        inner.slot = Slot::Value(value);
+                match std::mem::replace(&mut inner.slot, Destination::Key) {
+                    Destination::Key => {
+                        inner.slot = Destination::Value(value);
                         break;
                     }
-                    Slot::Place(index) => {
+                    Destination::Place(index) => {
                         inner.table.raw_set(index, value)?;
-                        inner.slot = Slot::Place(index + 1);
+                        inner.slot = Destination::Place(index + 1);
                     }
-                    Slot::Value(Value::Nil) => return Err(lua_fail_nowhere("table index is nil")),
-                    Slot::Value(Value::Number(key)) if key.is_nan() => {
+                    Destination::Value(Value::Nil) => {
+                        return Err(lua_fail_nowhere("table index is nil"));
+                    }
+                    Destination::Value(Value::Number(key)) if key.is_nan() => {
                         return Err(lua_fail_nowhere("table index is NaN"));
                     }
-                    Slot::Value(key) => inner.table.raw_set(key, value)?,
+                    Destination::Value(key) => inner.table.raw_set(key, value)?,
                 }
                 inner.left -= 1;
                 if inner.left > 0 {
@@ -326,14 +336,14 @@ enum One {
 }
 
 /// A table whose items are still to come.
-struct Open {
+struct PendingTable {
     table: Table,
     left: usize,
-    slot: Slot,
+    slot: Destination,
 }
 
 /// Where the next value goes.
-enum Slot {
+enum Destination {
     Place(usize),
     Key,
     /// It is this key's.

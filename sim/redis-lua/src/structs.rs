@@ -21,7 +21,7 @@ pub fn library(lua: &Lua) -> mlua::Result<Table> {
 
 /// One letter of a format.
 #[derive(Clone, Copy)]
-enum Item {
+enum PackItem {
     Integer {
         width: usize,
         signed: bool,
@@ -34,7 +34,7 @@ enum Item {
     Padding,
 }
 
-struct Format<'a> {
+struct PackFormat<'a> {
     args: &'a LuaArgs<'a>,
     rest: &'a [u8],
     big: bool,
@@ -42,7 +42,7 @@ struct Format<'a> {
     align: usize,
 }
 
-impl<'a> Format<'a> {
+impl<'a> PackFormat<'a> {
     fn new(args: &'a LuaArgs<'a>, text: &'a [u8]) -> Self {
         Self { args, rest: text, big: false, align: 1 }
     }
@@ -58,10 +58,10 @@ impl<'a> Format<'a> {
         number.ok_or_else(|| lua_fail(self.args.lua, "integral size overflow"))
     }
 
-    fn next(&mut self) -> mlua::Result<Option<Item>> {
+    fn next(&mut self) -> mlua::Result<Option<PackItem>> {
         while let [letter, rest @ ..] = self.rest {
             self.rest = rest;
-            let integer = |width, signed| Item::Integer { width, signed };
+            let integer = |width, signed| PackItem::Integer { width, signed };
             return Ok(Some(match letter {
                 b'b' | b'B' => integer(1, *letter == b'b'),
                 b'h' | b'H' => integer(2, *letter == b'h'),
@@ -75,11 +75,11 @@ impl<'a> Format<'a> {
                     }
                     integer(width, *letter == b'i')
                 }
-                b'f' => Item::Single,
-                b'd' | b'n' => Item::Double,
-                b'c' => Item::Chars(self.number(1)?),
-                b's' => Item::ZeroEnded,
-                b'x' => Item::Padding,
+                b'f' => PackItem::Single,
+                b'd' | b'n' => PackItem::Double,
+                b'c' => PackItem::Chars(self.number(1)?),
+                b's' => PackItem::ZeroEnded,
+                b'x' => PackItem::Padding,
                 b' ' => continue,
                 b'<' | b'>' => {
                     self.big = *letter == b'>';
@@ -105,13 +105,13 @@ impl<'a> Format<'a> {
     }
 
     /// How many bytes are left out before an item, so many being there already.
-    fn gap(&self, item: &Item, length: usize) -> usize {
+    fn gap(&self, item: &PackItem, length: usize) -> usize {
         let width = match item {
-            Item::Integer { width, .. } => *width,
-            Item::Single => 4,
-            Item::Double => 8,
-            Item::Padding => 1,
-            Item::Chars(_) | Item::ZeroEnded => 0,
+            PackItem::Integer { width, .. } => *width,
+            PackItem::Single => 4,
+            PackItem::Double => 8,
+            PackItem::Padding => 1,
+            PackItem::Chars(_) | PackItem::ZeroEnded => 0,
         };
         match width.min(self.align) {
             0 => 0,
@@ -142,36 +142,36 @@ fn push(bytes: &[u8], big: bool, out: &mut Vec<u8>) {
 fn pack(lua: &Lua, values: MultiValue) -> mlua::Result<mlua::LuaString> {
     let args = LuaArgs { missing: "nil", ..LuaArgs::new(lua, &values, "pack") };
     let text = args.text(0)?;
-    let mut format = Format::new(&args, &text);
+    let mut format = PackFormat::new(&args, &text);
     let (mut out, mut at) = (Vec::new(), 1);
     while let Some(item) = format.next()? {
         out.resize(out.len() + format.gap(&item, out.len()), 0);
         match item {
-            Item::Padding => {
+            PackItem::Padding => {
                 out.push(0);
                 continue;
             }
-            Item::Integer { width, .. } => {
+            PackItem::Integer { width, .. } => {
                 let mut bytes = integer(args.number(at)?).to_le_bytes().to_vec();
                 bytes.resize(width, 0);
                 push(&bytes, format.big, &mut out);
             }
-            Item::Single => {
+            PackItem::Single => {
                 #[expect(clippy::cast_possible_truncation, reason = "it is asked for")]
                 let value = args.number(at)? as f32;
                 push(&value.to_le_bytes(), format.big, &mut out);
             }
-            Item::Double => push(&args.number(at)?.to_le_bytes(), format.big, &mut out),
-            Item::Chars(_) | Item::ZeroEnded => {
+            PackItem::Double => push(&args.number(at)?.to_le_bytes(), format.big, &mut out),
+            PackItem::Chars(_) | PackItem::ZeroEnded => {
                 let text = args.text(at)?;
                 let count = match item {
-                    Item::Chars(count) if count > 0 => count,
+                    PackItem::Chars(count) if count > 0 => count,
                     _ => text.len(),
                 };
                 // Counted one too far, as there.
                 let text = text.get(..count).ok_or_else(|| args.bad(at + 1, "string too short"))?;
                 out.extend_from_slice(text);
-                if matches!(item, Item::ZeroEnded) {
+                if matches!(item, PackItem::ZeroEnded) {
                     out.push(0);
                 }
             }
@@ -184,7 +184,7 @@ fn pack(lua: &Lua, values: MultiValue) -> mlua::Result<mlua::LuaString> {
 fn unpack(lua: &Lua, args: MultiValue) -> mlua::Result<MultiValue> {
     let args = LuaArgs::new(lua, &args, "unpack");
     let text = args.text(0)?;
-    let mut format = Format::new(&args, &text);
+    let mut format = PackFormat::new(&args, &text);
     let data = args.text(1)?;
     let start = args.integer_or(2, 1)?;
     if start == 0 {
@@ -200,16 +200,16 @@ fn unpack(lua: &Lua, args: MultiValue) -> mlua::Result<MultiValue> {
         }
         at += format.gap(&item, at);
         let width = match item {
-            Item::Integer { width, .. } => width,
-            Item::Single => 4,
-            Item::Double => 8,
-            Item::Padding => 1,
-            Item::Chars(0) => match values.pop().as_ref().and_then(number_of) {
+            PackItem::Integer { width, .. } => width,
+            PackItem::Single => 4,
+            PackItem::Double => 8,
+            PackItem::Padding => 1,
+            PackItem::Chars(0) => match values.pop().as_ref().and_then(number_of) {
                 Some(count) => usize::try_from(truncated(count)).unwrap_or(usize::MAX),
                 None => return Err(lua_fail(lua, "format 'c0' needs a previous size")),
             },
-            Item::Chars(count) => count,
-            Item::ZeroEnded => {
+            PackItem::Chars(count) => count,
+            PackItem::ZeroEnded => {
                 let rest = data.get(at..).ok_or_else(short)?;
                 match rest.iter().position(|&byte| byte == 0) {
                     Some(count) => count,
@@ -218,23 +218,23 @@ fn unpack(lua: &Lua, args: MultiValue) -> mlua::Result<MultiValue> {
             }
         };
         let bytes = at.checked_add(width).and_then(|end| data.get(at..end)).ok_or_else(short)?;
-        at += width + usize::from(matches!(item, Item::ZeroEnded));
+        at += width + usize::from(matches!(item, PackItem::ZeroEnded));
         let ordered = |bytes: &[u8]| -> Vec<u8> {
             if format.big { bytes.iter().rev().copied().collect() } else { bytes.to_vec() }
         };
         values.push(match item {
-            Item::Padding => continue,
-            Item::Chars(_) | Item::ZeroEnded => Value::String(lua.create_string(bytes)?),
-            Item::Single => {
+            PackItem::Padding => continue,
+            PackItem::Chars(_) | PackItem::ZeroEnded => Value::String(lua.create_string(bytes)?),
+            PackItem::Single => {
                 let bytes = <[u8; 4]>::try_from(&ordered(bytes)[..]).unwrap_or_default();
                 Value::Number(f64::from(f32::from_le_bytes(bytes)))
             }
-            Item::Double => {
+            PackItem::Double => {
                 let bytes = <[u8; 8]>::try_from(&ordered(bytes)[..]).unwrap_or_default();
                 Value::Number(f64::from_le_bytes(bytes))
             }
-            Item::Integer { width: 0, .. } => Value::Number(0.0),
-            Item::Integer { width, signed } => {
+            PackItem::Integer { width: 0, .. } => Value::Number(0.0),
+            PackItem::Integer { width, signed } => {
                 let mut bytes = ordered(bytes);
                 bytes.resize(8, 0);
                 let value = u64::from_le_bytes(<[u8; 8]>::try_from(&bytes[..]).unwrap_or_default());
@@ -256,18 +256,18 @@ fn unpack(lua: &Lua, args: MultiValue) -> mlua::Result<MultiValue> {
 fn size(lua: &Lua, values: MultiValue) -> mlua::Result<f64> {
     let args = LuaArgs::new(lua, &values, "size");
     let text = args.text(0)?;
-    let mut format = Format::new(&args, &text);
+    let mut format = PackFormat::new(&args, &text);
     let mut total = 0_usize;
     while let Some(item) = format.next()? {
         total += format.gap(&item, total);
         total += match item {
-            Item::Integer { width, .. } => width,
-            Item::Single => 4,
-            Item::Double => 8,
-            Item::Padding => 1,
-            Item::Chars(count) if count > 0 => count,
-            Item::Chars(_) | Item::ZeroEnded => {
-                let option = if matches!(item, Item::ZeroEnded) { "s" } else { "c0" };
+            PackItem::Integer { width, .. } => width,
+            PackItem::Single => 4,
+            PackItem::Double => 8,
+            PackItem::Padding => 1,
+            PackItem::Chars(count) if count > 0 => count,
+            PackItem::Chars(_) | PackItem::ZeroEnded => {
+                let option = if matches!(item, PackItem::ZeroEnded) { "s" } else { "c0" };
                 return Err(args.bad(0, &format!("option '{option}' has no fixed size")));
             }
         };

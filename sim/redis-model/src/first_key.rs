@@ -52,7 +52,7 @@ pub fn first_key(request: RequestFrame<'_>) -> Option<&[u8]> {
         Lookup::Command(place) => TABLE.spec(place).keys,
         Lookup::Unknown | Lookup::UnknownSubcommand => {
             let is = |other: &&str| name.eq_ignore_ascii_case(other.as_bytes());
-            let row = OTHERS.iter().find(|(_, names)| names.iter().any(|other| is(other)));
+            let row = OTHERS.iter().find(|(_, names)| names.iter().any(&is));
             row.map_or(KeyPositions::Range(1, 1, 1), |(positions, _)| *positions)
         }
     };

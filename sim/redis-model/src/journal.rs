@@ -7,7 +7,7 @@
 
 /// The stream of one server.
 #[derive(Debug, Default)]
-pub(crate) struct Journal {
+pub(crate) struct WriteJournal {
     /// Whether anybody wants the stream; with nobody, a write costs nothing here.
     pub(crate) on: bool,
     /// The offset of the first byte kept.
@@ -21,7 +21,7 @@ pub(crate) struct Journal {
     selected: Option<u16>,
 }
 
-impl Journal {
+impl WriteJournal {
     /// As a new one, the memory kept.
     pub(crate) fn reset(&mut self) {
         self.restart_at(0);
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn writes_of_one_command_go_out_together_and_a_cut_never_parts_them() {
-        let mut journal = Journal { on: true, ..Journal::default() };
+        let mut journal = WriteJournal { on: true, ..WriteJournal::default() };
         journal.write(0, &[b"DEL", b"k"]);
         journal.commit();
         let first = journal.end();

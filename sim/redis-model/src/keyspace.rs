@@ -8,13 +8,13 @@
 use resp::text::{Blob, blob};
 use rustc_hash::FxHashMap;
 
-use super::value::Value;
+use super::value::StoredValue;
 
 /// A key and what it holds.
 #[derive(Clone, Debug)]
-pub(crate) struct Entry {
+pub(crate) struct KeyEntry {
     pub(crate) key: Blob,
-    pub(crate) value: Value,
+    pub(crate) value: StoredValue,
     /// On the server's wall clock.
     pub(crate) expires_at_ms: Option<i64>,
     /// When it was created or, where there is a limit of memory, last looked for.
@@ -25,7 +25,7 @@ pub(crate) struct Entry {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Db {
     index: FxHashMap<Blob, u32>,
-    slots: Vec<Option<Entry>>,
+    slots: Vec<Option<KeyEntry>>,
     free: Vec<u32>,
     volatile: usize,
 }
@@ -60,12 +60,12 @@ impl Db {
     }
 
     /// The key at a slot that [`Db::find`] gave.
-    pub(crate) fn at(&self, slot: u32) -> &Entry {
+    pub(crate) fn at(&self, slot: u32) -> &KeyEntry {
         self.slots[slot as usize].as_ref().expect("a found slot is taken")
     }
 
     /// The value at a slot that [`Db::find`] gave, to be changed in place.
-    pub(crate) fn value_mut(&mut self, slot: u32) -> &mut Value {
+    pub(crate) fn value_mut(&mut self, slot: u32) -> &mut StoredValue {
         &mut self.slots[slot as usize].as_mut().expect("a found slot is taken").value
     }
 
@@ -75,17 +75,17 @@ impl Db {
     }
 
     /// The key at any slot, if it is taken.
-    pub(crate) fn peek(&self, slot: usize) -> Option<&Entry> {
+    pub(crate) fn peek(&self, slot: usize) -> Option<&KeyEntry> {
         self.slots.get(slot)?.as_ref()
     }
 
     /// All keys, in the order of their slots.
-    pub(crate) fn entries(&self) -> impl Iterator<Item = &Entry> {
+    pub(crate) fn entries(&self) -> impl Iterator<Item = &KeyEntry> {
         self.slots.iter().flatten()
     }
 
     /// Adds a key that is not there; the slot it got.
-    pub(crate) fn insert(&mut self, entry: Entry) -> u32 {
+    pub(crate) fn insert(&mut self, entry: KeyEntry) -> u32 {
         debug_assert!(self.find(&entry.key).is_none(), "inserted twice");
         self.volatile += usize::from(entry.expires_at_ms.is_some());
         let slot = self.free.pop().unwrap_or_else(|| {
@@ -98,7 +98,7 @@ impl Db {
     }
 
     /// Replaces the value and the expiry of the key at a slot.
-    pub(crate) fn overwrite(&mut self, slot: u32, value: Value, expires_at_ms: Option<i64>) {
+    pub(crate) fn overwrite(&mut self, slot: u32, value: StoredValue, expires_at_ms: Option<i64>) {
         self.set_expiry(slot, expires_at_ms);
         *self.value_mut(slot) = value;
     }
@@ -112,7 +112,7 @@ impl Db {
     }
 
     /// Takes the key at a slot out.
-    pub(crate) fn remove(&mut self, slot: u32) -> Entry {
+    pub(crate) fn remove(&mut self, slot: u32) -> KeyEntry {
         let entry = self.slots[slot as usize].take().expect("a found slot is taken");
         self.volatile -= usize::from(entry.expires_at_ms.is_some());
         self.index.remove(&entry.key);
@@ -122,8 +122,8 @@ impl Db {
 }
 
 /// A key just created.
-pub(crate) fn entry(key: &[u8], value: Value, expires_at_ms: Option<i64>) -> Entry {
-    Entry { key: blob(key), value, expires_at_ms, used_us: 0 }
+pub(crate) fn entry(key: &[u8], value: StoredValue, expires_at_ms: Option<i64>) -> KeyEntry {
+    KeyEntry { key: blob(key), value, expires_at_ms, used_us: 0 }
 }
 
 #[cfg(test)]
@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     fn put(db: &mut Db, key: &str, expiry: Option<i64>) {
-        db.insert(entry(key.as_bytes(), Value::Str(blob(b"v")), expiry));
+        db.insert(entry(key.as_bytes(), StoredValue::Str(blob(b"v")), expiry));
     }
 
     #[test]

@@ -21,15 +21,15 @@ use picklock::time::WallTime;
 use super::commands::functions::code_of;
 use super::commands::scripting::keys_and_args;
 use super::commands::transactions::take_queue;
-use super::options::Options;
+use super::options::ModelOptions;
 use super::script::engine::{Engine, Invocation, refused};
 use super::script::native;
 use super::server::{Request, Server};
 use super::stats::ErrorCount;
 use crate::commands::table::TABLE;
-pub use crate::server::persistence::Ending;
+pub use crate::server::persistence::Termination;
 pub use crate::server::replication::{ReplicaId, Snapshot};
-pub use crate::server::session::ClientId;
+pub use crate::server::session::ConnectionId;
 use crate::server::session::Session;
 use crate::server::table::Execution;
 use resp::encode::ProtocolVersion;
@@ -38,7 +38,7 @@ use resp::text::blob;
 
 /// What comes of a request at once.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Outcome {
+pub enum Submitted {
     /// The reply. What the outbox holds for the same client comes before it.
     Reply(Reply),
     /// The client waits: its reply will come through the outbox, and until then it may not send.
@@ -54,7 +54,7 @@ pub struct Model {
 
 impl Model {
     /// A server that has just started, empty.
-    pub fn new(options: Options) -> Self {
+    pub fn new(options: ModelOptions) -> Self {
         Self { server: Rc::new(RefCell::new(Server::new(options, &TABLE))), engine: None }
     }
 
@@ -67,7 +67,7 @@ impl Model {
     }
 
     /// A new connection; `address` is what CLIENT LIST shows.
-    pub fn connect(&mut self, now: WallTime, address: &str) -> ClientId {
+    pub fn connect(&mut self, now: WallTime, address: &str) -> ConnectionId {
         let server = &mut *self.server.borrow_mut();
         let now_us = unix_us(now);
         server.started_us.get_or_insert(now_us);
@@ -87,14 +87,14 @@ impl Model {
             u32::try_from(server.sessions.len() - 1).expect("fewer than 2^32 connections")
         });
         server.sessions[place as usize] = session;
-        ClientId(place)
+        ConnectionId(place)
     }
 
     /// Ends a connection: its transaction, watches, subscriptions and waiting are gone.
     ///
     /// # Panics
     /// If the connection has already been ended.
-    pub fn disconnect(&mut self, client: ClientId) {
+    pub fn disconnect(&mut self, client: ConnectionId) {
         let server = &mut *self.server.borrow_mut();
         assert!(server.sessions[client.0 as usize].open, "connection ended twice");
         server.discard(client.0);
@@ -110,10 +110,10 @@ impl Model {
     ///
     /// # Panics
     /// As [`Model::submit`], and if the request blocks.
-    pub fn execute(&mut self, now: WallTime, client: ClientId, args: &[&[u8]]) -> Reply {
+    pub fn execute(&mut self, now: WallTime, client: ConnectionId, args: &[&[u8]]) -> Reply {
         match self.submit(now, client, args) {
-            Outcome::Reply(reply) => reply,
-            Outcome::Blocked => panic!("a request that may block goes through `submit`"),
+            Submitted::Reply(reply) => reply,
+            Submitted::Blocked => panic!("a request that may block goes through `submit`"),
         }
     }
 
@@ -122,7 +122,7 @@ impl Model {
     ///
     /// # Panics
     /// If the connection has been ended, or waits.
-    pub fn submit(&mut self, now: WallTime, client: ClientId, args: &[&[u8]]) -> Outcome {
+    pub fn submit(&mut self, now: WallTime, client: ConnectionId, args: &[&[u8]]) -> Submitted {
         let request = Request { now_us: unix_us(now), session: client.0, args };
         let mut server = self.server.borrow_mut();
         let session = &server.sessions[client.0 as usize];
@@ -130,7 +130,7 @@ impl Model {
         assert!(session.blocked.is_none(), "request of a client that waits");
         let command = match server.admit(&request) {
             Ok(command) => command,
-            Err(reply) => return Outcome::Reply(server.session(&request).hears(reply)),
+            Err(reply) => return Submitted::Reply(server.session(&request).hears(reply)),
         };
         let session = server.session(&request);
         session.last_command = Some(command);
@@ -149,20 +149,20 @@ impl Model {
         server.finish(&request);
         let session = server.session(&request);
         match session.blocked {
-            None => Outcome::Reply(session.hears(reply)),
-            Some(_) => Outcome::Blocked,
+            None => Submitted::Reply(session.hears(reply)),
+            Some(_) => Submitted::Blocked,
         }
     }
 
     /// Hands out what has been left for clients, in the order in which it arose.
-    pub fn drain_outbox(&mut self, mut deliver: impl FnMut(ClientId, Reply)) {
+    pub fn drain_outbox(&mut self, mut deliver: impl FnMut(ConnectionId, Reply)) {
         for (session, reply) in self.server.borrow_mut().outbox.drain(..) {
-            deliver(ClientId(session), reply);
+            deliver(ConnectionId(session), reply);
         }
     }
 
     /// Whether the client waits.
-    pub fn is_blocked(&self, client: ClientId) -> bool {
+    pub fn is_blocked(&self, client: ConnectionId) -> bool {
         self.server.borrow().sessions[client.0 as usize].blocked.is_some()
     }
 
@@ -187,17 +187,17 @@ impl Model {
     }
 
     /// The protocol in which the connection is to be answered.
-    pub fn protocol(&self, client: ClientId) -> ProtocolVersion {
+    pub fn protocol(&self, client: ConnectionId) -> ProtocolVersion {
         self.server.borrow().sessions[client.0 as usize].protocol
     }
 
     /// Whether the server would close the connection after what it has answered.
-    pub fn is_closing(&self, client: ClientId) -> bool {
+    pub fn is_closing(&self, client: ConnectionId) -> bool {
         self.server.borrow().sessions[client.0 as usize].closing
     }
 
     /// Whether the connection may send more than a small request.
-    pub fn is_authenticated(&self, client: ClientId) -> bool {
+    pub fn is_authenticated(&self, client: ConnectionId) -> bool {
         self.server.borrow().is_let_in(client.0)
     }
 

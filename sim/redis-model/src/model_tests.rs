@@ -4,7 +4,7 @@ use resp::reply::ErrorReply;
 use resp::request::{Parsed, RequestParser};
 
 use super::*;
-use crate::server::refusal::Refusal;
+use crate::server::refusal::WriteRefusal;
 
 fn at(ms: u64) -> WallTime {
     WallTime::from_unix_ns(ms * 1_000_000)
@@ -12,16 +12,16 @@ fn at(ms: u64) -> WallTime {
 
 struct Bench {
     model: Model,
-    client: ClientId,
+    client: ConnectionId,
     now_ms: u64,
 }
 
 impl Bench {
     fn new() -> Self {
-        Self::with(Options::default())
+        Self::with(ModelOptions::default())
     }
 
-    fn with(options: Options) -> Self {
+    fn with(options: ModelOptions) -> Self {
         let mut model = Model::new(options);
         let client = model.connect(at(1_000), "127.0.0.1:1");
         Self { model, client, now_ms: 1_000 }
@@ -146,17 +146,17 @@ fn a_refused_command_undoes_the_transaction() {
 #[test]
 fn a_server_refuses_by_the_flags_of_the_command() {
     for (refusal, refused, taken) in [
-        (Refusal::ReadOnly, &["SET k v", "DEL k"][..], &["GET k", "PING"][..]),
-        (Refusal::OutOfMemory, &["SET k v", "APPEND k v"], &["DEL nokey", "GET k"]),
+        (WriteRefusal::ReadOnly, &["SET k v", "DEL k"][..], &["GET k", "PING"][..]),
+        (WriteRefusal::OutOfMemory, &["SET k v", "APPEND k v"], &["DEL nokey", "GET k"]),
     ] {
         let mut bench = Bench::new();
         bench.run("SET k v");
         match refusal {
-            Refusal::ReadOnly => {
+            WriteRefusal::ReadOnly => {
                 let snapshot = bench.model.snapshot();
                 bench.model.follow("127.0.0.1", 7000, &snapshot);
             }
-            Refusal::OutOfMemory => {
+            WriteRefusal::OutOfMemory => {
                 bench.run("CONFIG SET maxmemory 1");
             }
         }
@@ -174,8 +174,10 @@ fn a_server_refuses_by_the_flags_of_the_command() {
 
 #[test]
 fn a_password_is_asked_for_and_checked() {
-    let mut bench =
-        Bench::with(Options { password: Some("secret".to_owned()), ..Options::default() });
+    let mut bench = Bench::with(ModelOptions {
+        password: Some("secret".to_owned()),
+        ..ModelOptions::default()
+    });
     assert_eq!(bench.run("GET k"), error("NOAUTH Authentication required."));
     let wrong = "WRONGPASS invalid username-password pair or user is disabled.";
     assert_eq!(bench.run("AUTH nope"), error(wrong));
@@ -187,7 +189,7 @@ fn a_password_is_asked_for_and_checked() {
 
 #[test]
 fn a_script_that_never_ends_is_ended_even_if_it_catches_errors() {
-    let options = Options { script_budget_instructions: 100_000, ..Options::default() };
+    let options = ModelOptions { script_budget_instructions: 100_000, ..ModelOptions::default() };
     let mut bench = Bench::with(options);
     for script in [
         "while true do end",
@@ -245,14 +247,15 @@ fn after_a_reset_a_model_cannot_be_told_from_a_new_one() {
         seen
     };
     for append_only in [None, Some(crate::options::Fsync::Everysec)] {
-        let fresh = story(&mut Bench::with(Options { append_only, ..Options::default() }));
-        let mut bench = Bench::with(Options { append_only, ..Options::default() });
+        let fresh =
+            story(&mut Bench::with(ModelOptions { append_only, ..ModelOptions::default() }));
+        let mut bench = Bench::with(ModelOptions { append_only, ..ModelOptions::default() });
         story(&mut bench);
         bench.eval(script);
         bench.run("SCRIPT LOAD return");
         let waiting = bench.model.connect(at(1_000), "127.0.0.1:2");
         let pop: [&[u8]; 3] = [b"BLPOP", b"nothing", b"5"];
-        assert_eq!(bench.model.submit(at(1_000), waiting, &pop), Outcome::Blocked);
+        assert_eq!(bench.model.submit(at(1_000), waiting, &pop), Submitted::Blocked);
         for line in ["SUBSCRIBE c", "PUBLISH c m", "WATCH k", "MULTI", "GET k"] {
             bench.run(line);
         }
@@ -273,7 +276,7 @@ fn of_those_that_wait_the_longest_waiting_is_served_first_and_after_the_whole_tr
     let [first, second] = [2, 3].map(|port| {
         let client = bench.model.connect(at(1_000), &format!("127.0.0.1:{port}"));
         let pop: [&[u8]; 4] = [b"BLPOP", b"other", b"l", b"0"];
-        assert_eq!(bench.model.submit(at(1_000), client, &pop), Outcome::Blocked);
+        assert_eq!(bench.model.submit(at(1_000), client, &pop), Submitted::Blocked);
         client
     });
     for line in ["MULTI", "RPUSH l a", "RPUSH l b c", "LPOP l", "EXEC"] {
@@ -292,7 +295,7 @@ fn a_client_that_goes_away_while_it_waits_takes_nothing() {
     let mut bench = Bench::new();
     let gone = bench.model.connect(at(1_000), "127.0.0.1:2");
     let pop: [&[u8]; 3] = [b"BRPOP", b"l", b"1"];
-    assert_eq!(bench.model.submit(at(1_000), gone, &pop), Outcome::Blocked);
+    assert_eq!(bench.model.submit(at(1_000), gone, &pop), Submitted::Blocked);
     assert_eq!(bench.model.next_deadline(), Some(at(2_001)));
     bench.model.disconnect(gone);
     assert_eq!(bench.model.next_deadline(), None);
@@ -387,7 +390,7 @@ fn a_client_that_waits_is_unblocked_by_another() {
     ] {
         let waiter = bench.model.connect(at(1_000), "127.0.0.1:2");
         let outcome = bench.model.submit(at(1_000), waiter, &[b"BLPOP", b"l", b"0"]);
-        assert_eq!(outcome, Outcome::Blocked);
+        assert_eq!(outcome, Submitted::Blocked);
         assert_eq!(bench.run(line), Reply::Int(1));
         assert_eq!(bench.run(line), Reply::Int(0), "{line}: it waits no more");
         let mut heard = Vec::new();

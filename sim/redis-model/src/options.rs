@@ -24,7 +24,7 @@ pub enum Fsync {
 
 /// How a server starts.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct ModelOptions {
     /// What AUTH must give; none: everybody is let in.
     pub password: Option<String>,
     /// How many databases SELECT can choose from.
@@ -41,7 +41,7 @@ pub struct Options {
     pub profile: Profile,
 }
 
-impl Default for Options {
+impl Default for ModelOptions {
     fn default() -> Self {
         Self {
             password: None,
@@ -80,7 +80,7 @@ impl From<Software> for Profile {
 
 /// What kind of text a parameter takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum ParameterKind {
     Text,
     YesNo,
     Number,
@@ -103,18 +103,18 @@ const POLICIES: &[&str] = &[
 ];
 
 /// The parameters: name, kind, value of a server started without a configuration and without saving.
-pub(crate) const PARAMETERS: &[(&str, Kind, &str)] = &[
-    ("appendfsync", Kind::Choice(&["everysec", "always", "no"]), "everysec"),
-    ("appendonly", Kind::YesNo, "no"),
-    ("databases", Kind::Immutable, "16"),
-    ("hz", Kind::Number, "10"),
-    ("maxmemory", Kind::Memory, "0"),
-    ("maxmemory-policy", Kind::Choice(POLICIES), "noeviction"),
-    ("notify-keyspace-events", Kind::Events, ""),
-    ("port", Kind::Immutable, "6379"),
-    ("requirepass", Kind::Text, ""),
-    ("save", Kind::Text, ""),
-    ("timeout", Kind::Number, "0"),
+pub(crate) const PARAMETERS: &[(&str, ParameterKind, &str)] = &[
+    ("appendfsync", ParameterKind::Choice(&["everysec", "always", "no"]), "everysec"),
+    ("appendonly", ParameterKind::YesNo, "no"),
+    ("databases", ParameterKind::Immutable, "16"),
+    ("hz", ParameterKind::Number, "10"),
+    ("maxmemory", ParameterKind::Memory, "0"),
+    ("maxmemory-policy", ParameterKind::Choice(POLICIES), "noeviction"),
+    ("notify-keyspace-events", ParameterKind::Events, ""),
+    ("port", ParameterKind::Immutable, "6379"),
+    ("requirepass", ParameterKind::Text, ""),
+    ("save", ParameterKind::Text, ""),
+    ("timeout", ParameterKind::Number, "0"),
 ];
 
 /// The parameters as they stand.
@@ -124,7 +124,7 @@ pub(crate) struct Parameters {
 }
 
 impl Parameters {
-    pub(crate) fn new(options: &Options) -> Self {
+    pub(crate) fn new(options: &ModelOptions) -> Self {
         let fixed = PARAMETERS.iter().map(|&(name, _, value)| (name, value.as_bytes().to_vec()));
         let mut values: BTreeMap<_, _> = fixed.collect();
         if let Some(fsync) = options.append_only {

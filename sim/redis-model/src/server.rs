@@ -17,20 +17,20 @@ pub(crate) mod session;
 pub(crate) mod table;
 pub(crate) mod touch;
 
-use resp::reply::Reply;
+use resp::reply::{ErrorReply, Reply};
 use rustc_hash::FxHashSet;
 
 use self::blocking::Blocking;
-use self::persistence::File;
+use self::persistence::AppendOnlyFile;
 use self::pubsub::Subscriptions;
 use self::replication::{Following, Replica};
 use self::session::Session;
 use self::table::CommandTable;
-use crate::journal::Journal;
+use crate::journal::WriteJournal;
 use crate::keyspace::Db;
 use crate::libraries::Libraries;
-use crate::options::{Options, Parameters};
-use crate::stats::Stats;
+use crate::options::{ModelOptions, Parameters};
+use crate::stats::ServerStats;
 use crate::watch::Watchers;
 
 /// One command on its way through the server.
@@ -50,6 +50,9 @@ impl Request<'_> {
         self.now_us / 1000
     }
 }
+
+/// What the handler of a command answers.
+pub(crate) type CommandResult = Result<Reply, ErrorReply>;
 
 /// The session that scripts run their commands in; it belongs to no connection.
 pub(crate) const SCRIPT_SESSION: u32 = 0;
@@ -75,14 +78,14 @@ pub(crate) enum Expiry {
 pub(crate) struct Server {
     /// The commands that there are.
     pub(crate) table: &'static CommandTable,
-    pub(crate) options: Options,
+    pub(crate) options: ModelOptions,
     pub(crate) parameters: Parameters,
     pub(crate) dbs: Vec<Db>,
     pub(crate) sessions: Vec<Session>,
     pub(crate) vacant: Vec<u32>,
     pub(crate) next_id: u64,
     pub(crate) started_us: Option<i64>,
-    pub(crate) stats: Stats,
+    pub(crate) stats: ServerStats,
     /// `maxmemory`; 0: there is no limit.
     pub(crate) max_memory_bytes: u64,
     /// The limit was not kept when the request under way came, whatever was evicted.
@@ -97,7 +100,7 @@ pub(crate) struct Server {
     pub(crate) dirty: u64,
     /// The command under way has said itself what is to be propagated.
     pub(crate) rewritten: bool,
-    pub(crate) journal: Journal,
+    pub(crate) journal: WriteJournal,
     /// What is carried out comes from a primary or from the file: no key expires by itself.
     pub(crate) applying: bool,
     /// EXEC is under way, in which nothing blocks.
@@ -105,7 +108,7 @@ pub(crate) struct Server {
     /// The primary it follows; none: it is a primary.
     pub(crate) following: Option<Following>,
     pub(crate) replicas: Vec<Replica>,
-    pub(crate) file: File,
+    pub(crate) file: AppendOnlyFile,
     pub(crate) blocking: Blocking,
     pub(crate) subscriptions: Subscriptions,
     /// Whom everything is shown to, the longest looking first.
@@ -119,7 +122,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    pub(crate) fn new(options: Options, table: &'static CommandTable) -> Self {
+    pub(crate) fn new(options: ModelOptions, table: &'static CommandTable) -> Self {
         let dbs = (0..options.databases.max(1)).map(|_| Db::default()).collect();
         let mut server = Self {
             table,
@@ -130,7 +133,7 @@ impl Server {
             vacant: Vec::new(),
             next_id: 1,
             started_us: None,
-            stats: Stats::new(table.len()),
+            stats: ServerStats::new(table.len()),
             max_memory_bytes: 0,
             out_of_memory: false,
             watchers: Watchers::default(),
@@ -139,12 +142,12 @@ impl Server {
             libraries: Libraries::default(),
             dirty: 0,
             rewritten: false,
-            journal: Journal::default(),
+            journal: WriteJournal::default(),
             applying: false,
             in_exec: false,
             following: None,
             replicas: Vec::new(),
-            file: File::default(),
+            file: AppendOnlyFile::default(),
             blocking: Blocking::default(),
             subscriptions: Subscriptions::default(),
             monitors: Vec::new(),
@@ -179,7 +182,7 @@ impl Server {
         self.in_exec = false;
         self.following = None;
         self.replicas.clear();
-        self.file = File::default();
+        self.file = AppendOnlyFile::default();
         self.blocking.clear();
         self.subscriptions.clear();
         self.monitors.clear();

@@ -10,13 +10,13 @@ use resp::reply::{ErrorReply, Reply};
 
 /// The counters of one command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct CommandStats {
+pub(crate) struct CommandCounters {
     pub(crate) calls: u64,
     pub(crate) rejected_calls: u64,
     pub(crate) failed_calls: u64,
 }
 
-impl CommandStats {
+impl CommandCounters {
     pub(crate) fn is_zero(&self) -> bool {
         *self == Self::default()
     }
@@ -60,9 +60,9 @@ fn code_of(text: &[u8]) -> Vec<u8> {
 
 /// The counters of a server.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Stats {
+pub(crate) struct ServerStats {
     /// By the place in the command table.
-    pub(crate) commands: Vec<CommandStats>,
+    pub(crate) commands: Vec<CommandCounters>,
     pub(crate) processed: u64,
     pub(crate) connections: u64,
     pub(crate) expired_keys: u64,
@@ -76,14 +76,14 @@ pub(crate) struct Stats {
     errors_seen: u64,
 }
 
-impl Stats {
+impl ServerStats {
     pub(crate) fn new(commands: usize) -> Self {
-        Self { commands: vec![CommandStats::default(); commands], ..Self::default() }
+        Self { commands: vec![CommandCounters::default(); commands], ..Self::default() }
     }
 
     /// Everything at zero, the memory kept.
     pub(crate) fn reset(&mut self) {
-        self.commands.fill(CommandStats::default());
+        self.commands.fill(CommandCounters::default());
         let commands = std::mem::take(&mut self.commands);
         *self = Self { commands, ..Self::default() };
     }

@@ -13,7 +13,7 @@ use super::scored::Scored;
 
 /// A value, by type.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Value {
+pub(crate) enum StoredValue {
     /// A byte string.
     Str(Blob),
     /// Fields in the order of their first writing, which is what a small hash of Redis answers.
@@ -41,7 +41,7 @@ macro_rules! accessors {
     };
 }
 
-impl Value {
+impl StoredValue {
     /// What TYPE answers.
     pub(crate) fn type_name(&self) -> &'static str {
         match self {

@@ -6,14 +6,14 @@ use std::time::Instant;
 use picklock::scripts::{COMPARE_AND_DELETE, COMPARE_AND_EXTEND};
 use picklock::time::WallTime;
 use redis_model::model::Model;
-use redis_model::options::Options;
+use redis_model::options::ModelOptions;
 
 const ROUNDS: u32 = 1_000_000;
 
 type Line<'a> = &'a [&'a [u8]];
 
 #[expect(clippy::disallowed_methods, reason = "what is measured is real time")]
-fn measure(name: &str, options: Options, lines: &[Line<'_>]) {
+fn measure(name: &str, options: ModelOptions, lines: &[Line<'_>]) {
     let mut model = Model::new(options);
     let client = model.connect(WallTime::from_unix_ns(0), "127.0.0.1:1");
     if name.ends_with("replica") {
@@ -47,7 +47,7 @@ fn time_of_the_common_commands() {
     let sha_extend: Line<'_> =
         &[b"EVALSHA", COMPARE_AND_EXTEND.sha1().as_bytes(), b"1", b"lock", token, b"30000"];
     let eval_extend: Line<'_> = &[b"EVAL", extend.as_bytes(), b"1", b"lock", token, b"30000"];
-    let plain = Options::default;
+    let plain = ModelOptions::default;
     measure("GET of nothing", plain(), &[&[b"GET", b"lock"]]);
     measure("DECR", plain(), &[&[b"DECR", b"prizes"]]);
     measure("SET NX PX refused", plain(), &[set]);
@@ -59,6 +59,6 @@ fn time_of_the_common_commands() {
         &[set, eval_delete, eval_extend, set, sha_extend, sha_delete],
     );
     measure("SET NX PX, DEL, for a replica", plain(), &[set, &[b"DEL", b"lock"]]);
-    let lua = || Options { native_scripts: false, ..Options::default() };
+    let lua = || ModelOptions { native_scripts: false, ..ModelOptions::default() };
     measure("SET NX PX, EVAL compare-and-delete in Lua", lua(), &[set, eval_delete]);
 }

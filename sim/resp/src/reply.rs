@@ -113,11 +113,8 @@ impl ErrorReply {
     }
 }
 
-/// What a command handler returns.
-pub type Answer = Result<Reply, ErrorReply>;
-
-impl From<Answer> for Reply {
-    fn from(answer: Answer) -> Self {
+impl From<Result<Self, ErrorReply>> for Reply {
+    fn from(answer: Result<Self, ErrorReply>) -> Self {
         answer.unwrap_or_else(Self::Error)
     }
 }

@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 use picklock::command::Command;
 use picklock::env::CallError;
 use picklock::reply::{Reply, ServerError};
-use redis_model::model::Outcome as Submitted;
+use redis_model::model::Submitted;
 use resp::reply::Reply as Answer;
 use smallvec::SmallVec;
 

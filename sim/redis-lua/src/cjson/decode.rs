@@ -15,26 +15,26 @@ pub(super) fn decode(lua: &Lua, text: &[u8]) -> mlua::Result<Value> {
         return Err(lua_fail(lua, "JSON parser does not support UTF-16 or UTF-32"));
     }
     let text = until_nul(text);
-    let mut reader = Reader { lua, text, at: 0, open: Vec::new() };
+    let mut reader = JsonReader { lua, text, at: 0, open: Vec::new() };
     let value = reader.value()?;
     reader.expect_end()?;
     Ok(value)
 }
 
-struct Reader<'a> {
+struct JsonReader<'a> {
     lua: &'a Lua,
     text: &'a [u8],
     at: usize,
-    open: Vec<Open>,
+    open: Vec<OpenValue>,
 }
 
 /// A table that has not been read to its end, and where the next value goes.
-enum Open {
+enum OpenValue {
     Array(Table, usize),
     Object(Table, LuaString),
 }
 
-impl Reader<'_> {
+impl JsonReader<'_> {
     fn peek(&mut self) -> Option<u8> {
         while matches!(self.text.get(self.at), Some(b' ' | b'\t' | b'\n' | b'\r')) {
             self.at += 1;
@@ -95,27 +95,29 @@ impl Reader<'_> {
             loop {
                 let more = match self.open.last_mut() {
                     None => return Ok(value),
-                    Some(Open::Array(table, index)) => {
+                    Some(OpenValue::Array(table, index)) => {
                         table.raw_set(*index, value)?;
                         *index += 1;
                         self.goes_on(b']', "comma or array end")?
                     }
-                    Some(Open::Object(table, key)) => {
+                    Some(OpenValue::Object(table, key)) => {
                         table.raw_set(&*key, value)?;
                         self.goes_on(b'}', "comma or object end")?
                     }
                 };
                 if more {
-                    if let Some(Open::Object(..)) = self.open.last() {
+                    if let Some(OpenValue::Object(..)) = self.open.last() {
                         let next = self.key()?;
-                        if let Some(Open::Object(_, key)) = self.open.last_mut() {
+                        if let Some(OpenValue::Object(_, key)) = self.open.last_mut() {
                             *key = next;
                         }
                     }
                     break;
                 }
                 value = match self.open.pop() {
-                    Some(Open::Array(table, _) | Open::Object(table, _)) => Value::Table(table),
+                    Some(OpenValue::Array(table, _) | OpenValue::Object(table, _)) => {
+                        Value::Table(table)
+                    }
                     None => return Err(self.expected("value")),
                 };
             }
@@ -137,9 +139,9 @@ impl Reader<'_> {
         let open = match is_object {
             true => {
                 let key = self.key()?;
-                Open::Object(self.lua.create_table()?, key)
+                OpenValue::Object(self.lua.create_table()?, key)
             }
-            false => Open::Array(self.lua.create_table()?, 1),
+            false => OpenValue::Array(self.lua.create_table()?, 1),
         };
         self.open.push(open);
         Ok(true)

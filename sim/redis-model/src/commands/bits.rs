@@ -5,14 +5,14 @@
 use std::collections::VecDeque;
 
 use resp::number::decimal;
-use resp::reply::{Answer, ErrorReply, Reply};
+use resp::reply::{ErrorReply, Reply};
 use resp::text::{Blob, is_word};
 
 use super::arguments::number;
 use super::strings::{edit, span};
 use crate::server::table::{CommandSpec, flag};
-use crate::server::{Expiry, Request, Server};
-use crate::value::Value;
+use crate::server::{CommandResult, Expiry, Request, Server};
+use crate::value::StoredValue;
 
 const WRITE: u32 = flag::WRITE | flag::DENYOOM;
 
@@ -37,14 +37,14 @@ fn bit(bytes: &[u8], place: usize) -> bool {
     bytes.get(place / 8).is_some_and(|byte| byte & (0x80 >> (place % 8)) != 0)
 }
 
-fn setbit(server: &mut Server, request: &Request<'_>) -> Answer {
+fn setbit(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let place = place(request.args[2])?;
     let on = match request.args[3] {
         b"0" => false,
         b"1" => true,
         _ => return Err(ErrorReply::new("ERR bit is not an integer or out of range")),
     };
-    let slot = server.find_as(request, request.args[1], Value::as_str)?;
+    let slot = server.find_as(request, request.args[1], StoredValue::as_str)?;
     if let Some(slot) = slot {
         let value = server.db(request).at(slot).value.as_str()?;
         if place / 8 < value.len() && bit(value, place) == on {
@@ -60,9 +60,9 @@ fn setbit(server: &mut Server, request: &Request<'_>) -> Answer {
     })
 }
 
-fn getbit(server: &mut Server, request: &Request<'_>) -> Answer {
+fn getbit(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let place = place(request.args[2])?;
-    let value = server.read_as(request, request.args[1], Value::as_str)?;
+    let value = server.read_as(request, request.args[1], StoredValue::as_str)?;
     Ok(Reply::Int(i64::from(value.is_some_and(|value| bit(value, place)))))
 }
 
@@ -75,8 +75,8 @@ fn in_bits(unit: &[u8]) -> Result<bool, ErrorReply> {
     }
 }
 
-fn bitcount(server: &mut Server, request: &Request<'_>) -> Answer {
-    let Some(value) = server.read_as(request, request.args[1], Value::as_str)? else {
+fn bitcount(server: &mut Server, request: &Request<'_>) -> CommandResult {
+    let Some(value) = server.read_as(request, request.args[1], StoredValue::as_str)? else {
         return Ok(Reply::Int(0));
     };
     let bits = match request.args[2..] {
@@ -96,13 +96,13 @@ fn bitcount(server: &mut Server, request: &Request<'_>) -> Answer {
     Ok(Reply::count(bits.filter(|&place| bit(value, place)).count()))
 }
 
-fn bitpos(server: &mut Server, request: &Request<'_>) -> Answer {
+fn bitpos(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let wanted = match number(request.args[2])? {
         0 => false,
         1 => true,
         _ => return Err(ErrorReply::new("ERR The bit argument must be 1 or 0.")),
     };
-    let Some(value) = server.read_as(request, request.args[1], Value::as_str)? else {
+    let Some(value) = server.read_as(request, request.args[1], StoredValue::as_str)? else {
         return Ok(Reply::Int(if wanted { -1 } else { 0 }));
     };
     let (start, end, unit) = match request.args[3..] {
@@ -128,7 +128,7 @@ fn bitpos(server: &mut Server, request: &Request<'_>) -> Answer {
     })
 }
 
-fn bitop(server: &mut Server, request: &Request<'_>) -> Answer {
+fn bitop(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let (target, sources) = (request.args[2], &request.args[3..]);
     let (negated, combine): (bool, fn(u8, u8) -> u8) = match request.args[1] {
         word if is_word(word, "AND") => (false, |one, other| one & other),
@@ -142,7 +142,7 @@ fn bitop(server: &mut Server, request: &Request<'_>) -> Answer {
     };
     let mut values = Vec::with_capacity(sources.len());
     for key in sources {
-        let value = server.read_as(request, key, Value::as_str)?;
+        let value = server.read_as(request, key, StoredValue::as_str)?;
         values.push(value.cloned().unwrap_or_default());
     }
     let len = values.iter().map(|value| value.len()).max().unwrap_or(0);
@@ -155,8 +155,8 @@ fn bitop(server: &mut Server, request: &Request<'_>) -> Answer {
     let result: Blob = (0..len).map(byte).collect();
     server.event = "set";
     match len {
-        0 => server.store(request, target, Value::List(VecDeque::new())),
-        _ => server.put(request, target, Value::Str(result), Expiry::Never),
+        0 => server.store(request, target, StoredValue::List(VecDeque::new())),
+        _ => server.put(request, target, StoredValue::Str(result), Expiry::Never),
     }
     Ok(Reply::count(len))
 }

@@ -4,7 +4,7 @@
 //! Invariant: each is propagated as the command that does not wait, for nobody waits in a stream.
 //! Deliberately absent: the waiting itself, which `crate::server::blocking` has.
 
-use resp::reply::{Answer, ErrorReply, Reply};
+use resp::reply::{ErrorReply, Reply};
 use resp::strtod::{Strtod, is_space, strtod};
 use resp::text::{blob, is_word};
 
@@ -12,30 +12,30 @@ use super::arguments::positive;
 use super::lists::{end, move_element, pop_at};
 use super::zpop::pop_scored_at;
 use super::zrange::listed;
-use crate::server::blocking::{Awaited, Blocked, End, Moving, Take};
+use crate::server::blocking::{Awaited, Blocked, ListEnd, Moving, Take};
 use crate::server::table::{CommandSpec, flag};
-use crate::server::{Request, Server};
-use crate::value::Value;
+use crate::server::{CommandResult, Request, Server};
+use crate::value::StoredValue;
 
 const FLAGS: u32 = flag::WRITE | flag::NOSCRIPT | flag::BLOCKING;
 const MOVE: u32 = FLAGS | flag::DENYOOM;
 
 pub(crate) const SPECS: &[CommandSpec] = &[
-    CommandSpec::new("blpop", -3, FLAGS, |s, r| pop(s, r, Take::Pop(End::Left, None)))
+    CommandSpec::new("blpop", -3, FLAGS, |s, r| pop(s, r, Take::Pop(ListEnd::Left, None)))
         .keys(1, -2, 1)
         .group("list blocking"),
-    CommandSpec::new("brpop", -3, FLAGS, |s, r| pop(s, r, Take::Pop(End::Right, None)))
+    CommandSpec::new("brpop", -3, FLAGS, |s, r| pop(s, r, Take::Pop(ListEnd::Right, None)))
         .keys(1, -2, 1)
         .group("list blocking"),
     CommandSpec::new("blmove", 6, MOVE, blmove).keys(1, 2, 1).group("list blocking"),
     CommandSpec::new("brpoplpush", 4, MOVE, brpoplpush).keys(1, 2, 1).group("list blocking"),
     CommandSpec::new("bzpopmin", -3, FLAGS | flag::FAST, |s, r| {
-        pop(s, r, Take::PopScored(End::Left, None))
+        pop(s, r, Take::PopScored(ListEnd::Left, None))
     })
     .keys(1, -2, 1)
     .group("sortedset blocking"),
     CommandSpec::new("bzpopmax", -3, FLAGS | flag::FAST, |s, r| {
-        pop(s, r, Take::PopScored(End::Right, None))
+        pop(s, r, Take::PopScored(ListEnd::Right, None))
     })
     .keys(1, -2, 1)
     .group("sortedset blocking"),
@@ -70,7 +70,7 @@ fn timeout_ms(text: &[u8]) -> Result<i64, ErrorReply> {
     Ok(ms as i64)
 }
 
-fn pop(server: &mut Server, request: &Request<'_>, take: Take) -> Answer {
+fn pop(server: &mut Server, request: &Request<'_>, take: Take) -> CommandResult {
     let [keys @ .., timeout] = &request.args[1..] else { return Err(ErrorReply::SYNTAX) };
     let timeout_ms = timeout_ms(timeout)?;
     pop_first(server, request, keys, take, Some(timeout_ms))
@@ -82,7 +82,7 @@ fn mpop(
     request: &Request<'_>,
     scored: bool,
     timeout: Option<usize>,
-) -> Answer {
+) -> CommandResult {
     let args = &request.args[timeout.unwrap_or(0) + 1..];
     let above_zero =
         |text: &[u8], why| positive(text).ok().filter(|&n| n > 0).ok_or(ErrorReply::new(why));
@@ -90,8 +90,8 @@ fn mpop(
     let rest = args.get(1..).and_then(|rest| rest.get(keys..)).unwrap_or_default();
     let (word, options) = rest.split_first().ok_or(ErrorReply::SYNTAX)?;
     let from = match word {
-        word if scored && is_word(word, "MIN") => End::Left,
-        word if scored && is_word(word, "MAX") => End::Right,
+        word if scored && is_word(word, "MIN") => ListEnd::Left,
+        word if scored && is_word(word, "MAX") => ListEnd::Right,
         word if !scored => end(word)?,
         _ => return Err(ErrorReply::SYNTAX),
     };
@@ -115,7 +115,7 @@ fn pop_first(
     keys: &[&[u8]],
     take: Take,
     timeout_ms: Option<i64>,
-) -> Answer {
+) -> CommandResult {
     for key in keys {
         if let Some(slot) = server.find(request, key) {
             let value = &server.db(request).at(slot).value;
@@ -135,24 +135,29 @@ fn pop_first(
     Ok(Reply::NilArray)
 }
 
-fn blmove(server: &mut Server, request: &Request<'_>) -> Answer {
+fn blmove(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let (from, to) = (end(request.args[3])?, end(request.args[4])?);
     let destination = blob(request.args[2]);
     let take = Take::Move { from, to, destination, command: Moving::Lmove };
     move_or_wait(server, request, take, request.args[5])
 }
 
-fn brpoplpush(server: &mut Server, request: &Request<'_>) -> Answer {
+fn brpoplpush(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let destination = blob(request.args[2]);
-    let (from, to) = (End::Right, End::Left);
+    let (from, to) = (ListEnd::Right, ListEnd::Left);
     let take = Take::Move { from, to, destination, command: Moving::RpopLpush };
     move_or_wait(server, request, take, request.args[3])
 }
 
-fn move_or_wait(server: &mut Server, request: &Request<'_>, take: Take, timeout: &[u8]) -> Answer {
+fn move_or_wait(
+    server: &mut Server,
+    request: &Request<'_>,
+    take: Take,
+    timeout: &[u8],
+) -> CommandResult {
     let timeout_ms = timeout_ms(timeout)?;
     let key = request.args[1];
-    if server.find_as(request, key, Value::as_list)?.is_some() {
+    if server.find_as(request, key, StoredValue::as_list)?.is_some() {
         return take_element(server, request, key, &take);
     }
     if server.may_block(request.session) {
@@ -163,13 +168,18 @@ fn move_or_wait(server: &mut Server, request: &Request<'_>, take: Take, timeout:
 }
 
 /// Takes an element of a key that is of the right type, as has been asked for.
-fn take_element(server: &mut Server, request: &Request<'_>, key: &[u8], take: &Take) -> Answer {
+fn take_element(
+    server: &mut Server,
+    request: &Request<'_>,
+    key: &[u8],
+    take: &Take,
+) -> CommandResult {
     match take {
         Take::Pop(from, count) => {
-            let slot = server.find_as(request, key, Value::as_list)?;
+            let slot = server.find_as(request, key, StoredValue::as_list)?;
             let Some(slot) = slot else { return Ok(Reply::NilArray) };
             let mut popped = pop_at(server, request, slot, *from, count.unwrap_or(1))?;
-            let verb: &[u8] = if *from == End::Left { b"LPOP" } else { b"RPOP" };
+            let verb: &[u8] = if *from == ListEnd::Left { b"LPOP" } else { b"RPOP" };
             propagate(server, request, verb, key, count.map(|_| popped.len()));
             Ok(Reply::Array(match count {
                 None => vec![Reply::bulk(key), popped.pop().unwrap_or(Reply::Nil)],
@@ -178,7 +188,8 @@ fn take_element(server: &mut Server, request: &Request<'_>, key: &[u8], take: &T
         }
         Take::Move { from, to, destination, command } => {
             let element = move_element(server, request, key, destination, *from, *to)?;
-            let word = |end: End| -> &[u8] { if end == End::Left { b"left" } else { b"right" } };
+            let word =
+                |end: ListEnd| -> &[u8] { if end == ListEnd::Left { b"left" } else { b"right" } };
             // As the client spelt them, while there is its request.
             let (from, to) = match request.args {
                 [_, _, _, from, to, _] => (*from, *to),
@@ -193,7 +204,7 @@ fn take_element(server: &mut Server, request: &Request<'_>, key: &[u8], take: &T
         Take::PopScored(from, count) => {
             let Some(slot) = server.find(request, key) else { return Ok(Reply::NilArray) };
             let popped = pop_scored_at(server, request, slot, *from, count.unwrap_or(1))?;
-            let verb: &[u8] = if *from == End::Left { b"ZPOPMIN" } else { b"ZPOPMAX" };
+            let verb: &[u8] = if *from == ListEnd::Left { b"ZPOPMIN" } else { b"ZPOPMAX" };
             propagate(server, request, verb, key, count.map(|_| popped.len()));
             let members = listed(popped, true, count.is_some());
             Ok(match (count, members) {
@@ -252,8 +263,8 @@ impl Server {
             .find(|&place| waits(self, place, false) || waits(self, place, true))?;
         let slot = self.find(&Request { now_us, session: any, args: &[] }, key)?;
         let scored = match self.dbs[usize::from(db)].at(slot).value {
-            Value::List(_) => false,
-            Value::Scored(_) => true,
+            StoredValue::List(_) => false,
+            StoredValue::Scored(_) => true,
             _ => return None,
         };
         self.blocking.sessions.iter().copied().find(|&place| waits(self, place, scored))

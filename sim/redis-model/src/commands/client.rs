@@ -6,13 +6,13 @@
 
 use resp::encode::ProtocolVersion;
 use resp::number::decimal;
-use resp::reply::{Answer, ErrorReply, Reply};
+use resp::reply::{ErrorReply, Reply};
 use resp::text::{Blob, blob, is_word};
 
 use super::client_kill::{Class, LOCAL, kill, unblock};
 use crate::server::session::{Replies, Session};
 use crate::server::table::{CommandSpec, flag};
-use crate::server::{Request, Server};
+use crate::server::{CommandResult, Request, Server};
 
 const FLAGS: u32 = flag::NOSCRIPT | flag::LOADING | flag::STALE;
 
@@ -30,16 +30,16 @@ const SUBCOMMANDS: &[CommandSpec] = &[
     CommandSpec::new("no-evict", 3, FLAGS | flag::ADMIN, no_evict).group("connection"),
 ];
 
-fn id(server: &mut Server, request: &Request<'_>) -> Answer {
+fn id(server: &mut Server, request: &Request<'_>) -> CommandResult {
     Ok(Reply::Int(i64::try_from(server.session(request).id).unwrap_or(i64::MAX)))
 }
 
-fn getname(server: &mut Server, request: &Request<'_>) -> Answer {
+fn getname(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let name = &server.session(request).name;
     Ok(if name.is_empty() { Reply::Nil } else { Reply::Bulk(name.clone()) })
 }
 
-fn setname(server: &mut Server, request: &Request<'_>) -> Answer {
+fn setname(server: &mut Server, request: &Request<'_>) -> CommandResult {
     check_name(request.args[2])?;
     server.session(request).name = blob(request.args[2]);
     Ok(Reply::Ok)
@@ -55,13 +55,13 @@ pub(super) fn check_name(name: &[u8]) -> Result<(), ErrorReply> {
     }
 }
 
-fn info(server: &mut Server, request: &Request<'_>) -> Answer {
+fn info(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let line =
         describe(server, &server.sessions[request.session as usize], request.now_us / 1_000_000);
     Ok(Reply::Verbatim(Blob::from_vec(line.into_bytes())))
 }
 
-fn list(server: &mut Server, request: &Request<'_>) -> Answer {
+fn list(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let places: Vec<usize> = match &request.args[2..] {
         [] => server.clients(|_| true),
         [word, name] if is_word(word, "TYPE") => {
@@ -116,13 +116,13 @@ fn describe(server: &Server, session: &Session, now_s: i64) -> String {
     )
 }
 
-fn no_evict(_server: &mut Server, request: &Request<'_>) -> Answer {
+fn no_evict(_server: &mut Server, request: &Request<'_>) -> CommandResult {
     let arg = request.args[2];
     // The model evicts nobody, so either answer is kept at once.
     if is_word(arg, "ON") || is_word(arg, "OFF") { Ok(Reply::Ok) } else { Err(ErrorReply::SYNTAX) }
 }
 
-fn reply(server: &mut Server, request: &Request<'_>) -> Answer {
+fn reply(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let session = server.session(request);
     session.replies = match request.args[2] {
         word if is_word(word, "ON") => Replies::On,

@@ -4,11 +4,11 @@
 //! is woken by an empty message, to find that it is to be closed. Whoever kills itself is answered first.
 
 use resp::number::decimal;
-use resp::reply::{Answer, ErrorReply, Reply};
+use resp::reply::{ErrorReply, Reply};
 use resp::text::is_word;
 
 use crate::server::session::Session;
-use crate::server::{FIRST_CLIENT, Request, Server};
+use crate::server::{CommandResult, FIRST_CLIENT, Request, Server};
 
 /// The address that the server shows as its own.
 pub(super) const LOCAL: &[u8] = b"127.0.0.1:0";
@@ -97,7 +97,7 @@ impl<'a> Filter<'a> {
     }
 }
 
-pub(super) fn kill(server: &mut Server, request: &Request<'_>) -> Answer {
+pub(super) fn kill(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let filter = Filter::parse(&request.args[2..])?;
     let mut killed = server.clients(|session| filter.takes(session));
     let caller = request.session as usize;
@@ -121,7 +121,7 @@ pub(super) fn kill(server: &mut Server, request: &Request<'_>) -> Answer {
     }
 }
 
-pub(super) fn unblock(server: &mut Server, request: &Request<'_>) -> Answer {
+pub(super) fn unblock(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let fails = match request.args[3..] {
         [] => false,
         [word] if is_word(word, "TIMEOUT") => false,

@@ -4,10 +4,10 @@
 //! exactly what the model can do. Deliberately absent: key specifications, tips, argument grammars,
 //! GETKEYS.
 
-use resp::reply::{Answer, ErrorReply, Reply};
+use resp::reply::{ErrorReply, Reply};
 
 use crate::server::table::{CommandSpec, Execution, TableRow, flag};
-use crate::server::{Request, Server};
+use crate::server::{CommandResult, Request, Server};
 
 const FLAGS: u32 = flag::LOADING | flag::STALE;
 
@@ -31,15 +31,15 @@ fn top_level(server: &Server) -> impl Iterator<Item = &'static TableRow> {
     lines.filter(move |line| !line.is_subcommand && line.spec.is_known_to(profile))
 }
 
-fn command(server: &mut Server, _request: &Request<'_>) -> Answer {
+fn command(server: &mut Server, _request: &Request<'_>) -> CommandResult {
     Ok(Reply::Array(top_level(server).map(|line| describe(line.spec, line.spec.name)).collect()))
 }
 
-fn count(server: &mut Server, _request: &Request<'_>) -> Answer {
+fn count(server: &mut Server, _request: &Request<'_>) -> CommandResult {
     Ok(Reply::count(top_level(server).count()))
 }
 
-fn info(server: &mut Server, request: &Request<'_>) -> Answer {
+fn info(server: &mut Server, request: &Request<'_>) -> CommandResult {
     if request.args.len() == 2 {
         return command(server, request);
     }
@@ -87,7 +87,7 @@ fn categories(spec: &CommandSpec) -> Vec<String> {
     categories
 }
 
-fn docs(server: &mut Server, request: &Request<'_>) -> Answer {
+fn docs(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let named = request.args[2..].iter().filter_map(|name| server.table.by_full_name(name));
     let lines: Vec<&TableRow> = match request.args.len() {
         2 => top_level(server).collect(),
@@ -101,7 +101,7 @@ fn docs(server: &mut Server, request: &Request<'_>) -> Answer {
     Ok(Reply::Map(lines.iter().flat_map(one).collect()))
 }
 
-fn list(server: &mut Server, request: &Request<'_>) -> Answer {
+fn list(server: &mut Server, request: &Request<'_>) -> CommandResult {
     if request.args.len() > 2 {
         return Err(ErrorReply::SYNTAX);
     }

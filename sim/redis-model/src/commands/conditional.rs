@@ -4,12 +4,12 @@
 //! `tests/model_agrees_with_servers.rs`, where these are there.
 //! Deliberately absent: DIGEST, and conditions on digests.
 
-use resp::reply::{Answer, ErrorReply, Reply};
+use resp::reply::{ErrorReply, Reply};
 use resp::text::is_word;
 
 use crate::server::table::{CommandSpec, flag};
-use crate::server::{Request, Server};
-use crate::value::Value;
+use crate::server::{CommandResult, Request, Server};
+use crate::value::StoredValue;
 
 const FLAGS: u32 = flag::WRITE | flag::FAST;
 
@@ -18,13 +18,13 @@ pub(crate) const SPECS: &[CommandSpec] = &[
     CommandSpec::keyed("delifeq", 3, FLAGS | flag::VALKEY_9, delifeq).group("string"),
 ];
 
-fn delete(server: &mut Server, request: &Request<'_>, slot: u32) -> Answer {
+fn delete(server: &mut Server, request: &Request<'_>, slot: u32) -> CommandResult {
     server.remove(request, slot);
     server.propagate(request, &[b"DEL", request.args[1]]);
     Ok(Reply::Int(1))
 }
 
-fn delex(server: &mut Server, request: &Request<'_>) -> Answer {
+fn delex(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let condition = match request.args {
         [_, _] => None,
         [_, _, word, value] => Some((*word, *value)),
@@ -43,7 +43,7 @@ fn delex(server: &mut Server, request: &Request<'_>) -> Answer {
         return Ok(Reply::Int(0));
     };
     server.stats.hits += 1;
-    let Value::Str(held) = &server.db(request).at(slot).value else {
+    let StoredValue::Str(held) = &server.db(request).at(slot).value else {
         return Err(ErrorReply::new(
             "ERR Key should be of string type if conditions are specified",
         ));
@@ -57,7 +57,7 @@ fn delex(server: &mut Server, request: &Request<'_>) -> Answer {
     if wanted { delete(server, request, slot) } else { Ok(Reply::Int(0)) }
 }
 
-fn delifeq(server: &mut Server, request: &Request<'_>) -> Answer {
+fn delifeq(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let Some(slot) = server.find(request, request.args[1]) else { return Ok(Reply::Int(0)) };
     let equal = server.db(request).at(slot).value.as_str()?[..] == *request.args[2];
     if equal { delete(server, request, slot) } else { Ok(Reply::Int(0)) }
@@ -68,11 +68,11 @@ mod tests {
     use picklock::time::WallTime;
 
     use crate::model::Model;
-    use crate::options::{Options, Profile};
+    use crate::options::{ModelOptions, Profile};
     use resp::reply::{ErrorReply, Reply};
 
     fn replies(profile: Profile, lines: &[&str]) -> Vec<Reply> {
-        let mut model = Model::new(Options { profile, ..Options::default() });
+        let mut model = Model::new(ModelOptions { profile, ..ModelOptions::default() });
         let now = WallTime::from_unix_ns(1_000_000_000);
         let client = model.connect(now, "127.0.0.1:1");
         let one = |line: &&str| {

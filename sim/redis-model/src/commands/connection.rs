@@ -4,13 +4,13 @@
 
 use resp::encode::ProtocolVersion;
 use resp::number::decimal;
-use resp::reply::{Answer, ErrorReply, Reply};
+use resp::reply::{ErrorReply, Reply};
 use resp::text::{blob, is_word};
 
 use super::client::check_name;
 use crate::server::session::Replies;
 use crate::server::table::{CommandSpec, flag};
-use crate::server::{Request, Server};
+use crate::server::{CommandResult, Request, Server};
 
 const OPEN: u32 =
     flag::NOSCRIPT | flag::LOADING | flag::STALE | flag::FAST | flag::NO_AUTH | flag::ALLOW_BUSY;
@@ -24,7 +24,7 @@ pub(crate) const SPECS: &[CommandSpec] = &[
     CommandSpec::new("quit", -1, OPEN, quit).group("connection"),
 ];
 
-fn ping(server: &mut Server, request: &Request<'_>) -> Answer {
+fn ping(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let session = server.session(request);
     let subscribed = session.is_subscribed() && session.protocol == ProtocolVersion::Resp2;
     match request.args {
@@ -36,11 +36,11 @@ fn ping(server: &mut Server, request: &Request<'_>) -> Answer {
     }
 }
 
-fn echo(_server: &mut Server, request: &Request<'_>) -> Answer {
+fn echo(_server: &mut Server, request: &Request<'_>) -> CommandResult {
     Ok(Reply::bulk(request.args[1]))
 }
 
-fn auth(server: &mut Server, request: &Request<'_>) -> Answer {
+fn auth(server: &mut Server, request: &Request<'_>) -> CommandResult {
     match request.args {
         [_, _] if server.parameters.password().is_none() => Err(ErrorReply::new(
             "ERR AUTH <password> called without any password configured for the default user. Are \
@@ -57,7 +57,7 @@ fn authenticate(
     request: &Request<'_>,
     user: &[u8],
     password: &[u8],
-) -> Answer {
+) -> CommandResult {
     let known = server.parameters.password().is_none_or(|known| known == password);
     if user != b"default" || !known {
         return Err(ErrorReply::new(
@@ -68,7 +68,7 @@ fn authenticate(
     Ok(Reply::Ok)
 }
 
-fn hello(server: &mut Server, request: &Request<'_>) -> Answer {
+fn hello(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let mut args = request.args[1..].iter();
     let protocol = args.next().map(|version| protocol(version)).transpose()?;
     let (mut login, mut name) = (None, None);
@@ -134,7 +134,7 @@ fn protocol(version: &[u8]) -> Result<ProtocolVersion, ErrorReply> {
     }
 }
 
-fn reset(server: &mut Server, request: &Request<'_>) -> Answer {
+fn reset(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let open = server.parameters.password().is_none();
     server.discard(request.session);
     server.unsubscribe_all(request.session);
@@ -148,7 +148,7 @@ fn reset(server: &mut Server, request: &Request<'_>) -> Answer {
     Ok(Reply::status("RESET"))
 }
 
-fn quit(server: &mut Server, request: &Request<'_>) -> Answer {
+fn quit(server: &mut Server, request: &Request<'_>) -> CommandResult {
     server.session(request).closing = true;
     Ok(Reply::Ok)
 }

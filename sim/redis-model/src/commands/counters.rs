@@ -3,11 +3,11 @@
 //! Invariant: a counter changes in place: its expiry stands, and a failed addition changes nothing.
 
 use resp::number::{decimal, integer};
-use resp::reply::{Answer, ErrorReply, Reply};
+use resp::reply::{ErrorReply, Reply};
 
 use crate::server::table::{CommandSpec, flag};
-use crate::server::{Expiry, Request, Server};
-use crate::value::Value;
+use crate::server::{CommandResult, Expiry, Request, Server};
+use crate::value::StoredValue;
 
 const FLAGS: u32 = flag::WRITE | flag::DENYOOM | flag::FAST;
 
@@ -18,29 +18,29 @@ pub(crate) const SPECS: &[CommandSpec] = &[
     CommandSpec::keyed("decrby", 3, FLAGS, decrby).group("string"),
 ];
 
-fn incr(server: &mut Server, request: &Request<'_>) -> Answer {
+fn incr(server: &mut Server, request: &Request<'_>) -> CommandResult {
     add(server, request, 1)
 }
 
-fn decr(server: &mut Server, request: &Request<'_>) -> Answer {
+fn decr(server: &mut Server, request: &Request<'_>) -> CommandResult {
     add(server, request, -1)
 }
 
-fn incrby(server: &mut Server, request: &Request<'_>) -> Answer {
+fn incrby(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let delta = decimal(request.args[2]).ok_or(ErrorReply::NOT_AN_INTEGER)?;
     add(server, request, delta)
 }
 
-fn decrby(server: &mut Server, request: &Request<'_>) -> Answer {
+fn decrby(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let delta = decimal(request.args[2]).ok_or(ErrorReply::NOT_AN_INTEGER)?;
     let delta = delta.checked_neg().ok_or(ErrorReply::new("ERR decrement would overflow"))?;
     add(server, request, delta)
 }
 
-fn add(server: &mut Server, request: &Request<'_>, delta: i64) -> Answer {
+fn add(server: &mut Server, request: &Request<'_>, delta: i64) -> CommandResult {
     let key = request.args[1];
     let Some(slot) = server.find(request, key) else {
-        server.put_at(request, None, key, Value::Str(integer(delta)), Expiry::Never);
+        server.put_at(request, None, key, StoredValue::Str(integer(delta)), Expiry::Never);
         return Ok(Reply::Int(delta));
     };
     let value = server.value_mut(request, slot).as_str_mut()?;

@@ -46,14 +46,14 @@ const PXAT: u64 = packed(b"pxat");
 
 /// The unit and base of an expiry argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unit {
+pub(crate) enum TimeUnit {
     Ex,
     Px,
     Exat,
     Pxat,
 }
 
-impl Unit {
+impl TimeUnit {
     fn of(word: u64) -> Option<Self> {
         match word {
             EX => Some(Self::Ex),
@@ -84,7 +84,7 @@ pub(crate) enum For {
 
 /// What SET asks of the value that is there.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Compared<'a> {
+pub(crate) struct Comparison<'a> {
     /// Whether it must be the same, and not another.
     pub(crate) equal: bool,
     pub(crate) value: &'a [u8],
@@ -95,11 +95,11 @@ pub(crate) struct Compared<'a> {
 pub(crate) struct ExpireOptions<'a> {
     pub(crate) only_if_absent: bool,
     pub(crate) only_if_present: bool,
-    pub(crate) compared: Option<Compared<'a>>,
+    pub(crate) compared: Option<Comparison<'a>>,
     pub(crate) get: bool,
     pub(crate) keep_ttl: bool,
     pub(crate) persist: bool,
-    pub(crate) expiry: Option<(Unit, &'a [u8])>,
+    pub(crate) expiry: Option<(TimeUnit, &'a [u8])>,
 }
 
 impl For {
@@ -113,7 +113,7 @@ impl For {
     }
 }
 
-impl Compared<'_> {
+impl Comparison<'_> {
     /// Whether a key that holds this is as it should be.
     pub(crate) fn holds(&self, held: &[u8]) -> bool {
         (held == self.value) == self.equal
@@ -143,13 +143,13 @@ impl<'a> ExpireOptions<'a> {
                     let first = alone && !options.only_if_absent && !options.only_if_present
                         || same && command == For::Set(Profile::Redis84);
                     let value = args.next().filter(|_| first).ok_or(ErrorReply::SYNTAX)?;
-                    options.compared = Some(Compared { equal, value });
+                    options.compared = Some(Comparison { equal, value });
                 }
                 GET if set => options.get = true,
                 KEEPTTL if set && options.expiry.is_none() => options.keep_ttl = true,
                 PERSIST if !set && options.expiry.is_none() => options.persist = true,
                 _ => {
-                    let unit = Unit::of(word).ok_or(ErrorReply::SYNTAX)?;
+                    let unit = TimeUnit::of(word).ok_or(ErrorReply::SYNTAX)?;
                     let other = options.expiry.is_some_and(|(before, _)| before != unit);
                     if options.keep_ttl || options.persist || other {
                         return Err(ErrorReply::SYNTAX);
@@ -170,7 +170,7 @@ impl<'a> ExpireOptions<'a> {
 
 /// An expiry argument of SET and its kind, which must lie after the epoch.
 pub(crate) fn expires_at_ms(
-    unit: Unit,
+    unit: TimeUnit,
     text: &[u8],
     now_ms: i64,
     command: &str,
@@ -243,17 +243,17 @@ mod tests {
     #[test]
     fn expiry_overflows_on_neither_side() {
         let at = |unit, text: &str| expires_at_ms(unit, text.as_bytes(), 1_000, "set");
-        assert_eq!(at(Unit::Px, "5"), Ok(1_005));
-        assert_eq!(at(Unit::Exat, "5"), Ok(5_000));
-        assert_eq!(at(Unit::Px, "9223372036854774807"), Ok(i64::MAX));
+        assert_eq!(at(TimeUnit::Px, "5"), Ok(1_005));
+        assert_eq!(at(TimeUnit::Exat, "5"), Ok(5_000));
+        assert_eq!(at(TimeUnit::Px, "9223372036854774807"), Ok(i64::MAX));
         for (unit, text) in [
-            (Unit::Px, "0"),
-            (Unit::Px, "-1"),
-            (Unit::Px, "9223372036854774808"),
-            (Unit::Ex, "9223372036854776"),
+            (TimeUnit::Px, "0"),
+            (TimeUnit::Px, "-1"),
+            (TimeUnit::Px, "9223372036854774808"),
+            (TimeUnit::Ex, "9223372036854776"),
         ] {
             assert_eq!(at(unit, text), Err(invalid_expire_time("set")), "{text}");
         }
-        assert_eq!(at(Unit::Ex, "x"), Err(ErrorReply::NOT_AN_INTEGER));
+        assert_eq!(at(TimeUnit::Ex, "x"), Err(ErrorReply::NOT_AN_INTEGER));
     }
 }

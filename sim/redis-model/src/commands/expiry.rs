@@ -3,13 +3,13 @@
 //! Invariant: a time that has already passed deletes the key at once, as an EXPIRE of 0 does.
 
 use resp::number::decimal;
-use resp::reply::{Answer, ErrorReply, Reply};
+use resp::reply::{ErrorReply, Reply};
 use resp::text::is_word;
 use resp::text::until_nul;
 
 use super::expire_option::invalid_expire_time;
 use crate::server::table::{CommandSpec, flag};
-use crate::server::{Request, Server};
+use crate::server::{CommandResult, Request, Server};
 
 const WRITE: u32 = flag::WRITE | flag::FAST;
 const READ: u32 = flag::READONLY | flag::FAST;
@@ -26,19 +26,19 @@ pub(crate) const SPECS: &[CommandSpec] = &[
     CommandSpec::keyed("persist", 2, WRITE, persist).group("keyspace"),
 ];
 
-fn expire(server: &mut Server, request: &Request<'_>) -> Answer {
+fn expire(server: &mut Server, request: &Request<'_>) -> CommandResult {
     expire_at(server, request, request.now_ms(), 1000, "expire")
 }
 
-fn pexpire(server: &mut Server, request: &Request<'_>) -> Answer {
+fn pexpire(server: &mut Server, request: &Request<'_>) -> CommandResult {
     expire_at(server, request, request.now_ms(), 1, "pexpire")
 }
 
-fn expireat(server: &mut Server, request: &Request<'_>) -> Answer {
+fn expireat(server: &mut Server, request: &Request<'_>) -> CommandResult {
     expire_at(server, request, 0, 1000, "expireat")
 }
 
-fn pexpireat(server: &mut Server, request: &Request<'_>) -> Answer {
+fn pexpireat(server: &mut Server, request: &Request<'_>) -> CommandResult {
     expire_at(server, request, 0, 1, "pexpireat")
 }
 
@@ -96,7 +96,7 @@ fn expire_at(
     base_ms: i64,
     unit_ms: i64,
     command: &str,
-) -> Answer {
+) -> CommandResult {
     let condition = Condition::parse(&request.args[3..])?;
     let value = decimal(request.args[2]).ok_or(ErrorReply::NOT_AN_INTEGER)?;
     let when = value
@@ -117,19 +117,19 @@ fn expire_at(
     Ok(Reply::Int(1))
 }
 
-fn ttl(server: &mut Server, request: &Request<'_>) -> Answer {
+fn ttl(server: &mut Server, request: &Request<'_>) -> CommandResult {
     Ok(Reply::Int(remaining(server, request, request.now_ms(), 1000)))
 }
 
-fn pttl(server: &mut Server, request: &Request<'_>) -> Answer {
+fn pttl(server: &mut Server, request: &Request<'_>) -> CommandResult {
     Ok(Reply::Int(remaining(server, request, request.now_ms(), 1)))
 }
 
-fn expiretime(server: &mut Server, request: &Request<'_>) -> Answer {
+fn expiretime(server: &mut Server, request: &Request<'_>) -> CommandResult {
     Ok(Reply::Int(remaining(server, request, 0, 1000)))
 }
 
-fn pexpiretime(server: &mut Server, request: &Request<'_>) -> Answer {
+fn pexpiretime(server: &mut Server, request: &Request<'_>) -> CommandResult {
     Ok(Reply::Int(remaining(server, request, 0, 1)))
 }
 
@@ -146,7 +146,7 @@ fn remaining(server: &mut Server, request: &Request<'_>, since_ms: i64, unit_ms:
     }
 }
 
-fn persist(server: &mut Server, request: &Request<'_>) -> Answer {
+fn persist(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let Some(slot) = server.find(request, request.args[1]) else { return Ok(Reply::Int(0)) };
     if server.db(request).at(slot).expires_at_ms.is_none() {
         return Ok(Reply::Int(0));

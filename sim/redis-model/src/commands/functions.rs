@@ -4,13 +4,13 @@
 //! server restarts. Deliberately absent: DUMP and RESTORE, whose bytes are redis-server's own. Functions
 //! run in `crate::script`.
 
-use resp::reply::{Answer, ErrorReply, Reply};
+use resp::reply::{ErrorReply, Reply};
 use resp::text::{Blob, glob, is_word};
 
 use super::scripting::{EVAL, EVAL_RO, kill, unreachable};
 use crate::libraries::{Function, Library};
 use crate::server::table::{CommandSpec, Execution, flag};
-use crate::server::{Request, Server};
+use crate::server::{CommandResult, Request, Server};
 
 const fn call(name: &'static str, flags: u32, read_only: bool) -> CommandSpec {
     CommandSpec::new(name, -3, flags, unreachable)
@@ -51,14 +51,14 @@ fn unknown(what: &str, word: &[u8]) -> ErrorReply {
     ErrorReply::of(text)
 }
 
-fn delete(server: &mut Server, request: &Request<'_>) -> Answer {
+fn delete(server: &mut Server, request: &Request<'_>) -> CommandResult {
     match server.libraries.remove(request.args[2]) {
         true => Ok(Reply::Ok),
         false => Err(ErrorReply::new("ERR Library not found")),
     }
 }
 
-fn flush(server: &mut Server, request: &Request<'_>) -> Answer {
+fn flush(server: &mut Server, request: &Request<'_>) -> CommandResult {
     match request.args {
         [_, _] => {}
         [_, _, mode] if is_word(mode, "SYNC") || is_word(mode, "ASYNC") => {}
@@ -69,7 +69,7 @@ fn flush(server: &mut Server, request: &Request<'_>) -> Answer {
     Ok(Reply::Ok)
 }
 
-fn list(server: &mut Server, request: &Request<'_>) -> Answer {
+fn list(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let (mut with_code, mut pattern) = (false, None);
     let mut words = request.args[2..].iter();
     while let Some(word) = words.next() {
@@ -114,7 +114,7 @@ fn about(name: &Blob, library: &Library, with_code: bool) -> Reply {
     Reply::Map(parts)
 }
 
-fn stats(server: &mut Server, _request: &Request<'_>) -> Answer {
+fn stats(server: &mut Server, _request: &Request<'_>) -> CommandResult {
     let count = |count: usize| Reply::Int(i64::try_from(count).unwrap_or(i64::MAX));
     let counts = Reply::Map(vec![
         Reply::bulk("libraries_count"),

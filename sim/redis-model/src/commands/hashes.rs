@@ -6,12 +6,12 @@
 //! of large hashes, HINCRBYFLOAT.
 
 use resp::number::{decimal, integer};
-use resp::reply::{Answer, ErrorReply, Reply};
+use resp::reply::{ErrorReply, Reply};
 use resp::text::{Blob, blob};
 
 use crate::server::table::{CommandSpec, flag};
-use crate::server::{Expiry, Request, Server};
-use crate::value::Value;
+use crate::server::{CommandResult, Expiry, Request, Server};
+use crate::value::StoredValue;
 
 const READ: u32 = flag::READONLY | flag::FAST;
 const WRITE: u32 = flag::WRITE | flag::DENYOOM | flag::FAST;
@@ -63,17 +63,17 @@ fn write(
     match slot {
         Some(slot) => server.changed(request, slot),
         None => {
-            server.put_at(request, None, request.args[1], Value::Hash(fresh), Expiry::Never);
+            server.put_at(request, None, request.args[1], StoredValue::Hash(fresh), Expiry::Never);
         }
     }
     Ok(added)
 }
 
-fn hmset(server: &mut Server, request: &Request<'_>) -> Answer {
+fn hmset(server: &mut Server, request: &Request<'_>) -> CommandResult {
     set_all(server, request, "hmset").map(|_| Reply::Ok)
 }
 
-fn hset(server: &mut Server, request: &Request<'_>) -> Answer {
+fn hset(server: &mut Server, request: &Request<'_>) -> CommandResult {
     set_all(server, request, "hset").map(Reply::Int)
 }
 
@@ -81,14 +81,14 @@ fn set_all(server: &mut Server, request: &Request<'_>, command: &str) -> Result<
     if request.args.len() % 2 == 1 {
         return Err(ErrorReply::arity(command));
     }
-    let slot = server.find_as(request, request.args[1], Value::as_hash)?;
+    let slot = server.find_as(request, request.args[1], StoredValue::as_hash)?;
     let pairs: Vec<_> = request.args[2..].chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
     write(server, request, slot, &pairs)
 }
 
-fn hsetnx(server: &mut Server, request: &Request<'_>) -> Answer {
+fn hsetnx(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let (name, value) = (request.args[2], request.args[3]);
-    let slot = server.find_as(request, request.args[1], Value::as_hash)?;
+    let slot = server.find_as(request, request.args[1], StoredValue::as_hash)?;
     if let Some(slot) = slot
         && field(server.db(request).at(slot).value.as_hash()?, name).is_some()
     {
@@ -98,15 +98,15 @@ fn hsetnx(server: &mut Server, request: &Request<'_>) -> Answer {
     Ok(Reply::Int(1))
 }
 
-fn hget(server: &mut Server, request: &Request<'_>) -> Answer {
+fn hget(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let value = server
-        .read_as(request, request.args[1], Value::as_hash)?
+        .read_as(request, request.args[1], StoredValue::as_hash)?
         .and_then(|fields| field(fields, request.args[2]));
     Ok(value.map_or(Reply::Nil, |value| Reply::Bulk(value.clone())))
 }
 
-fn hmget(server: &mut Server, request: &Request<'_>) -> Answer {
-    let fields = server.read_as(request, request.args[1], Value::as_hash)?;
+fn hmget(server: &mut Server, request: &Request<'_>) -> CommandResult {
+    let fields = server.read_as(request, request.args[1], StoredValue::as_hash)?;
     let one = |name: &&[u8]| {
         let value = fields.and_then(|fields| field(fields, name));
         value.map_or(Reply::Nil, |value| Reply::Bulk(value.clone()))
@@ -114,27 +114,30 @@ fn hmget(server: &mut Server, request: &Request<'_>) -> Answer {
     Ok(Reply::Array(request.args[2..].iter().map(one).collect()))
 }
 
-fn hgetall(server: &mut Server, request: &Request<'_>) -> Answer {
-    let fields =
-        server.read_as(request, request.args[1], Value::as_hash)?.map_or(&[][..], Vec::as_slice);
+fn hgetall(server: &mut Server, request: &Request<'_>) -> CommandResult {
+    let fields = server
+        .read_as(request, request.args[1], StoredValue::as_hash)?
+        .map_or(&[][..], Vec::as_slice);
     let flat = fields.iter().flat_map(|(name, value)| [name.clone(), value.clone()]);
     Ok(Reply::Map(flat.map(Reply::Bulk).collect()))
 }
 
-fn hkeys(server: &mut Server, request: &Request<'_>) -> Answer {
-    let fields =
-        server.read_as(request, request.args[1], Value::as_hash)?.map_or(&[][..], Vec::as_slice);
+fn hkeys(server: &mut Server, request: &Request<'_>) -> CommandResult {
+    let fields = server
+        .read_as(request, request.args[1], StoredValue::as_hash)?
+        .map_or(&[][..], Vec::as_slice);
     Ok(Reply::Array(fields.iter().map(|(name, _)| Reply::Bulk(name.clone())).collect()))
 }
 
-fn hvals(server: &mut Server, request: &Request<'_>) -> Answer {
-    let fields =
-        server.read_as(request, request.args[1], Value::as_hash)?.map_or(&[][..], Vec::as_slice);
+fn hvals(server: &mut Server, request: &Request<'_>) -> CommandResult {
+    let fields = server
+        .read_as(request, request.args[1], StoredValue::as_hash)?
+        .map_or(&[][..], Vec::as_slice);
     Ok(Reply::Array(fields.iter().map(|(_, value)| Reply::Bulk(value.clone())).collect()))
 }
 
-fn hdel(server: &mut Server, request: &Request<'_>) -> Answer {
-    let Some(slot) = server.find_as(request, request.args[1], Value::as_hash)? else {
+fn hdel(server: &mut Server, request: &Request<'_>) -> CommandResult {
+    let Some(slot) = server.find_as(request, request.args[1], StoredValue::as_hash)? else {
         return Ok(Reply::Int(0));
     };
     let fields = server.value_mut(request, slot).as_hash_mut()?;
@@ -147,26 +150,28 @@ fn hdel(server: &mut Server, request: &Request<'_>) -> Answer {
     Ok(Reply::count(deleted))
 }
 
-fn hexists(server: &mut Server, request: &Request<'_>) -> Answer {
+fn hexists(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let there = server
-        .read_as(request, request.args[1], Value::as_hash)?
+        .read_as(request, request.args[1], StoredValue::as_hash)?
         .and_then(|fields| field(fields, request.args[2]));
     Ok(Reply::Int(i64::from(there.is_some())))
 }
 
-fn hlen(server: &mut Server, request: &Request<'_>) -> Answer {
-    Ok(Reply::count(server.read_as(request, request.args[1], Value::as_hash)?.map_or(0, Vec::len)))
+fn hlen(server: &mut Server, request: &Request<'_>) -> CommandResult {
+    Ok(Reply::count(
+        server.read_as(request, request.args[1], StoredValue::as_hash)?.map_or(0, Vec::len),
+    ))
 }
 
-fn hstrlen(server: &mut Server, request: &Request<'_>) -> Answer {
-    let fields = server.read_as(request, request.args[1], Value::as_hash)?;
+fn hstrlen(server: &mut Server, request: &Request<'_>) -> CommandResult {
+    let fields = server.read_as(request, request.args[1], StoredValue::as_hash)?;
     let value = fields.and_then(|fields| field(fields, request.args[2]));
     Ok(Reply::count(value.map_or(0, |value| value.len())))
 }
 
-fn hincrby(server: &mut Server, request: &Request<'_>) -> Answer {
+fn hincrby(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let delta = decimal(request.args[3]).ok_or(ErrorReply::NOT_AN_INTEGER)?;
-    let slot = server.find_as(request, request.args[1], Value::as_hash)?;
+    let slot = server.find_as(request, request.args[1], StoredValue::as_hash)?;
     let before = match slot {
         Some(slot) => field(server.db(request).at(slot).value.as_hash()?, request.args[2]),
         None => None,

@@ -5,13 +5,13 @@
 
 use std::fmt::Write as _;
 
-use resp::reply::{Answer, Reply};
+use resp::reply::Reply;
 use resp::text::Blob;
 
 use crate::options::VERSION;
-use crate::server::pubsub::Kind;
+use crate::server::pubsub::Topic;
 use crate::server::table::{CommandSpec, flag};
-use crate::server::{FIRST_CLIENT, Request, Server};
+use crate::server::{CommandResult, FIRST_CLIENT, Request, Server};
 
 pub(crate) const SPECS: &[CommandSpec] =
     &[CommandSpec::new("info", -1, flag::LOADING | flag::STALE, info).group("dangerous")];
@@ -31,7 +31,7 @@ const SECTIONS: &[(&str, bool, Section)] = &[
     ("Keyspace", true, about_keys),
 ];
 
-fn info(server: &mut Server, request: &Request<'_>) -> Answer {
+fn info(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let asked = |name: &str, default: bool| {
         let any = |words: &[&str]| {
             let is =
@@ -86,8 +86,8 @@ fn about_stats(server: &Server, _request: &Request<'_>, text: &mut String) {
     line(text, "evicted_keys", stats.evicted_keys);
     line(text, "keyspace_hits", stats.hits);
     line(text, "keyspace_misses", stats.misses);
-    line(text, "pubsub_channels", server.subscriptions.names(Kind::Channel).count());
-    line(text, "pubsub_patterns", server.subscriptions.names(Kind::Pattern).count());
+    line(text, "pubsub_channels", server.subscriptions.names(Topic::Channel).count());
+    line(text, "pubsub_patterns", server.subscriptions.names(Topic::Pattern).count());
     line(text, "total_error_replies", stats.errors);
 }
 

@@ -4,11 +4,11 @@
 //! RANDOMKEY answers the same one each time: any is right. Deliberately absent: SWAPDB, OBJECT, DUMP.
 
 use resp::number::decimal;
-use resp::reply::{Answer, ErrorReply, Reply};
+use resp::reply::{ErrorReply, Reply};
 use resp::text::is_word;
 
 use crate::server::table::{CommandSpec, flag};
-use crate::server::{Request, Server};
+use crate::server::{CommandResult, Request, Server};
 
 const READ: u32 = flag::READONLY | flag::FAST;
 
@@ -26,7 +26,7 @@ pub(crate) const SPECS: &[CommandSpec] = &[
         .group("connection"),
 ];
 
-fn del(server: &mut Server, request: &Request<'_>) -> Answer {
+fn del(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let mut deleted = 0;
     for key in &request.args[1..] {
         if let Some(slot) = server.find(request, key) {
@@ -37,27 +37,27 @@ fn del(server: &mut Server, request: &Request<'_>) -> Answer {
     Ok(Reply::Int(deleted))
 }
 
-fn exists(server: &mut Server, request: &Request<'_>) -> Answer {
+fn exists(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let there = request.args[1..].iter().filter(|key| server.read(request, key).is_some());
     Ok(Reply::count(there.count()))
 }
 
-fn type_(server: &mut Server, request: &Request<'_>) -> Answer {
+fn type_(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let name = server.read(request, request.args[1]).map(|entry| entry.value.type_name());
     Ok(Reply::status(name.unwrap_or("none")))
 }
 
-fn dbsize(server: &mut Server, request: &Request<'_>) -> Answer {
+fn dbsize(server: &mut Server, request: &Request<'_>) -> CommandResult {
     Ok(Reply::count(server.db(request).len()))
 }
 
-fn flushdb(server: &mut Server, request: &Request<'_>) -> Answer {
+fn flushdb(server: &mut Server, request: &Request<'_>) -> CommandResult {
     check_flush(request)?;
     server.flush(server.db_number(request));
     Ok(Reply::Ok)
 }
 
-fn flushall(server: &mut Server, request: &Request<'_>) -> Answer {
+fn flushall(server: &mut Server, request: &Request<'_>) -> CommandResult {
     check_flush(request)?;
     for number in 0..server.options.databases.max(1) {
         server.flush(number);
@@ -73,13 +73,13 @@ fn check_flush(request: &Request<'_>) -> Result<(), ErrorReply> {
     }
 }
 
-fn randomkey(server: &mut Server, request: &Request<'_>) -> Answer {
+fn randomkey(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let keys: Vec<_> = server.db(request).entries().map(|entry| entry.key.clone()).collect();
     let alive = keys.into_iter().find(|key| server.find(request, key).is_some());
     Ok(alive.map_or(Reply::Nil, Reply::Bulk))
 }
 
-fn select(server: &mut Server, request: &Request<'_>) -> Answer {
+fn select(server: &mut Server, request: &Request<'_>) -> CommandResult {
     server.session(request).db = database(server, request.args[1])?;
     Ok(Reply::Ok)
 }

@@ -3,13 +3,13 @@
 //! Invariant: of several the same one is found as by redis-server, which walks back from the ends and
 //! leaves a byte of the first string out only where that alone keeps the length.
 
-use resp::reply::{Answer, ErrorReply, Reply};
+use resp::reply::{ErrorReply, Reply};
 use resp::text::{Blob, is_word};
 
 use super::arguments::number;
 use crate::server::table::{CommandSpec, flag};
-use crate::server::{Request, Server};
-use crate::value::Value;
+use crate::server::{CommandResult, Request, Server};
+use crate::value::StoredValue;
 
 pub(crate) const SPECS: &[CommandSpec] =
     &[CommandSpec::new("lcs", -3, flag::READONLY, lcs).keys(1, 2, 1).group("string")];
@@ -17,12 +17,12 @@ pub(crate) const SPECS: &[CommandSpec] =
 /// The table that is filled has at most so many cells.
 const CELLS_MAX: usize = 1 << 28;
 
-fn lcs(server: &mut Server, request: &Request<'_>) -> Answer {
+fn lcs(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let mut values = Vec::with_capacity(2);
     for key in &request.args[1..3] {
         values.push(match server.read(request, key).map(|entry| &entry.value) {
             None => Some(Blob::new()),
-            Some(Value::Str(value)) => Some(value.clone()),
+            Some(StoredValue::Str(value)) => Some(value.clone()),
             Some(_) => None,
         });
     }

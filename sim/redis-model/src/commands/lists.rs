@@ -6,28 +6,32 @@
 
 use std::collections::VecDeque;
 
-use resp::reply::{Answer, ErrorReply, Reply};
+use resp::reply::{ErrorReply, Reply};
 use resp::text::{Blob, blob, is_word};
 
 use super::arguments::{number, positive, range};
-use crate::server::blocking::End;
+use crate::server::blocking::ListEnd;
 use crate::server::table::{CommandSpec, flag};
-use crate::server::{Expiry, Request, Server};
-use crate::value::Value;
+use crate::server::{CommandResult, Expiry, Request, Server};
+use crate::value::StoredValue;
 
 const READ: u32 = flag::READONLY;
 const WRITE: u32 = flag::WRITE | flag::DENYOOM;
 const QUICK: u32 = WRITE | flag::FAST;
 
 pub(crate) const SPECS: &[CommandSpec] = &[
-    CommandSpec::keyed("lpush", -3, QUICK, |s, r| push(s, r, End::Left, false)).group("list"),
-    CommandSpec::keyed("rpush", -3, QUICK, |s, r| push(s, r, End::Right, false)).group("list"),
-    CommandSpec::keyed("lpushx", -3, QUICK, |s, r| push(s, r, End::Left, true)).group("list"),
-    CommandSpec::keyed("rpushx", -3, QUICK, |s, r| push(s, r, End::Right, true)).group("list"),
-    CommandSpec::keyed("lpop", -2, flag::WRITE | flag::FAST, |s, r| pop(s, r, End::Left, "lpop"))
-        .group("list"),
-    CommandSpec::keyed("rpop", -2, flag::WRITE | flag::FAST, |s, r| pop(s, r, End::Right, "rpop"))
-        .group("list"),
+    CommandSpec::keyed("lpush", -3, QUICK, |s, r| push(s, r, ListEnd::Left, false)).group("list"),
+    CommandSpec::keyed("rpush", -3, QUICK, |s, r| push(s, r, ListEnd::Right, false)).group("list"),
+    CommandSpec::keyed("lpushx", -3, QUICK, |s, r| push(s, r, ListEnd::Left, true)).group("list"),
+    CommandSpec::keyed("rpushx", -3, QUICK, |s, r| push(s, r, ListEnd::Right, true)).group("list"),
+    CommandSpec::keyed("lpop", -2, flag::WRITE | flag::FAST, |s, r| {
+        pop(s, r, ListEnd::Left, "lpop")
+    })
+    .group("list"),
+    CommandSpec::keyed("rpop", -2, flag::WRITE | flag::FAST, |s, r| {
+        pop(s, r, ListEnd::Right, "rpop")
+    })
+    .group("list"),
     CommandSpec::keyed("llen", 2, READ | flag::FAST, llen).group("list"),
     CommandSpec::keyed("lindex", 3, READ, lindex).group("list"),
     CommandSpec::keyed("lrange", 4, READ, lrange).group("list"),
@@ -42,16 +46,21 @@ pub(crate) const SPECS: &[CommandSpec] = &[
 
 type Elements = VecDeque<Blob>;
 
-fn add(list: &mut Elements, element: Blob, end: End) {
+fn add(list: &mut Elements, element: Blob, end: ListEnd) {
     match end {
-        End::Left => list.push_front(element),
-        End::Right => list.push_back(element),
+        ListEnd::Left => list.push_front(element),
+        ListEnd::Right => list.push_back(element),
     }
 }
 
-fn push(server: &mut Server, request: &Request<'_>, end: End, only_if_there: bool) -> Answer {
+fn push(
+    server: &mut Server,
+    request: &Request<'_>,
+    end: ListEnd,
+    only_if_there: bool,
+) -> CommandResult {
     let key = request.args[1];
-    let slot = server.find_as(request, key, Value::as_list)?;
+    let slot = server.find_as(request, key, StoredValue::as_list)?;
     let Some(slot) = slot else {
         if only_if_there {
             return Ok(Reply::Int(0));
@@ -59,7 +68,7 @@ fn push(server: &mut Server, request: &Request<'_>, end: End, only_if_there: boo
         let mut list = Elements::new();
         request.args[2..].iter().for_each(|element| add(&mut list, blob(element), end));
         let count = list.len();
-        server.put_at(request, None, key, Value::List(list), Expiry::Never);
+        server.put_at(request, None, key, StoredValue::List(list), Expiry::Never);
         return Ok(Reply::count(count));
     };
     let list = server.value_mut(request, slot).as_list_mut()?;
@@ -69,10 +78,10 @@ fn push(server: &mut Server, request: &Request<'_>, end: End, only_if_there: boo
     Ok(Reply::count(count))
 }
 
-fn take(list: &mut Elements, end: End) -> Option<Blob> {
+fn take(list: &mut Elements, end: ListEnd) -> Option<Blob> {
     match end {
-        End::Left => list.pop_front(),
-        End::Right => list.pop_back(),
+        ListEnd::Left => list.pop_front(),
+        ListEnd::Right => list.pop_back(),
     }
 }
 
@@ -81,10 +90,10 @@ pub(super) fn pop_at(
     server: &mut Server,
     request: &Request<'_>,
     slot: u32,
-    end: End,
+    end: ListEnd,
     count: usize,
 ) -> Result<Vec<Reply>, ErrorReply> {
-    server.event = if end == End::Left { "lpop" } else { "rpop" };
+    server.event = if end == ListEnd::Left { "lpop" } else { "rpop" };
     let list = server.value_mut(request, slot).as_list_mut()?;
     let count = count.min(list.len());
     let taken = (0..count).filter_map(|_| take(list, end)).map(Reply::Bulk).collect();
@@ -92,13 +101,13 @@ pub(super) fn pop_at(
     Ok(taken)
 }
 
-fn pop(server: &mut Server, request: &Request<'_>, end: End, name: &str) -> Answer {
+fn pop(server: &mut Server, request: &Request<'_>, end: ListEnd, name: &str) -> CommandResult {
     let count = match request.args {
         [_, _] => None,
         [_, _, count] => Some(positive(count)?),
         _ => return Err(ErrorReply::arity(name)),
     };
-    let slot = server.find_as(request, request.args[1], Value::as_list)?;
+    let slot = server.find_as(request, request.args[1], StoredValue::as_list)?;
     match (slot, count) {
         (None, None) => Ok(Reply::Nil),
         (None, Some(_)) => Ok(Reply::NilArray),
@@ -110,9 +119,9 @@ fn pop(server: &mut Server, request: &Request<'_>, end: End, name: &str) -> Answ
     }
 }
 
-fn llen(server: &mut Server, request: &Request<'_>) -> Answer {
+fn llen(server: &mut Server, request: &Request<'_>) -> CommandResult {
     Ok(Reply::count(
-        server.read_as(request, request.args[1], Value::as_list)?.map_or(0, VecDeque::len),
+        server.read_as(request, request.args[1], StoredValue::as_list)?.map_or(0, VecDeque::len),
     ))
 }
 
@@ -123,26 +132,26 @@ fn place(index: i64, len: usize) -> Option<usize> {
     usize::try_from(index).ok().filter(|_| index < len)
 }
 
-fn lindex(server: &mut Server, request: &Request<'_>) -> Answer {
-    let Some(list) = server.read_as(request, request.args[1], Value::as_list)? else {
+fn lindex(server: &mut Server, request: &Request<'_>) -> CommandResult {
+    let Some(list) = server.read_as(request, request.args[1], StoredValue::as_list)? else {
         return Ok(Reply::Nil);
     };
     let element = place(number(request.args[2])?, list.len()).map(|place| &list[place]);
     Ok(element.map_or(Reply::Nil, |element| Reply::Bulk(element.clone())))
 }
 
-fn lrange(server: &mut Server, request: &Request<'_>) -> Answer {
+fn lrange(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let (start, stop) = (number(request.args[2])?, number(request.args[3])?);
-    let Some(list) = server.read_as(request, request.args[1], Value::as_list)? else {
+    let Some(list) = server.read_as(request, request.args[1], StoredValue::as_list)? else {
         return Ok(Reply::Array(Vec::new()));
     };
     let range = list.range(range(start, stop, list.len()));
     Ok(Reply::Array(range.cloned().map(Reply::Bulk).collect()))
 }
 
-fn lrem(server: &mut Server, request: &Request<'_>) -> Answer {
+fn lrem(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let count = number(request.args[2])?;
-    let Some(slot) = server.find_as(request, request.args[1], Value::as_list)? else {
+    let Some(slot) = server.find_as(request, request.args[1], StoredValue::as_list)? else {
         return Ok(Reply::Int(0));
     };
     let list = server.value_mut(request, slot).as_list_mut()?;
@@ -167,9 +176,9 @@ fn lrem(server: &mut Server, request: &Request<'_>) -> Answer {
     Ok(Reply::count(removed))
 }
 
-fn ltrim(server: &mut Server, request: &Request<'_>) -> Answer {
+fn ltrim(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let (start, stop) = (number(request.args[2])?, number(request.args[3])?);
-    let Some(slot) = server.find_as(request, request.args[1], Value::as_list)? else {
+    let Some(slot) = server.find_as(request, request.args[1], StoredValue::as_list)? else {
         return Ok(Reply::Ok);
     };
     let list = server.value_mut(request, slot).as_list_mut()?;
@@ -183,8 +192,8 @@ fn ltrim(server: &mut Server, request: &Request<'_>) -> Answer {
     Ok(Reply::Ok)
 }
 
-fn lset(server: &mut Server, request: &Request<'_>) -> Answer {
-    let slot = server.find_as(request, request.args[1], Value::as_list)?;
+fn lset(server: &mut Server, request: &Request<'_>) -> CommandResult {
+    let slot = server.find_as(request, request.args[1], StoredValue::as_list)?;
     let slot = slot.ok_or(ErrorReply::new("ERR no such key"))?;
     let index = number(request.args[2])?;
     let list = server.value_mut(request, slot).as_list_mut()?;
@@ -194,13 +203,13 @@ fn lset(server: &mut Server, request: &Request<'_>) -> Answer {
     Ok(Reply::Ok)
 }
 
-fn linsert(server: &mut Server, request: &Request<'_>) -> Answer {
+fn linsert(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let after = match request.args[2] {
         word if is_word(word, "AFTER") => 1,
         word if is_word(word, "BEFORE") => 0,
         _ => return Err(ErrorReply::SYNTAX),
     };
-    let Some(slot) = server.find_as(request, request.args[1], Value::as_list)? else {
+    let Some(slot) = server.find_as(request, request.args[1], StoredValue::as_list)? else {
         return Ok(Reply::Int(0));
     };
     let list = server.value_mut(request, slot).as_list_mut()?;
@@ -214,21 +223,21 @@ fn linsert(server: &mut Server, request: &Request<'_>) -> Answer {
 }
 
 /// `LEFT` or `RIGHT`.
-pub(super) fn end(word: &[u8]) -> Result<End, ErrorReply> {
+pub(super) fn end(word: &[u8]) -> Result<ListEnd, ErrorReply> {
     match word {
-        word if is_word(word, "LEFT") => Ok(End::Left),
-        word if is_word(word, "RIGHT") => Ok(End::Right),
+        word if is_word(word, "LEFT") => Ok(ListEnd::Left),
+        word if is_word(word, "RIGHT") => Ok(ListEnd::Right),
         _ => Err(ErrorReply::SYNTAX),
     }
 }
 
-fn lmove(server: &mut Server, request: &Request<'_>) -> Answer {
+fn lmove(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let (from, to) = (end(request.args[3])?, end(request.args[4])?);
     move_element(server, request, request.args[1], request.args[2], from, to)
 }
 
-fn rpoplpush(server: &mut Server, request: &Request<'_>) -> Answer {
-    move_element(server, request, request.args[1], request.args[2], End::Right, End::Left)
+fn rpoplpush(server: &mut Server, request: &Request<'_>) -> CommandResult {
+    move_element(server, request, request.args[1], request.args[2], ListEnd::Right, ListEnd::Left)
 }
 
 /// Moves an element from one list to another, or within one.
@@ -237,27 +246,27 @@ pub(super) fn move_element(
     request: &Request<'_>,
     source: &[u8],
     destination: &[u8],
-    from: End,
-    to: End,
-) -> Answer {
-    let Some(slot) = server.find_as(request, source, Value::as_list)? else {
+    from: ListEnd,
+    to: ListEnd,
+) -> CommandResult {
+    let Some(slot) = server.find_as(request, source, StoredValue::as_list)? else {
         return Ok(Reply::Nil);
     };
-    let target = server.find_as(request, destination, Value::as_list)?;
+    let target = server.find_as(request, destination, StoredValue::as_list)?;
     let element = take(server.value_mut(request, slot).as_list_mut()?, from);
     let Some(element) = element else { return Ok(Reply::Nil) };
-    server.event = if to == End::Left { "lpush" } else { "rpush" };
+    server.event = if to == ListEnd::Left { "lpush" } else { "rpush" };
     match target {
         Some(target) => {
             add(server.value_mut(request, target).as_list_mut()?, element.clone(), to);
             server.changed(request, target);
         }
         None => {
-            let list = Value::List(Elements::from([element.clone()]));
+            let list = StoredValue::List(Elements::from([element.clone()]));
             server.put_at(request, None, destination, list, Expiry::Never);
         }
     }
-    server.event = if from == End::Left { "lpop" } else { "rpop" };
+    server.event = if from == ListEnd::Left { "lpop" } else { "rpop" };
     match target == Some(slot) {
         true => server.notify_of(server.db_number(request), slot),
         false => server.shrunk(request, slot),
@@ -265,7 +274,7 @@ pub(super) fn move_element(
     Ok(Reply::Bulk(element))
 }
 
-fn lpos(server: &mut Server, request: &Request<'_>) -> Answer {
+fn lpos(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let (mut rank, mut count, mut most) = (1_i64, None, 0);
     let mut args = request.args[3..].iter();
     while let Some(word) = args.next() {
@@ -288,7 +297,7 @@ fn lpos(server: &mut Server, request: &Request<'_>) -> Answer {
             _ => return Err(ErrorReply::SYNTAX),
         }
     }
-    let list = server.read_as(request, request.args[1], Value::as_list)?;
+    let list = server.read_as(request, request.args[1], StoredValue::as_list)?;
     let all = list.into_iter().flatten().enumerate();
     let within = |limit: usize| if limit == 0 { usize::MAX } else { limit };
     // The lowest number has no opposite, and counts as -1.

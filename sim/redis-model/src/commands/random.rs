@@ -5,12 +5,12 @@
 
 use resp::encode::ProtocolVersion;
 use resp::number::decimal;
-use resp::reply::{Answer, ErrorReply, Reply};
+use resp::reply::{ErrorReply, Reply};
 use resp::text::is_word;
 
 use crate::server::table::{CommandSpec, flag};
-use crate::server::{Request, Server};
-use crate::value::Value;
+use crate::server::{CommandResult, Request, Server};
+use crate::value::StoredValue;
 
 const READ: u32 = flag::READONLY;
 
@@ -26,19 +26,19 @@ pub(crate) const SPECS: &[CommandSpec] = &[
 ];
 
 /// An element, and what belongs to it.
-type Element = [Reply; 2];
+type Sample = [Reply; 2];
 
-fn members(value: &Value) -> Result<Vec<Element>, ErrorReply> {
+fn members(value: &StoredValue) -> Result<Vec<Sample>, ErrorReply> {
     let set = value.as_set()?.iter();
     Ok(set.map(|member| [Reply::Bulk(member.clone()), Reply::Nil]).collect())
 }
 
-fn fields(value: &Value) -> Result<Vec<Element>, ErrorReply> {
+fn fields(value: &StoredValue) -> Result<Vec<Sample>, ErrorReply> {
     let fields = value.as_hash()?.iter();
     Ok(fields.map(|(name, value)| [name, value].map(|it| Reply::Bulk(it.clone()))).collect())
 }
 
-fn scored(value: &Value) -> Result<Vec<Element>, ErrorReply> {
+fn scored(value: &StoredValue) -> Result<Vec<Sample>, ErrorReply> {
     let set = value.as_scored()?.as_slice().iter();
     Ok(set.map(|(score, it)| [Reply::Bulk(it.clone()), Reply::Double(*score)]).collect())
 }
@@ -58,8 +58,8 @@ fn pick(
     server: &mut Server,
     request: &Request<'_>,
     with: Option<&str>,
-    elements: fn(&Value) -> Result<Vec<Element>, ErrorReply>,
-) -> Answer {
+    elements: fn(&StoredValue) -> Result<Vec<Sample>, ErrorReply>,
+) -> CommandResult {
     let out_of_range = ErrorReply::new("ERR value is out of range");
     let (wanted, paired) = match (request.args, with) {
         ([_, _], _) => (None, false),
@@ -84,13 +84,13 @@ fn pick(
         return Ok(found.into_iter().next().map_or(Reply::Nil, |[element, _]| element));
     };
     let most = usize::try_from(wanted.unsigned_abs()).unwrap_or(usize::MAX);
-    let chosen: Vec<Element> = match wanted < 0 {
+    let chosen: Vec<Sample> = match wanted < 0 {
         false => found.into_iter().take(most).collect(),
         true if found.is_empty() => Vec::new(),
         true if wanted.unsigned_abs() > MOST => return Err(out_of_range),
         true => found.iter().cycle().take(most).cloned().collect(),
     };
-    let one = |[element, other]: Element| match (paired, nested) {
+    let one = |[element, other]: Sample| match (paired, nested) {
         (false, _) => vec![element],
         (true, false) => vec![element, other],
         (true, true) => vec![Reply::Array(vec![element, other])],

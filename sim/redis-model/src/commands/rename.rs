@@ -3,15 +3,15 @@
 //! Invariant: the value goes with its expiry, and under the new name a new life of a key begins unless
 //! one was there.
 
-use resp::reply::{Answer, ErrorReply, Reply};
+use resp::reply::{ErrorReply, Reply};
 use resp::text::is_word;
 
 use super::keys::database;
-use crate::keyspace::Entry;
+use crate::keyspace::KeyEntry;
 use crate::server::notify::event;
 use crate::server::table::{CommandSpec, flag};
-use crate::server::{Expiry, Request, Server};
-use crate::value::Value;
+use crate::server::{CommandResult, Expiry, Request, Server};
+use crate::value::StoredValue;
 
 const WRITE: u32 = flag::WRITE;
 
@@ -28,7 +28,7 @@ pub(crate) const SPECS: &[CommandSpec] = &[
 
 const SAME: ErrorReply = ErrorReply::new("ERR source and destination objects are the same");
 
-fn rename(server: &mut Server, request: &Request<'_>, only_if_free: bool) -> Answer {
+fn rename(server: &mut Server, request: &Request<'_>, only_if_free: bool) -> CommandResult {
     let (from, to) = (request.args[1], request.args[2]);
     let source = server.find(request, from).ok_or(ErrorReply::new("ERR no such key"))?;
     let done = if only_if_free { Reply::Int(1) } else { Reply::Ok };
@@ -40,7 +40,7 @@ fn rename(server: &mut Server, request: &Request<'_>, only_if_free: bool) -> Ans
         return Ok(Reply::Int(0));
     }
     let number = server.db_number(request);
-    let Entry { value, expires_at_ms, .. } = server.remove_silently(number, source);
+    let KeyEntry { value, expires_at_ms, .. } = server.remove_silently(number, source);
     server.notify(number, from, event::GENERIC, "rename_from");
     place(server, request, to, value, expires_at_ms);
     Ok(done)
@@ -51,16 +51,16 @@ fn place(
     server: &mut Server,
     request: &Request<'_>,
     key: &[u8],
-    value: Value,
+    value: StoredValue,
     expires_at_ms: Option<i64>,
 ) {
-    if matches!(value, Value::List(_) | Value::Scored(_)) {
+    if matches!(value, StoredValue::List(_) | StoredValue::Scored(_)) {
         server.blocking.created(server.db_number(request), key);
     }
     server.put(request, key, value, expires_at_ms.map_or(Expiry::Never, Expiry::At));
 }
 
-fn copy(server: &mut Server, request: &Request<'_>) -> Answer {
+fn copy(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let (from, to) = (request.args[1], request.args[2]);
     let here = server.db_number(request);
     let (mut there, mut replace) = (here, false);
@@ -88,7 +88,7 @@ fn copy(server: &mut Server, request: &Request<'_>) -> Answer {
     }))
 }
 
-fn move_(server: &mut Server, request: &Request<'_>) -> Answer {
+fn move_(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let key = request.args[1];
     let (here, there) = (server.db_number(request), database(server, request.args[2])?);
     if here == there {
@@ -98,7 +98,7 @@ fn move_(server: &mut Server, request: &Request<'_>) -> Answer {
     if server.in_database(request, there, |server| server.find(request, key).is_some()) {
         return Ok(Reply::Int(0));
     }
-    let Entry { value, expires_at_ms, .. } = server.remove_silently(here, source);
+    let KeyEntry { value, expires_at_ms, .. } = server.remove_silently(here, source);
     server.notify(here, key, event::GENERIC, "move_from");
     server.in_database(request, there, |server| {
         place(server, request, key, value, expires_at_ms);

@@ -6,11 +6,11 @@
 //! FAILOVER, PSYNC; the world connects servers.
 
 use resp::number::{decimal, integer};
-use resp::reply::{Answer, ErrorReply, Reply};
+use resp::reply::{ErrorReply, Reply};
 
 use crate::server::blocking::Awaited;
 use crate::server::table::{CommandSpec, flag};
-use crate::server::{Request, Server};
+use crate::server::{CommandResult, Request, Server};
 
 const FLAGS: u32 = flag::NOSCRIPT | flag::LOADING | flag::STALE | flag::FAST;
 
@@ -23,7 +23,7 @@ fn offset(offset: u64) -> i64 {
     i64::try_from(offset).unwrap_or(i64::MAX)
 }
 
-fn role(server: &mut Server, _request: &Request<'_>) -> Answer {
+fn role(server: &mut Server, _request: &Request<'_>) -> CommandResult {
     let end = Reply::Int(offset(server.journal.end()));
     if let Some(primary) = &server.following {
         let host = Reply::Bulk(primary.host.clone());
@@ -41,7 +41,7 @@ fn role(server: &mut Server, _request: &Request<'_>) -> Answer {
     Ok(Reply::Array(vec![Reply::bulk("master"), end, Reply::Array(replicas.collect())]))
 }
 
-fn wait(server: &mut Server, request: &Request<'_>) -> Answer {
+fn wait(server: &mut Server, request: &Request<'_>) -> CommandResult {
     if server.following.is_some() {
         return Err(ErrorReply::new(
             "ERR WAIT cannot be used with replica instances. Please also note that since Redis 4.0 \

@@ -6,12 +6,12 @@
 
 use resp::number::decimal;
 use resp::number::double;
-use resp::reply::{Answer, ErrorReply, Reply};
+use resp::reply::{ErrorReply, Reply};
 use resp::text::{Blob, blob, glob, is_word};
 
 use crate::server::table::{CommandSpec, flag};
-use crate::server::{Request, Server};
-use crate::value::Value;
+use crate::server::{CommandResult, Request, Server};
+use crate::value::StoredValue;
 
 pub(crate) const SPECS: &[CommandSpec] = &[
     CommandSpec::new("keys", 2, flag::READONLY, keys).group("keyspace dangerous"),
@@ -23,17 +23,17 @@ pub(crate) const SPECS: &[CommandSpec] = &[
 ];
 
 /// An element, and what is answered with it.
-type Element = (Blob, Option<Blob>);
+type ScanItem = (Blob, Option<Blob>);
 
-fn fields(value: &Value) -> Result<Vec<Element>, ErrorReply> {
+fn fields(value: &StoredValue) -> Result<Vec<ScanItem>, ErrorReply> {
     Ok(value.as_hash()?.iter().map(|(name, value)| (name.clone(), Some(value.clone()))).collect())
 }
 
-fn members(value: &Value) -> Result<Vec<Element>, ErrorReply> {
+fn members(value: &StoredValue) -> Result<Vec<ScanItem>, ErrorReply> {
     Ok(value.as_set()?.iter().map(|member| (member.clone(), None)).collect())
 }
 
-fn scored(value: &Value) -> Result<Vec<Element>, ErrorReply> {
+fn scored(value: &StoredValue) -> Result<Vec<ScanItem>, ErrorReply> {
     let shown = |score: f64| Some(blob(double(score).as_bytes()));
     let set = value.as_scored()?.as_slice();
     Ok(set.iter().map(|(score, member)| (member.clone(), shown(*score))).collect())
@@ -42,8 +42,8 @@ fn scored(value: &Value) -> Result<Vec<Element>, ErrorReply> {
 fn scan_value(
     server: &mut Server,
     request: &Request<'_>,
-    elements: fn(&Value) -> Result<Vec<Element>, ErrorReply>,
-) -> Answer {
+    elements: fn(&StoredValue) -> Result<Vec<ScanItem>, ErrorReply>,
+) -> CommandResult {
     cursor(request.args[2]).ok_or(ErrorReply::new("ERR invalid cursor"))?;
     let found = server.read(request, request.args[1]).map(|entry| elements(&entry.value));
     let found = match found.transpose()? {
@@ -62,7 +62,7 @@ fn scan_value(
     Ok(Reply::Array(vec![Reply::bulk("0"), Reply::Array(found)]))
 }
 
-fn keys(server: &mut Server, request: &Request<'_>) -> Answer {
+fn keys(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let now_ms = request.now_ms();
     let alive = |when: Option<i64>| when.is_none_or(|when| now_ms <= when);
     let entries = server.db(request).entries();
@@ -74,14 +74,14 @@ fn keys(server: &mut Server, request: &Request<'_>) -> Answer {
     Ok(Reply::Array(keys.into_iter().map(Reply::bulk).collect()))
 }
 
-struct Options<'a> {
+struct ScanOptions<'a> {
     count: usize,
     pattern: Option<&'a [u8]>,
     type_name: Option<&'a [u8]>,
 }
 
-fn options<'a>(args: &[&'a [u8]]) -> Result<Options<'a>, ErrorReply> {
-    let mut options = Options { count: 10, pattern: None, type_name: None };
+fn options<'a>(args: &[&'a [u8]]) -> Result<ScanOptions<'a>, ErrorReply> {
+    let mut options = ScanOptions { count: 10, pattern: None, type_name: None };
     let mut args = args.iter();
     while let Some(name) = args.next() {
         let &value = args.next().ok_or(ErrorReply::SYNTAX)?;
@@ -101,7 +101,7 @@ fn options<'a>(args: &[&'a [u8]]) -> Result<Options<'a>, ErrorReply> {
 }
 
 /// The cursor is the slot to go on from.
-fn scan(server: &mut Server, request: &Request<'_>) -> Answer {
+fn scan(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let cursor = cursor(request.args[1]).ok_or(ErrorReply::new("ERR invalid cursor"))?;
     let options = options(&request.args[2..])?;
     let slots = server.db(request).slots();

@@ -4,11 +4,11 @@
 //! Deliberately absent: SCRIPT DEBUG, SCRIPT SHOW. Scripts run in `crate::script`.
 
 use resp::number::decimal;
-use resp::reply::{Answer, ErrorReply, Reply};
+use resp::reply::{ErrorReply, Reply};
 use resp::text::is_word;
 
 use crate::server::table::{CommandSpec, Execution, flag};
-use crate::server::{Request, Server};
+use crate::server::{CommandResult, Request, Server};
 
 pub(super) const EVAL: u32 =
     flag::NOSCRIPT | flag::STALE | flag::SKIP_MONITOR | flag::NO_MANDATORY_KEYS;
@@ -39,11 +39,11 @@ const SUBCOMMANDS: &[CommandSpec] = &[
 ];
 
 /// Stands where another way to run replaces it at once.
-pub(super) fn unreachable(_server: &mut Server, _request: &Request<'_>) -> Answer {
+pub(super) fn unreachable(_server: &mut Server, _request: &Request<'_>) -> CommandResult {
     unreachable!("scripts are run by the model")
 }
 
-fn exists(server: &mut Server, request: &Request<'_>) -> Answer {
+fn exists(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let known = |digest: &&[u8]| {
         let digest = <[u8; 40]>::try_from(*digest).ok();
         Reply::Int(i64::from(digest.is_some_and(|digest| server.scripts.contains(&digest))))
@@ -51,7 +51,7 @@ fn exists(server: &mut Server, request: &Request<'_>) -> Answer {
     Ok(Reply::Array(request.args[2..].iter().map(known).collect()))
 }
 
-fn flush(server: &mut Server, request: &Request<'_>) -> Answer {
+fn flush(server: &mut Server, request: &Request<'_>) -> CommandResult {
     match request.args {
         [_, _] => {}
         [_, _, mode] if is_word(mode, "SYNC") || is_word(mode, "ASYNC") => {}
@@ -62,32 +62,32 @@ fn flush(server: &mut Server, request: &Request<'_>) -> Answer {
     Ok(Reply::Ok)
 }
 
-pub(super) fn kill(_server: &mut Server, _request: &Request<'_>) -> Answer {
+pub(super) fn kill(_server: &mut Server, _request: &Request<'_>) -> CommandResult {
     // A script never runs while another command does.
     Err(ErrorReply::new("NOTBUSY No scripts in execution right now."))
 }
 
 /// Some of a request's arguments.
-type Args<'a, 'b> = &'b [&'a [u8]];
+type ArgSlice<'a, 'b> = &'b [&'a [u8]];
 
 /// The keys and the arguments of an EVAL.
 pub(crate) fn keys_and_args<'a, 'b>(
-    args: Args<'a, 'b>,
-) -> Result<(Args<'a, 'b>, Args<'a, 'b>), ErrorReply> {
+    args: ArgSlice<'a, 'b>,
+) -> Result<(ArgSlice<'a, 'b>, ArgSlice<'a, 'b>), ErrorReply> {
     split(args, ErrorReply::NOT_AN_INTEGER)
 }
 
 /// The same of an FCALL.
 pub(crate) fn keys_and_args_of_function<'a, 'b>(
-    args: Args<'a, 'b>,
-) -> Result<(Args<'a, 'b>, Args<'a, 'b>), ErrorReply> {
+    args: ArgSlice<'a, 'b>,
+) -> Result<(ArgSlice<'a, 'b>, ArgSlice<'a, 'b>), ErrorReply> {
     split(args, ErrorReply::new("ERR Bad number of keys provided"))
 }
 
 fn split<'a, 'b>(
-    args: Args<'a, 'b>,
+    args: ArgSlice<'a, 'b>,
     no_number: ErrorReply,
-) -> Result<(Args<'a, 'b>, Args<'a, 'b>), ErrorReply> {
+) -> Result<(ArgSlice<'a, 'b>, ArgSlice<'a, 'b>), ErrorReply> {
     let count = decimal(args[2]).ok_or(no_number)?;
     let rest = &args[3..];
     if count > i64::try_from(rest.len()).unwrap_or(i64::MAX) {

@@ -3,10 +3,10 @@
 //! Invariant: the time is the one that the world has told. Deliberately absent: DEBUG, SHUTDOWN, SAVE.
 
 use resp::number::integer;
-use resp::reply::{Answer, ErrorReply, Reply};
+use resp::reply::{ErrorReply, Reply};
 
 use crate::server::table::{CommandSpec, flag};
-use crate::server::{Request, Server};
+use crate::server::{CommandResult, Request, Server};
 
 const FLAGS: u32 = flag::LOADING | flag::STALE;
 
@@ -16,14 +16,14 @@ pub(crate) const SPECS: &[CommandSpec] = &[
         .group("dangerous"),
 ];
 
-fn time(_server: &mut Server, request: &Request<'_>) -> Answer {
+fn time(_server: &mut Server, request: &Request<'_>) -> CommandResult {
     Ok(Reply::Array(vec![
         Reply::Bulk(integer(request.now_us / 1_000_000)),
         Reply::Bulk(integer(request.now_us % 1_000_000)),
     ]))
 }
 
-fn monitor(server: &mut Server, request: &Request<'_>) -> Answer {
+fn monitor(server: &mut Server, request: &Request<'_>) -> CommandResult {
     if server.in_exec {
         return Err(ErrorReply::new("ERR MONITOR isn't allowed for DENY BLOCKING client"));
     }

@@ -7,12 +7,12 @@
 use std::collections::BTreeSet;
 
 use resp::number::decimal;
-use resp::reply::{Answer, ErrorReply, Reply};
+use resp::reply::{ErrorReply, Reply};
 use resp::text::{Blob, blob};
 
 use crate::server::table::{CommandSpec, flag};
-use crate::server::{Expiry, Request, Server};
-use crate::value::Value;
+use crate::server::{CommandResult, Expiry, Request, Server};
+use crate::value::StoredValue;
 
 const READ: u32 = flag::READONLY;
 const WRITE: u32 = flag::WRITE | flag::FAST;
@@ -28,13 +28,13 @@ pub(crate) const SPECS: &[CommandSpec] = &[
     CommandSpec::new("smove", 4, WRITE, smove).keys(1, 2, 1).group("set"),
 ];
 
-type Members = BTreeSet<Blob>;
+type SetMembers = BTreeSet<Blob>;
 
-fn sadd(server: &mut Server, request: &Request<'_>) -> Answer {
-    let Some(slot) = server.find_as(request, request.args[1], Value::as_set)? else {
-        let set: Members = request.args[2..].iter().map(|member| blob(member)).collect();
+fn sadd(server: &mut Server, request: &Request<'_>) -> CommandResult {
+    let Some(slot) = server.find_as(request, request.args[1], StoredValue::as_set)? else {
+        let set: SetMembers = request.args[2..].iter().map(|member| blob(member)).collect();
         let added = set.len();
-        server.put_at(request, None, request.args[1], Value::Set(set), Expiry::Never);
+        server.put_at(request, None, request.args[1], StoredValue::Set(set), Expiry::Never);
         return Ok(Reply::count(added));
     };
     let set = server.value_mut(request, slot).as_set_mut()?;
@@ -47,8 +47,8 @@ fn sadd(server: &mut Server, request: &Request<'_>) -> Answer {
     Ok(Reply::count(added))
 }
 
-fn srem(server: &mut Server, request: &Request<'_>) -> Answer {
-    let Some(slot) = server.find_as(request, request.args[1], Value::as_set)? else {
+fn srem(server: &mut Server, request: &Request<'_>) -> CommandResult {
+    let Some(slot) = server.find_as(request, request.args[1], StoredValue::as_set)? else {
         return Ok(Reply::Int(0));
     };
     let set = server.value_mut(request, slot).as_set_mut()?;
@@ -59,31 +59,31 @@ fn srem(server: &mut Server, request: &Request<'_>) -> Answer {
     Ok(Reply::count(removed))
 }
 
-fn sismember(server: &mut Server, request: &Request<'_>) -> Answer {
+fn sismember(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let there = server
-        .read_as(request, request.args[1], Value::as_set)?
+        .read_as(request, request.args[1], StoredValue::as_set)?
         .is_some_and(|set| set.contains(request.args[2]));
     Ok(Reply::Int(i64::from(there)))
 }
 
-fn smismember(server: &mut Server, request: &Request<'_>) -> Answer {
-    let set = server.read_as(request, request.args[1], Value::as_set)?;
+fn smismember(server: &mut Server, request: &Request<'_>) -> CommandResult {
+    let set = server.read_as(request, request.args[1], StoredValue::as_set)?;
     let one = |member: &&[u8]| Reply::Int(i64::from(set.is_some_and(|set| set.contains(*member))));
     Ok(Reply::Array(request.args[2..].iter().map(one).collect()))
 }
 
-fn smembers(server: &mut Server, request: &Request<'_>) -> Answer {
-    let set = server.read_as(request, request.args[1], Value::as_set)?;
+fn smembers(server: &mut Server, request: &Request<'_>) -> CommandResult {
+    let set = server.read_as(request, request.args[1], StoredValue::as_set)?;
     Ok(Reply::Set(set.into_iter().flatten().cloned().map(Reply::Bulk).collect()))
 }
 
-fn scard(server: &mut Server, request: &Request<'_>) -> Answer {
+fn scard(server: &mut Server, request: &Request<'_>) -> CommandResult {
     Ok(Reply::count(
-        server.read_as(request, request.args[1], Value::as_set)?.map_or(0, BTreeSet::len),
+        server.read_as(request, request.args[1], StoredValue::as_set)?.map_or(0, BTreeSet::len),
     ))
 }
 
-fn spop(server: &mut Server, request: &Request<'_>) -> Answer {
+fn spop(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let key = request.args[1];
     let count = match request.args {
         [_, _] => None,
@@ -93,7 +93,7 @@ fn spop(server: &mut Server, request: &Request<'_>) -> Answer {
         }
         _ => return Err(ErrorReply::SYNTAX),
     };
-    let Some(slot) = server.find_as(request, request.args[1], Value::as_set)? else {
+    let Some(slot) = server.find_as(request, request.args[1], StoredValue::as_set)? else {
         return Ok(count.map_or(Reply::Nil, |_| Reply::Set(Vec::new())));
     };
     let set = server.value_mut(request, slot).as_set_mut()?;
@@ -119,7 +119,7 @@ fn spop(server: &mut Server, request: &Request<'_>) -> Answer {
     })
 }
 
-fn smove(server: &mut Server, request: &Request<'_>) -> Answer {
+fn smove(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let (from, to, member) = (request.args[1], request.args[2], request.args[3]);
     let (source, target) = (server.find(request, from), server.find(request, to));
     let Some(source) = source else { return Ok(Reply::Int(0)) };
@@ -134,7 +134,7 @@ fn smove(server: &mut Server, request: &Request<'_>) -> Answer {
     server.event = "sadd";
     match target {
         None => {
-            let set = Value::Set(Members::from([blob(member)]));
+            let set = StoredValue::Set(SetMembers::from([blob(member)]));
             server.put_at(request, None, to, set, Expiry::Never);
         }
         Some(target) => {

@@ -3,15 +3,15 @@
 //! Invariant: APPEND and SETRANGE change a value in place and leave its expiry. Deliberately absent:
 //! INCRBYFLOAT, whose sums are those of 80 bits.
 
-use resp::reply::{Answer, ErrorReply, Reply};
+use resp::reply::{ErrorReply, Reply};
 use resp::text::{Blob, blob};
 
 use super::arguments::{number, range};
 use super::expire_option::{ExpireOptions, For};
 use super::set::get as get_value;
 use crate::server::table::{CommandSpec, flag};
-use crate::server::{Expiry, Request, Server};
-use crate::value::Value;
+use crate::server::{CommandResult, Expiry, Request, Server};
+use crate::value::StoredValue;
 
 const READ: u32 = flag::READONLY | flag::FAST;
 const WRITE: u32 = flag::WRITE | flag::DENYOOM;
@@ -33,11 +33,11 @@ pub(crate) const SPECS: &[CommandSpec] = &[
     CommandSpec::keyed("append", 3, WRITE | flag::FAST, append).group("string"),
 ];
 
-fn get(server: &mut Server, request: &Request<'_>) -> Answer {
+fn get(server: &mut Server, request: &Request<'_>) -> CommandResult {
     get_value(server, request, request.args[1])
 }
 
-fn getdel(server: &mut Server, request: &Request<'_>) -> Answer {
+fn getdel(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let value = get_value(server, request, request.args[1])?;
     if let Some(slot) = server.find(request, request.args[1]) {
         server.remove(request, slot);
@@ -46,7 +46,7 @@ fn getdel(server: &mut Server, request: &Request<'_>) -> Answer {
     Ok(value)
 }
 
-fn getex(server: &mut Server, request: &Request<'_>) -> Answer {
+fn getex(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let options = ExpireOptions::parse(&request.args[2..], For::GetEx)?;
     let Some(entry) = server.read(request, request.args[1]) else { return Ok(Reply::Nil) };
     let value = Reply::Bulk(entry.value.as_str()?.clone());
@@ -72,7 +72,7 @@ fn getex(server: &mut Server, request: &Request<'_>) -> Answer {
     Ok(value)
 }
 
-fn mget(server: &mut Server, request: &Request<'_>) -> Answer {
+fn mget(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let values = request.args[1..].iter().map(|key| {
         let entry = server.read(request, key)?;
         // A key of another type reads as absent here, unlike in GET.
@@ -81,12 +81,12 @@ fn mget(server: &mut Server, request: &Request<'_>) -> Answer {
     Ok(Reply::Array(values.map(|value| value.map_or(Reply::Nil, Reply::Bulk)).collect()))
 }
 
-fn mset(server: &mut Server, request: &Request<'_>) -> Answer {
+fn mset(server: &mut Server, request: &Request<'_>) -> CommandResult {
     set_all(server, request, "mset")?;
     Ok(Reply::Ok)
 }
 
-fn msetnx(server: &mut Server, request: &Request<'_>) -> Answer {
+fn msetnx(server: &mut Server, request: &Request<'_>) -> CommandResult {
     if request.args.len().is_multiple_of(2) {
         return Err(ErrorReply::arity("msetnx"));
     }
@@ -103,13 +103,13 @@ fn set_all(server: &mut Server, request: &Request<'_>, command: &str) -> Result<
         return Err(ErrorReply::arity(command));
     }
     for pair in request.args[1..].chunks_exact(2) {
-        server.put(request, pair[0], Value::Str(blob(pair[1])), Expiry::Never);
+        server.put(request, pair[0], StoredValue::Str(blob(pair[1])), Expiry::Never);
     }
     Ok(())
 }
 
-fn strlen(server: &mut Server, request: &Request<'_>) -> Answer {
-    let value = server.read_as(request, request.args[1], Value::as_str)?;
+fn strlen(server: &mut Server, request: &Request<'_>) -> CommandResult {
+    let value = server.read_as(request, request.args[1], StoredValue::as_str)?;
     Ok(Reply::count(value.map_or(0, |value| value.len())))
 }
 
@@ -126,7 +126,7 @@ pub(super) fn edit<T>(
     let Some(slot) = slot else {
         let mut fresh = Blob::new();
         let outcome = change(&mut fresh);
-        server.put_at(request, None, request.args[1], Value::Str(fresh), Expiry::Never);
+        server.put_at(request, None, request.args[1], StoredValue::Str(fresh), Expiry::Never);
         return Ok(outcome);
     };
     let outcome = change(server.value_mut(request, slot).as_str_mut()?);
@@ -134,7 +134,7 @@ pub(super) fn edit<T>(
     Ok(outcome)
 }
 
-fn append(server: &mut Server, request: &Request<'_>) -> Answer {
+fn append(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let (slot, before) = measured(server, request)?;
     if slot.is_some() && before + request.args[2].len() > STRING_MAX_BYTES {
         return Err(TOO_LONG);
@@ -150,14 +150,14 @@ fn measured(
     server: &mut Server,
     request: &Request<'_>,
 ) -> Result<(Option<u32>, usize), ErrorReply> {
-    let slot = server.find_as(request, request.args[1], Value::as_str)?;
+    let slot = server.find_as(request, request.args[1], StoredValue::as_str)?;
     let value = slot.map(|slot| server.db(request).at(slot).value.as_str()).transpose()?;
     Ok((slot, value.map_or(0, |value| value.len())))
 }
 
-fn getrange(server: &mut Server, request: &Request<'_>) -> Answer {
+fn getrange(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let (start, end) = (number(request.args[2])?, number(request.args[3])?);
-    let value = server.read_as(request, request.args[1], Value::as_str)?;
+    let value = server.read_as(request, request.args[1], StoredValue::as_str)?;
     let value = value.map_or(&[][..], |value| &value[..]);
     Ok(Reply::bulk(&value[span(start, end, value.len())]))
 }
@@ -173,7 +173,7 @@ pub(super) fn span(start: i64, end: i64, len: usize) -> std::ops::Range<usize> {
     range(from_left(start), from_left(end), len)
 }
 
-fn setrange(server: &mut Server, request: &Request<'_>) -> Answer {
+fn setrange(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let part = request.args[3];
     let offset = number(request.args[2])?;
     let offset =

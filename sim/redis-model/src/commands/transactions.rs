@@ -3,12 +3,12 @@
 //! Invariant: between MULTI and EXEC nothing is carried out but what ends or describes the
 //! transaction; a touched or expired watched key makes EXEC answer nil and do nothing.
 
-use resp::reply::{Answer, ErrorReply, Reply};
+use resp::reply::{ErrorReply, Reply};
 use resp::text::{Blob, blob};
 
-use crate::server::session::{Queue, Watched};
+use crate::server::session::{TransactionQueue, WatchedKey};
 use crate::server::table::{CommandSpec, Execution, flag};
-use crate::server::{Request, Server};
+use crate::server::{CommandResult, Request, Server};
 
 const FLAGS: u32 = flag::NOSCRIPT | flag::LOADING | flag::STALE;
 const QUICK: u32 = FLAGS | flag::FAST | flag::ALLOW_BUSY;
@@ -24,23 +24,26 @@ pub(crate) const SPECS: &[CommandSpec] = &[
 ];
 
 /// What EXEC is to carry out.
-pub(crate) type Queued = Vec<(u16, Vec<Blob>)>;
+pub(crate) type QueuedCommands = Vec<(u16, Vec<Blob>)>;
 
-fn multi(server: &mut Server, request: &Request<'_>) -> Answer {
+fn multi(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let session = server.session(request);
     if session.queue.is_some() {
         return Err(ErrorReply::new("ERR MULTI calls can not be nested"));
     }
-    session.queue = Some(Queue::default());
+    session.queue = Some(TransactionQueue::default());
     Ok(Reply::Ok)
 }
 
-fn without_multi(_server: &mut Server, _request: &Request<'_>) -> Answer {
+fn without_multi(_server: &mut Server, _request: &Request<'_>) -> CommandResult {
     Err(ErrorReply::new("ERR EXEC without MULTI"))
 }
 
 /// Ends the transaction: the commands to carry out, or the answer where there is none.
-pub(crate) fn take_queue(server: &mut Server, request: &Request<'_>) -> Result<Queued, Reply> {
+pub(crate) fn take_queue(
+    server: &mut Server,
+    request: &Request<'_>,
+) -> Result<QueuedCommands, Reply> {
     if server.session(request).queue.is_none() {
         return Err(without_multi(server, request).into());
     }
@@ -54,7 +57,7 @@ pub(crate) fn take_queue(server: &mut Server, request: &Request<'_>) -> Result<Q
     if touched { Err(Reply::NilArray) } else { Ok(queue.commands) }
 }
 
-fn discard(server: &mut Server, request: &Request<'_>) -> Answer {
+fn discard(server: &mut Server, request: &Request<'_>) -> CommandResult {
     if server.session(request).queue.is_none() {
         return Err(ErrorReply::new("ERR DISCARD without MULTI"));
     }
@@ -62,7 +65,7 @@ fn discard(server: &mut Server, request: &Request<'_>) -> Answer {
     Ok(Reply::Ok)
 }
 
-fn watch(server: &mut Server, request: &Request<'_>) -> Answer {
+fn watch(server: &mut Server, request: &Request<'_>) -> CommandResult {
     if server.session(request).queue.is_some() {
         return Err(ErrorReply::new("ERR WATCH inside MULTI is not allowed"));
     }
@@ -72,18 +75,18 @@ fn watch(server: &mut Server, request: &Request<'_>) -> Answer {
     }
     let db = server.db_number(request);
     for key in &request.args[1..] {
-        let known = |watched: &Watched| watched.db == db && &watched.key[..] == *key;
+        let known = |watched: &WatchedKey| watched.db == db && &watched.key[..] == *key;
         if server.session(request).watched.iter().any(known) {
             continue;
         }
         let stale = server.has_expired(request, db, key);
-        server.session(request).watched.push(Watched { db, key: blob(key), stale });
+        server.session(request).watched.push(WatchedKey { db, key: blob(key), stale });
         server.watchers.add(db, key, request.session);
     }
     Ok(Reply::Ok)
 }
 
-fn unwatch(server: &mut Server, request: &Request<'_>) -> Answer {
+fn unwatch(server: &mut Server, request: &Request<'_>) -> CommandResult {
     server.unwatch(request.session);
     Ok(Reply::Ok)
 }

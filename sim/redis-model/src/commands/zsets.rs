@@ -4,14 +4,14 @@
 //! Operations on several sets are in `algebra`.
 
 use resp::number::float;
-use resp::reply::{Answer, ErrorReply, Reply};
+use resp::reply::{ErrorReply, Reply};
 use resp::text::is_word;
 
 use super::zrange::ScoreRange;
 use crate::scored::Scored;
 use crate::server::table::{CommandSpec, flag};
-use crate::server::{Expiry, Request, Server};
-use crate::value::Value;
+use crate::server::{CommandResult, Expiry, Request, Server};
+use crate::value::StoredValue;
 
 const READ: u32 = flag::READONLY | flag::FAST;
 const WRITE: u32 = flag::WRITE | flag::FAST;
@@ -32,7 +32,7 @@ const NOT_A_FLOAT: ErrorReply = ErrorReply::new("ERR value is not a valid float"
 
 /// When a score is set, and what is answered.
 #[derive(Clone, Copy, Default)]
-struct Conditions {
+struct ZaddConditions {
     only_new: bool,
     only_known: bool,
     greater: bool,
@@ -41,7 +41,7 @@ struct Conditions {
     increment: bool,
 }
 
-impl Conditions {
+impl ZaddConditions {
     /// Reads the options, and returns what follows them.
     fn parse<'a, 'b>(args: &'b [&'a [u8]]) -> Result<(Self, &'b [&'a [u8]]), ErrorReply> {
         let mut given = Self::default();
@@ -91,25 +91,25 @@ impl Conditions {
     }
 }
 
-fn zadd(server: &mut Server, request: &Request<'_>) -> Answer {
-    let (conditions, pairs) = Conditions::parse(&request.args[2..])?;
+fn zadd(server: &mut Server, request: &Request<'_>) -> CommandResult {
+    let (conditions, pairs) = ZaddConditions::parse(&request.args[2..])?;
     add(server, request, conditions, pairs)
 }
 
-fn zincrby(server: &mut Server, request: &Request<'_>) -> Answer {
-    let conditions = Conditions { increment: true, ..Conditions::default() };
+fn zincrby(server: &mut Server, request: &Request<'_>) -> CommandResult {
+    let conditions = ZaddConditions { increment: true, ..ZaddConditions::default() };
     add(server, request, conditions, &request.args[2..])
 }
 
 fn add(
     server: &mut Server,
     request: &Request<'_>,
-    conditions: Conditions,
+    conditions: ZaddConditions,
     pairs: &[&[u8]],
-) -> Answer {
+) -> CommandResult {
     let scores = pairs.iter().step_by(2).map(|text| float(text).ok_or(NOT_A_FLOAT));
     let scores: Vec<f64> = scores.collect::<Result<_, _>>()?;
-    let slot = server.find_as(request, request.args[1], Value::as_scored)?;
+    let slot = server.find_as(request, request.args[1], StoredValue::as_scored)?;
     server.event = if conditions.increment { "zincr" } else { "zadd" };
     let mut fresh = Scored::default();
     let set = match slot {
@@ -132,7 +132,7 @@ fn add(
         match slot {
             Some(slot) => server.changed(request, slot),
             None => {
-                let value = Value::Scored(fresh);
+                let value = StoredValue::Scored(fresh);
                 server.put_at(request, None, request.args[1], value, Expiry::Never);
             }
         }
@@ -144,8 +144,8 @@ fn add(
     })
 }
 
-fn zrem(server: &mut Server, request: &Request<'_>) -> Answer {
-    let slot = server.find_as(request, request.args[1], Value::as_scored)?;
+fn zrem(server: &mut Server, request: &Request<'_>) -> CommandResult {
+    let slot = server.find_as(request, request.args[1], StoredValue::as_scored)?;
     let Some(slot) = slot else { return Ok(Reply::Int(0)) };
     let set = server.value_mut(request, slot).as_scored_mut()?;
     let removed = request.args[2..].iter().filter(|member| set.remove(member)).count();
@@ -155,22 +155,22 @@ fn zrem(server: &mut Server, request: &Request<'_>) -> Answer {
     Ok(Reply::count(removed))
 }
 
-fn zscore(server: &mut Server, request: &Request<'_>) -> Answer {
+fn zscore(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let score = server
-        .read_as(request, request.args[1], Value::as_scored)?
+        .read_as(request, request.args[1], StoredValue::as_scored)?
         .and_then(|set| set.score(request.args[2]));
     Ok(score.map_or(Reply::Nil, Reply::Double))
 }
 
-fn zmscore(server: &mut Server, request: &Request<'_>) -> Answer {
-    let set = server.read_as(request, request.args[1], Value::as_scored)?;
+fn zmscore(server: &mut Server, request: &Request<'_>) -> CommandResult {
+    let set = server.read_as(request, request.args[1], StoredValue::as_scored)?;
     let one =
         |member: &&[u8]| set.and_then(|set| set.score(member)).map_or(Reply::Nil, Reply::Double);
     Ok(Reply::Array(request.args[2..].iter().map(one).collect()))
 }
 
-fn rank(server: &mut Server, request: &Request<'_>, from_highest: bool) -> Answer {
-    let Some(set) = server.read_as(request, request.args[1], Value::as_scored)? else {
+fn rank(server: &mut Server, request: &Request<'_>, from_highest: bool) -> CommandResult {
+    let Some(set) = server.read_as(request, request.args[1], StoredValue::as_scored)? else {
         return Ok(Reply::Nil);
     };
     let rank = set.rank(request.args[2]);
@@ -178,17 +178,17 @@ fn rank(server: &mut Server, request: &Request<'_>, from_highest: bool) -> Answe
     Ok(rank.map_or(Reply::Nil, Reply::count))
 }
 
-fn zcard(server: &mut Server, request: &Request<'_>) -> Answer {
+fn zcard(server: &mut Server, request: &Request<'_>) -> CommandResult {
     Ok(Reply::count(
-        server.read_as(request, request.args[1], Value::as_scored)?.map_or(0, Scored::len),
+        server.read_as(request, request.args[1], StoredValue::as_scored)?.map_or(0, Scored::len),
     ))
 }
 
-fn zcount(server: &mut Server, request: &Request<'_>) -> Answer {
+fn zcount(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let range = ScoreRange::parse(request.args[2], request.args[3])?;
     Ok(Reply::count(
         server
-            .read_as(request, request.args[1], Value::as_scored)?
+            .read_as(request, request.args[1], StoredValue::as_scored)?
             .map_or(0, |set| range.places(set).len()),
     ))
 }

@@ -1,16 +1,16 @@
 //! A model that ends and comes back.
 //!
-//! Invariant: after an end nothing is left of it but its file, and every [`ClientId`](super::ClientId)
+//! Invariant: after an end nothing is left of it but its file, and every [`ConnectionId`](super::ClientId)
 //! is void. Deliberately absent: ends in the middle of a command.
 
 use picklock::time::WallTime;
 
 use super::{Model, unix_us};
-use crate::server::persistence::Ending;
+use crate::server::persistence::Termination;
 
 impl Model {
-    /// The process ends; connections and memory are gone. Of the file stays what [`Ending`] leaves.
-    pub fn end(&mut self, end: Ending) {
+    /// The process ends; connections and memory are gone. Of the file stays what [`Termination`] leaves.
+    pub fn end(&mut self, end: Termination) {
         self.server.borrow_mut().end(end);
     }
 

@@ -18,7 +18,7 @@ use smallvec::SmallVec;
 
 use super::convert::{error_table, integer_of, number_text, to_lua};
 use crate::commands::table::TABLE;
-use crate::server::refusal::Refusal;
+use crate::server::refusal::WriteRefusal;
 use crate::server::table::{Execution, Lookup, flag};
 use crate::server::{Request, SCRIPT_SESSION, Server};
 
@@ -29,7 +29,7 @@ pub(crate) fn fail(text: impl AsRef<str>) -> mlua::Error {
 }
 
 /// What the functions share with the engine while a script runs.
-pub(crate) struct Shared {
+pub(crate) struct ScriptShared {
     pub(crate) server: Rc<RefCell<Server>>,
     pub(crate) now_us: Cell<i64>,
     pub(crate) read_only: Cell<bool>,
@@ -43,7 +43,7 @@ pub(crate) struct Shared {
     pub(crate) killed: Cell<bool>,
 }
 
-impl Shared {
+impl ScriptShared {
     pub(crate) fn new(server: Rc<RefCell<Server>>) -> Self {
         Self {
             server,
@@ -102,8 +102,8 @@ impl Shared {
             let free = self.wrote.get() || self.allow_oom.get();
             let refusal = server.refusing()?;
             let refuses = match refusal {
-                Refusal::ReadOnly => spec.has(flag::WRITE),
-                Refusal::OutOfMemory => spec.has(flag::DENYOOM) && !free,
+                WriteRefusal::ReadOnly => spec.has(flag::WRITE),
+                WriteRefusal::OutOfMemory => spec.has(flag::DENYOOM) && !free,
             };
             return refuses.then(|| refusal.error());
         };
@@ -112,7 +112,7 @@ impl Shared {
 }
 
 /// What a caught error is to the script: a table, where it came from Rust.
-pub(crate) fn convert(lua: &Lua, shared: &Shared, error: Value) -> mlua::Result<Value> {
+pub(crate) fn convert(lua: &Lua, shared: &ScriptShared, error: Value) -> mlua::Result<Value> {
     if matches!(&error, Value::String(text) if text.as_bytes() == NO_MEMORY.as_bytes()) {
         // Caught, it would be tried again and again, and each time takes long.
         shared.killed.set(true);
@@ -159,7 +159,7 @@ pub(crate) fn message(error: &mlua::Error) -> String {
 }
 
 /// The `redis` table.
-pub(crate) fn library(lua: &Lua, shared: &Rc<Shared>) -> mlua::Result<Table> {
+pub(crate) fn library(lua: &Lua, shared: &Rc<ScriptShared>) -> mlua::Result<Table> {
     let table = lua.create_table()?;
     for (name, raise) in [("call", true), ("pcall", false)] {
         let shared = Rc::clone(shared);
@@ -213,7 +213,7 @@ pub(crate) fn library(lua: &Lua, shared: &Rc<Shared>) -> mlua::Result<Table> {
     Ok(table)
 }
 
-fn command(shared: &Shared, args: &MultiValue) -> mlua::Result<Reply> {
+fn command(shared: &ScriptShared, args: &MultiValue) -> mlua::Result<Reply> {
     if args.is_empty() {
         return Err(fail("Please specify at least one argument for this redis lib call"));
     }
@@ -303,7 +303,7 @@ fn set_repl(_lua: &Lua, args: MultiValue) -> mlua::Result<()> {
 }
 
 /// `math.random` and `math.randomseed`.
-pub(crate) fn random(lua: &Lua, shared: &Rc<Shared>, table: &Table) -> mlua::Result<()> {
+pub(crate) fn random(lua: &Lua, shared: &Rc<ScriptShared>, table: &Table) -> mlua::Result<()> {
     let (for_draws, for_seed) = (Rc::clone(shared), Rc::clone(shared));
     let random = move |lua: &Lua, args: MultiValue| {
         let mut generator = for_draws.random.get();

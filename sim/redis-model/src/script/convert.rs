@@ -136,47 +136,47 @@ impl Walk {
 
     fn table(&mut self, table: &Table, depth: usize) -> mlua::Result<Reply> {
         Ok(match self.form(table)? {
-            Form::Whole(reply) => reply,
-            Form::Map(map) => Reply::Map(self.pairs(&map, depth, true)?),
-            Form::Set(set) => Reply::Set(self.pairs(&set, depth, false)?),
-            Form::List => Reply::Array(self.list(table, depth)?),
+            TableForm::Whole(reply) => reply,
+            TableForm::Map(map) => Reply::Map(self.pairs(&map, depth, true)?),
+            TableForm::Set(set) => Reply::Set(self.pairs(&set, depth, false)?),
+            TableForm::List => Reply::Array(self.list(table, depth)?),
         })
     }
 
     /// What a table stands for. Apart from those below, for they call themselves and share the stack.
-    fn form(&mut self, table: &Table) -> mlua::Result<Form> {
+    fn form(&mut self, table: &Table) -> mlua::Result<TableForm> {
         if let Some(text) = text_field(table, "err")? {
             let counted = table.raw_get("ignore_error_stats_update")?;
             self.errors.add(until_nul(&text), matches!(counted, Value::Boolean(true)));
             // Redis trims an error's end before it makes spaces of its line breaks.
             let text = until_nul(&text);
             let end = text.iter().rposition(|byte| !matches!(byte, b'\r' | b'\n'));
-            return Ok(Form::Whole(Reply::Error(ErrorReply::of(
+            return Ok(TableForm::Whole(Reply::Error(ErrorReply::of(
                 &text[..end.map_or(0, |end| end + 1)],
             ))));
         }
         if let Some(text) = text_field(table, "ok")? {
-            return Ok(Form::Whole(Reply::Status(blob(until_nul(&text)))));
+            return Ok(TableForm::Whole(Reply::Status(blob(until_nul(&text)))));
         }
         if let Some(value) = number_of(&table.raw_get("double")?) {
-            return Ok(Form::Whole(Reply::Double(value)));
+            return Ok(TableForm::Whole(Reply::Double(value)));
         }
         if let Value::Table(map) = table.raw_get("map")? {
-            return Ok(Form::Map(map));
+            return Ok(TableForm::Map(map));
         }
         if let Value::Table(set) = table.raw_get("set")? {
-            return Ok(Form::Set(set));
+            return Ok(TableForm::Set(set));
         }
         if let Some(digits) = text_field(table, "big_number")? {
             let digits = digits.iter().map(unbroken).collect();
-            return Ok(Form::Whole(Reply::BigNumber(digits)));
+            return Ok(TableForm::Whole(Reply::BigNumber(digits)));
         }
         if let Value::Table(verbatim) = table.raw_get("verbatim_string")?
             && let Some(text) = text_field(&verbatim, "string")?
         {
-            return Ok(Form::Whole(Reply::Verbatim(blob(&text))));
+            return Ok(TableForm::Whole(Reply::Verbatim(blob(&text))));
         }
-        Ok(Form::List)
+        Ok(TableForm::List)
     }
 
     fn list(&mut self, table: &Table, depth: usize) -> mlua::Result<Vec<Reply>> {
@@ -204,7 +204,7 @@ impl Walk {
 }
 
 /// What a table stands for.
-enum Form {
+enum TableForm {
     Whole(Reply),
     Map(Table),
     Set(Table),

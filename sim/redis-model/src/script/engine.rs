@@ -19,11 +19,11 @@ use resp::reply::{ErrorReply, Reply};
 use resp::text::until_nul;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::api::{self, Shared};
+use super::api::{self, ScriptShared};
 use super::convert::{error_table, from_lua};
-use super::digest::{Digest, digest};
+use super::digest::{ScriptDigest, digest};
 use super::shebang::Shebang;
-use crate::server::refusal::Refusal;
+use crate::server::refusal::WriteRefusal;
 use crate::server::{SCRIPT_SESSION, Server};
 use crate::stats::ErrorCount;
 
@@ -47,12 +47,12 @@ pub(crate) struct Invocation<'a> {
 /// next one is compiled: whether EVALSHA knows them is the server's to say.
 pub(crate) struct Engine {
     pub(super) lua: Lua,
-    pub(super) shared: Rc<Shared>,
-    compiled: FxHashMap<Digest, Shebang>,
+    pub(super) shared: Rc<ScriptShared>,
+    compiled: FxHashMap<ScriptDigest, Shebang>,
     /// The scripts by their digests. Rust can hold only some thousand values of Lua at once.
     functions: Table,
     /// The libraries that are compiled, by the digests of their code.
-    pub(super) libraries: FxHashSet<Digest>,
+    pub(super) libraries: FxHashSet<ScriptDigest>,
     /// Their functions, by that digest and their names.
     pub(super) callbacks: Table,
     run_no_key: Function,
@@ -82,7 +82,7 @@ impl Engine {
         // pcall is wrapped by the sandbox; the one below must be Lua's own, as in Redis.
         let lua = Lua::new_with(libraries, LuaOptions::new().catch_rust_panics(true))?;
         let budget = server.borrow().options.script_budget_instructions;
-        let shared = Rc::new(Shared::new(server));
+        let shared = Rc::new(ScriptShared::new(server));
         let host = lua.create_table()?;
         host.set("redis", api::library(&lua, &shared)?)?;
         host.set("bit", bit::library(&lua)?)?;
@@ -148,7 +148,7 @@ impl Engine {
     }
 
     /// Compiles a script, if it is new.
-    pub(crate) fn load(&mut self, body: &[u8]) -> Result<Digest, ErrorReply> {
+    pub(crate) fn load(&mut self, body: &[u8]) -> Result<ScriptDigest, ErrorReply> {
         self.make_way().map_err(|error| ErrorReply::of(format!("ERR {}", api::message(&error))))?;
         let digest = digest(body);
         if !self.compiled.contains_key(&digest) {
@@ -188,12 +188,13 @@ impl Engine {
         for digest in self.compiled.extract_if(|digest, _| !known.contains(digest)) {
             self.functions.raw_remove(self.lua.create_string(digest.0)?)?;
         }
-        let is_library = |digest: &Digest| libraries.iter().any(|(_, it)| it.digest == *digest);
+        let is_library =
+            |digest: &ScriptDigest| libraries.iter().any(|(_, it)| it.digest == *digest);
         self.libraries.retain(is_library);
         let callbacks = self.lua.create_table()?;
         for pair in self.callbacks.pairs::<LuaString, Value>() {
             let (key, callback) = pair?;
-            let digest = Digest::try_from(&key.as_bytes()[..40]);
+            let digest = ScriptDigest::try_from(&key.as_bytes()[..40]);
             if digest.is_ok_and(|digest| self.libraries.contains(&digest)) {
                 callbacks.raw_set(key, callback)?;
             }
@@ -219,11 +220,12 @@ impl Engine {
         }
     }
 
-    fn prepare(&mut self, call: &Invocation<'_>) -> Result<(Digest, Shebang), ErrorReply> {
+    fn prepare(&mut self, call: &Invocation<'_>) -> Result<(ScriptDigest, Shebang), ErrorReply> {
         let digest = if call.by_digest {
             let no_script = ErrorReply::new("NOSCRIPT No matching script. Please use EVAL.");
-            let digest = Digest::try_from(&call.body.to_ascii_lowercase()[..]);
-            let known = |digest: &Digest| self.shared.server.borrow().scripts.contains(digest);
+            let digest = ScriptDigest::try_from(&call.body.to_ascii_lowercase()[..]);
+            let known =
+                |digest: &ScriptDigest| self.shared.server.borrow().scripts.contains(digest);
             let digest = digest.ok().filter(known).ok_or(no_script)?;
             // A script known by its text has never been compiled until it is needed.
             if let Some(text) = super::native::text_of(&digest) {
@@ -243,8 +245,8 @@ impl Engine {
                     "ERR Can not execute a script with write flag using *_ro command.",
                 ));
             }
-            let tolerates = |refusal: &Refusal| {
-                shebang.no_writes || shebang.allow_oom && *refusal == Refusal::OutOfMemory
+            let tolerates = |refusal: &WriteRefusal| {
+                shebang.no_writes || shebang.allow_oom && *refusal == WriteRefusal::OutOfMemory
             };
             if let Some(refusal) = refusal.filter(|refusal| !tolerates(refusal)) {
                 return Err(refusal.error());
@@ -269,7 +271,7 @@ impl Engine {
         (session.db, session.protocol) = (db, ProtocolVersion::Resp2);
     }
 
-    fn invoke(&self, call: &Invocation<'_>, digest: &Digest) -> mlua::Result<(bool, Value)> {
+    fn invoke(&self, call: &Invocation<'_>, digest: &ScriptDigest) -> mlua::Result<(bool, Value)> {
         let script: Function = self.functions.raw_get(self.lua.create_string(digest)?)?;
         match (call.keys, call.args) {
             ([], args) if args.len() <= ON_STACK => {

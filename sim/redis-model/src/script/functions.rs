@@ -9,13 +9,13 @@ use resp::reply::{ErrorReply, Reply};
 use resp::text::{Blob, blob};
 
 use super::api;
-use super::digest::{Digest, digest};
+use super::digest::{ScriptDigest, digest};
 use super::engine::{Engine, Scope, refused};
 use super::shebang::Shebang;
 use crate::commands::scripting::keys_and_args_of_function;
 use crate::libraries::{FLAGS, Function, Library};
 use crate::server::Request;
-use crate::server::refusal::Refusal;
+use crate::server::refusal::WriteRefusal;
 use crate::stats::ErrorCount;
 
 const BAD_NAME: &str = "ERR Library names can only contain letters, numbers, or underscores(_) and \
@@ -77,8 +77,8 @@ impl Engine {
         }
         let may_write = !function.has("no-writes");
         let refusal = self.shared.server.borrow().refusing();
-        let tolerates = |refusal: &Refusal| {
-            !may_write || *refusal == Refusal::OutOfMemory && function.has("allow-oom")
+        let tolerates = |refusal: &WriteRefusal| {
+            !may_write || *refusal == WriteRefusal::OutOfMemory && function.has("allow-oom")
         };
         if let Some(refusal) = refusal.filter(|refusal| !tolerates(refusal)) {
             return Err(refusal.error());
@@ -138,7 +138,7 @@ impl Engine {
         }
     }
 
-    fn register(&self, digest: &Digest, registered: &Table) -> mlua::Result<Vec<Function>> {
+    fn register(&self, digest: &ScriptDigest, registered: &Table) -> mlua::Result<Vec<Function>> {
         let mut functions = Vec::new();
         for entry in registered.sequence_values::<Table>() {
             let entry = entry?;
@@ -165,7 +165,7 @@ impl Engine {
 }
 
 /// Under what a function is kept.
-fn place(digest: &Digest, name: &[u8]) -> Vec<u8> {
+fn place(digest: &ScriptDigest, name: &[u8]) -> Vec<u8> {
     [&digest[..], name].concat()
 }
 

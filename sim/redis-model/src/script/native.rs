@@ -15,22 +15,22 @@ mod single;
 
 use std::sync::LazyLock;
 
-use calls::Calls;
+use calls::ScriptCalls;
 use picklock::{fence, queue_scripts, scripts};
 use resp::reply::Reply;
 
-use crate::script::digest::{Digest, digest};
+use crate::script::digest::{ScriptDigest, digest};
 use crate::server::{Request, Server};
 
 /// Whether the keys and arguments are such as the function is made for. It changes nothing.
-type Fits = fn(&Calls<'_>, &[&[u8]], &[&[u8]]) -> bool;
+type Fits = fn(&ScriptCalls<'_>, &[&[u8]], &[&[u8]]) -> bool;
 
 /// What the text does with these keys and arguments.
-type Act = fn(&mut Calls<'_>, &[&[u8]], &[&[u8]]) -> Reply;
+type Act = fn(&mut ScriptCalls<'_>, &[&[u8]], &[&[u8]]) -> Reply;
 
-struct Known {
+struct NativeScript {
     text: &'static str,
-    digest: Digest,
+    digest: ScriptDigest,
     fits: Fits,
     act: Act,
 }
@@ -112,21 +112,21 @@ fn twins() -> [(&'static str, &'static str, Fits, Act); 11] {
 }
 
 /// The twin, if the text is the one it was written for.
-fn bound((sha1, text, fits, act): (&str, &'static str, Fits, Act)) -> Option<Known> {
+fn bound((sha1, text, fits, act): (&str, &'static str, Fits, Act)) -> Option<NativeScript> {
     let digest = digest(text.as_bytes());
-    (digest == *sha1.as_bytes()).then_some(Known { text, digest, fits, act })
+    (digest == *sha1.as_bytes()).then_some(NativeScript { text, digest, fits, act })
 }
 
-static TEXTS: LazyLock<Vec<Known>> =
+static TEXTS: LazyLock<Vec<NativeScript>> =
     LazyLock::new(|| twins().into_iter().filter_map(bound).collect());
 
 /// The digest of a known text.
-pub(crate) fn digest_of(text: &[u8]) -> Option<Digest> {
+pub(crate) fn digest_of(text: &[u8]) -> Option<ScriptDigest> {
     TEXTS.iter().find(|known| known.text.as_bytes() == text).map(|known| known.digest)
 }
 
 /// The text of a known digest.
-pub(crate) fn text_of(digest: &Digest) -> Option<&'static str> {
+pub(crate) fn text_of(digest: &ScriptDigest) -> Option<&'static str> {
     TEXTS.iter().find(|known| known.digest == *digest).map(|known| known.text)
 }
 
@@ -149,7 +149,7 @@ pub(crate) fn run(
     if by_digest {
         server.scripts.get(&known.digest)?;
     }
-    let mut calls = Calls::new(server, request);
+    let mut calls = ScriptCalls::new(server, request);
     if !(known.fits)(&calls, keys, args) {
         return None;
     }

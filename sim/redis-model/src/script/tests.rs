@@ -3,16 +3,16 @@
 use picklock::time::WallTime;
 use resp::reply::Reply;
 
-use crate::model::{ClientId, Model};
-use crate::options::Options;
+use crate::model::{ConnectionId, Model};
+use crate::options::ModelOptions;
 
-fn server() -> (Model, ClientId) {
-    let mut model = Model::new(Options::default());
+fn server() -> (Model, ConnectionId) {
+    let mut model = Model::new(ModelOptions::default());
     let client = model.connect(WallTime::from_unix_ns(0), "127.0.0.1:1");
     (model, client)
 }
 
-fn ask((model, client): &mut (Model, ClientId), words: &[&[u8]]) -> Reply {
+fn ask((model, client): &mut (Model, ConnectionId), words: &[&[u8]]) -> Reply {
     model.execute(WallTime::from_unix_ns(0), *client, words)
 }
 

@@ -7,7 +7,7 @@ use resp::encode::ProtocolVersion;
 use resp::reply::{ErrorReply, Reply};
 use resp::text::blob;
 
-use super::refusal::Refusal;
+use super::refusal::WriteRefusal;
 use super::table::{CommandSpec, Execution, Lookup, flag};
 use super::{Request, Server};
 
@@ -75,10 +75,10 @@ impl Server {
     }
 
     /// The state in which it refuses commands; a replica refuses writes.
-    pub(crate) fn refusing(&self) -> Option<Refusal> {
+    pub(crate) fn refusing(&self) -> Option<WriteRefusal> {
         match () {
-            () if self.following.is_some() => Some(Refusal::ReadOnly),
-            () => self.out_of_memory.then_some(Refusal::OutOfMemory),
+            () if self.following.is_some() => Some(WriteRefusal::ReadOnly),
+            () => self.out_of_memory.then_some(WriteRefusal::OutOfMemory),
         }
     }
 
@@ -92,11 +92,11 @@ impl Server {
         let flags = spec.flags | queued;
         let refuses = match refusal {
             // What is queued takes memory too, whatever it is.
-            Refusal::OutOfMemory => {
+            WriteRefusal::OutOfMemory => {
                 let leaves = is_exec || matches!(spec.name, "discard" | "quit" | "reset");
                 flags & flag::DENYOOM != 0 || (queue.is_some() && !leaves)
             }
-            Refusal::ReadOnly => flags & flag::WRITE != 0,
+            WriteRefusal::ReadOnly => flags & flag::WRITE != 0,
         };
         refuses.then(|| refusal.error())
     }

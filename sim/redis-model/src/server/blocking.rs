@@ -22,11 +22,11 @@ pub(crate) enum Awaited {
 #[derive(Clone, Debug)]
 pub(crate) enum Take {
     /// Popped from a list: one, or at most so many.
-    Pop(End, Option<usize>),
+    Pop(ListEnd, Option<usize>),
     /// Moved to another list.
-    Move { from: End, to: End, destination: Blob, command: Moving },
+    Move { from: ListEnd, to: ListEnd, destination: Blob, command: Moving },
     /// The lowest (left) or highest members of a sorted set: one, or at most so many.
-    PopScored(End, Option<usize>),
+    PopScored(ListEnd, Option<usize>),
 }
 
 impl Take {
@@ -45,7 +45,7 @@ pub(crate) enum Moving {
 
 /// An end of a list; of a sorted set the lowest score is left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
+pub(crate) enum ListEnd {
     Left,
     Right,
 }

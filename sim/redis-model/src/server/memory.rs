@@ -7,8 +7,8 @@
 //! the policies that Redis leaves to chance).
 
 use super::Server;
-use crate::keyspace::Entry;
-use crate::value::Value;
+use crate::keyspace::KeyEntry;
+use crate::value::StoredValue;
 
 /// What redis-server 7.0 takes with no key in it.
 const EMPTY_BYTES: u64 = 876_000;
@@ -52,7 +52,7 @@ impl Server {
         if policy == b"noeviction" {
             return None;
         }
-        let rank = |entry: &Entry| match policy {
+        let rank = |entry: &KeyEntry| match policy {
             b"volatile-ttl" => entry.expires_at_ms.unwrap_or(i64::MAX),
             _ => entry.used_us,
         };
@@ -71,16 +71,16 @@ impl Server {
     }
 }
 
-fn bytes(entry: &Entry) -> u64 {
+fn bytes(entry: &KeyEntry) -> u64 {
     let element = |length: usize| length + ELEMENT_BYTES;
     let value: usize = match &entry.value {
-        Value::Str(text) => text.len(),
-        Value::Hash(fields) => {
+        StoredValue::Str(text) => text.len(),
+        StoredValue::Hash(fields) => {
             fields.iter().map(|(field, text)| element(field.len() + text.len())).sum()
         }
-        Value::List(items) => items.iter().map(|item| element(item.len())).sum(),
-        Value::Set(members) => members.iter().map(|member| element(member.len())).sum(),
-        Value::Scored(members) => {
+        StoredValue::List(items) => items.iter().map(|item| element(item.len())).sum(),
+        StoredValue::Set(members) => members.iter().map(|member| element(member.len())).sum(),
+        StoredValue::Scored(members) => {
             members.as_slice().iter().map(|(_, member)| element(member.len())).sum()
         }
     };

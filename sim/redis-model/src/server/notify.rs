@@ -4,7 +4,7 @@
 //! redis-server 7.0.15 gives it. With `notify-keyspace-events` empty, that costs one look.
 
 use super::Server;
-use crate::value::Value;
+use crate::value::StoredValue;
 
 /// The classes of events, by bits, and which channels are told.
 pub(crate) mod event {
@@ -85,11 +85,11 @@ impl Server {
             ("expire" | "persist" | "copy_to" | "move_to" | "rename_to" | "restore", _) => {
                 event::GENERIC
             }
-            (_, Value::Str(_)) => event::STRING,
-            (_, Value::Hash(_)) => event::HASH,
-            (_, Value::List(_)) => event::LIST,
-            (_, Value::Set(_)) => event::SET,
-            (_, Value::Scored(_)) => event::SCORED,
+            (_, StoredValue::Str(_)) => event::STRING,
+            (_, StoredValue::Hash(_)) => event::HASH,
+            (_, StoredValue::List(_)) => event::LIST,
+            (_, StoredValue::Set(_)) => event::SET,
+            (_, StoredValue::Scored(_)) => event::SCORED,
         };
         self.notify(number, &key, class, self.event);
     }

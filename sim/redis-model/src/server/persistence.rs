@@ -12,7 +12,7 @@ use crate::options::{Fsync, Parameters};
 
 /// How a server ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Ending {
+pub enum Termination {
     /// The process is killed: what was written is still with the operating system.
     Killed,
     /// The machine is without power: what was not synced is gone.
@@ -21,7 +21,7 @@ pub enum Ending {
 
 /// The file of one server.
 #[derive(Debug, Default)]
-pub(crate) struct File {
+pub(crate) struct AppendOnlyFile {
     /// None: nothing is kept.
     base: Option<Snapshot>,
     fsync: Fsync,
@@ -33,7 +33,7 @@ pub(crate) struct File {
 /// With `everysec`, so long after the last fsync comes the next.
 const INTERVAL_MS: i64 = 1_000;
 
-impl File {
+impl AppendOnlyFile {
     pub(crate) fn is_on(&self) -> bool {
         self.base.is_some()
     }
@@ -85,7 +85,7 @@ impl Server {
     }
 
     /// The process is gone, with its connections and its memory.
-    pub(crate) fn end(&mut self, end: Ending) {
+    pub(crate) fn end(&mut self, end: Termination) {
         self.sessions.truncate(STREAM_SESSION as usize + 1);
         self.sessions[STREAM_SESSION as usize] = Session::internal();
         self.vacant.clear();
@@ -102,7 +102,7 @@ impl Server {
         self.stats.reset();
         self.started_us = None;
         self.in_exec = false;
-        if end == Ending::PowerLoss && self.file.is_on() {
+        if end == Termination::PowerLoss && self.file.is_on() {
             self.journal.truncate(self.file.synced);
         }
         self.dbs.iter_mut().for_each(crate::keyspace::Db::clear);

@@ -13,7 +13,7 @@ use super::Server;
 
 /// A channel, a pattern, or a channel of a shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum Topic {
     Channel,
     Pattern,
     Shard,
@@ -28,27 +28,27 @@ impl Subscriptions {
         self.0.iter_mut().for_each(BTreeMap::clear);
     }
 
-    fn of(&mut self, kind: Kind) -> &mut BTreeMap<Blob, Vec<u32>> {
+    fn of(&mut self, kind: Topic) -> &mut BTreeMap<Blob, Vec<u32>> {
         &mut self.0[kind as usize]
     }
 
-    fn all(&self, kind: Kind) -> &BTreeMap<Blob, Vec<u32>> {
+    fn all(&self, kind: Topic) -> &BTreeMap<Blob, Vec<u32>> {
         &self.0[kind as usize]
     }
 
     /// Names with at least one subscriber.
-    pub(crate) fn names(&self, kind: Kind) -> impl Iterator<Item = &Blob> {
+    pub(crate) fn names(&self, kind: Topic) -> impl Iterator<Item = &Blob> {
         self.all(kind).keys()
     }
 
-    pub(crate) fn subscribers(&self, kind: Kind, name: &[u8]) -> usize {
+    pub(crate) fn subscribers(&self, kind: Topic, name: &[u8]) -> usize {
         self.all(kind).get(name).map_or(0, Vec::len)
     }
 }
 
 impl Server {
     /// Adds a subscription; to how many channels and patterns the session is subscribed then.
-    pub(crate) fn subscribe(&mut self, session: u32, kind: Kind, name: &[u8]) -> usize {
+    pub(crate) fn subscribe(&mut self, session: u32, kind: Topic, name: &[u8]) -> usize {
         let own = self.sessions[session as usize].subscribed_mut(kind);
         if !own.iter().any(|other| &other[..] == name) {
             own.push(blob(name));
@@ -58,7 +58,7 @@ impl Server {
     }
 
     /// Takes a subscription back, if it is there.
-    pub(crate) fn unsubscribe(&mut self, session: u32, kind: Kind, name: &[u8]) -> usize {
+    pub(crate) fn unsubscribe(&mut self, session: u32, kind: Topic, name: &[u8]) -> usize {
         self.sessions[session as usize].subscribed_mut(kind).retain(|other| &other[..] != name);
         let all = self.subscriptions.of(kind);
         if let Some(sessions) = all.get_mut(name) {
@@ -72,7 +72,7 @@ impl Server {
 
     /// Takes all subscriptions of a session back.
     pub(crate) fn unsubscribe_all(&mut self, session: u32) {
-        for kind in [Kind::Channel, Kind::Pattern, Kind::Shard] {
+        for kind in [Topic::Channel, Topic::Pattern, Topic::Shard] {
             for name in std::mem::take(self.sessions[session as usize].subscribed_mut(kind)) {
                 self.unsubscribe(session, kind, &name);
             }
@@ -82,12 +82,12 @@ impl Server {
     /// Sends a message; how many times it was sent.
     pub(crate) fn publish(&mut self, channel: &[u8], message: &[u8]) -> i64 {
         let mut sent = 0;
-        for &session in self.subscriptions.all(Kind::Channel).get(channel).into_iter().flatten() {
+        for &session in self.subscriptions.all(Topic::Channel).get(channel).into_iter().flatten() {
             let parts = [&b"message"[..], channel, message].map(Reply::bulk);
             self.outbox.push((session, Reply::Push(parts.into())));
             sent += 1;
         }
-        for (pattern, sessions) in self.subscriptions.all(Kind::Pattern) {
+        for (pattern, sessions) in self.subscriptions.all(Topic::Pattern) {
             if !glob(pattern, channel, false) {
                 continue;
             }
@@ -102,7 +102,7 @@ impl Server {
 
     /// Sends a message to a channel of a shard; how many times it was sent.
     pub(crate) fn publish_to_shard(&mut self, channel: &[u8], message: &[u8]) -> usize {
-        let sessions = self.subscriptions.all(Kind::Shard).get(channel).into_iter().flatten();
+        let sessions = self.subscriptions.all(Topic::Shard).get(channel).into_iter().flatten();
         let parts = [&b"smessage"[..], channel, message].map(Reply::bulk);
         let before = self.outbox.len();
         self.outbox.extend(sessions.map(|&session| (session, Reply::Push(parts.clone().into()))));

@@ -6,14 +6,14 @@ use resp::reply::ErrorReply;
 
 /// Why a server refuses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refusal {
+pub(crate) enum WriteRefusal {
     /// It is a replica: commands flagged `write` are refused.
     ReadOnly,
     /// It is over `maxmemory`, and there is nothing to evict: commands flagged `denyoom` are refused.
     OutOfMemory,
 }
 
-impl Refusal {
+impl WriteRefusal {
     /// What it answers.
     pub(crate) const fn error(self) -> ErrorReply {
         ErrorReply::new(match self {

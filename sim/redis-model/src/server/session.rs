@@ -8,16 +8,16 @@ use resp::reply::Reply;
 use resp::text::Blob;
 
 use super::blocking::Blocked;
-use super::pubsub::Kind;
+use super::pubsub::Topic;
 
 /// A connection, by its place in the model. It is given by `Model::connect` and void after
 /// `Model::disconnect`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ClientId(pub u32);
+pub struct ConnectionId(pub u32);
 
 /// A key under WATCH.
 #[derive(Clone, Debug)]
-pub(crate) struct Watched {
+pub(crate) struct WatchedKey {
     pub(crate) db: u16,
     pub(crate) key: Blob,
     /// It had already expired when WATCH came: its deletion then changes nothing.
@@ -26,7 +26,7 @@ pub(crate) struct Watched {
 
 /// Commands kept back by MULTI.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Queue {
+pub(crate) struct TransactionQueue {
     /// The place in the command table, and the arguments.
     pub(crate) commands: Vec<(u16, Vec<Blob>)>,
     /// One of them was refused, so EXEC will refuse.
@@ -58,8 +58,8 @@ pub(crate) struct Session {
     pub(crate) db: u16,
     pub(crate) authenticated: bool,
     pub(crate) closing: bool,
-    pub(crate) queue: Option<Queue>,
-    pub(crate) watched: Vec<Watched>,
+    pub(crate) queue: Option<TransactionQueue>,
+    pub(crate) watched: Vec<WatchedKey>,
     /// A watched key was touched.
     pub(crate) dirty: bool,
     pub(crate) last_command: Option<u16>,
@@ -83,25 +83,25 @@ impl Session {
         Self { open: true, authenticated: true, ..Self::default() }
     }
 
-    pub(crate) fn subscribed_mut(&mut self, kind: Kind) -> &mut Vec<Blob> {
+    pub(crate) fn subscribed_mut(&mut self, kind: Topic) -> &mut Vec<Blob> {
         match kind {
-            Kind::Channel => &mut self.channels,
-            Kind::Pattern => &mut self.patterns,
-            Kind::Shard => &mut self.shard_channels,
+            Topic::Channel => &mut self.channels,
+            Topic::Pattern => &mut self.patterns,
+            Topic::Shard => &mut self.shard_channels,
         }
     }
 
     /// To how many channels and patterns it is subscribed. Shards have channels of their own.
-    pub(crate) fn subscriptions(&self, kind: Kind) -> usize {
+    pub(crate) fn subscriptions(&self, kind: Topic) -> usize {
         match kind {
-            Kind::Channel | Kind::Pattern => self.channels.len() + self.patterns.len(),
-            Kind::Shard => self.shard_channels.len(),
+            Topic::Channel | Topic::Pattern => self.channels.len() + self.patterns.len(),
+            Topic::Shard => self.shard_channels.len(),
         }
     }
 
     /// Whether it has subscribed to anything.
     pub(crate) fn is_subscribed(&self) -> bool {
-        self.subscriptions(Kind::Channel) + self.subscriptions(Kind::Shard) > 0
+        self.subscriptions(Topic::Channel) + self.subscriptions(Topic::Shard) > 0
     }
 
     /// The reply to its request, or nothing where it wants none (CLIENT REPLY).

@@ -2,10 +2,9 @@
 //!
 //! Invariant: a command has one row, which dispatch, COMMAND, INFO and whoever looks for keys all read.
 
-use resp::reply::Answer;
 use rustc_hash::FxHashMap;
 
-use super::{Request, Server};
+use super::{CommandResult, Request, Server};
 use crate::options::Profile;
 
 /// Command flags, as COMMAND INFO names them.
@@ -55,7 +54,7 @@ pub(crate) mod flag {
 }
 
 /// A command that needs nothing but the server's state.
-pub(crate) type Handler = fn(&mut Server, &Request<'_>) -> Answer;
+pub(crate) type Handler = fn(&mut Server, &Request<'_>) -> CommandResult;
 
 /// Where a command has its keys, its name being at place 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

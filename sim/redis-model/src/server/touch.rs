@@ -9,11 +9,11 @@ use resp::reply::ErrorReply;
 
 use super::notify::event;
 use super::{Expiry, Request, Server};
-use crate::keyspace::{Entry, entry};
-use crate::value::Value;
+use crate::keyspace::{KeyEntry, entry};
+use crate::value::StoredValue;
 
 /// How a value is seen as one of its type.
-type As<T> = fn(&Value) -> Result<&T, ErrorReply>;
+type As<T> = fn(&StoredValue) -> Result<&T, ErrorReply>;
 
 impl Server {
     /// The slot of a key that is there and has not expired.
@@ -46,7 +46,7 @@ impl Server {
     }
 
     /// The key, for a command that reads it: counted as a hit or a miss.
-    pub(crate) fn read(&mut self, request: &Request<'_>, key: &[u8]) -> Option<&Entry> {
+    pub(crate) fn read(&mut self, request: &Request<'_>, key: &[u8]) -> Option<&KeyEntry> {
         match self.find(request, key) {
             Some(slot) => {
                 self.stats.hits += 1;
@@ -83,7 +83,7 @@ impl Server {
     }
 
     /// The key at a slot, to be changed in place; the caller must report it with [`Server::changed`].
-    pub(crate) fn value_mut(&mut self, request: &Request<'_>, slot: u32) -> &mut Value {
+    pub(crate) fn value_mut(&mut self, request: &Request<'_>, slot: u32) -> &mut StoredValue {
         let number = self.db_number(request);
         self.dbs[usize::from(number)].value_mut(slot)
     }
@@ -105,7 +105,7 @@ impl Server {
 
     /// Puts what a command has made of others at a key: an empty collection is no key, and a key that
     /// has expired goes as any other.
-    pub(crate) fn store(&mut self, request: &Request<'_>, key: &[u8], value: Value) {
+    pub(crate) fn store(&mut self, request: &Request<'_>, key: &[u8], value: StoredValue) {
         if !value.is_empty() {
             return self.put(request, key, value, Expiry::Never);
         }
@@ -122,7 +122,13 @@ impl Server {
     }
 
     /// Puts a value at a key, whatever was there.
-    pub(crate) fn put(&mut self, request: &Request<'_>, key: &[u8], value: Value, expiry: Expiry) {
+    pub(crate) fn put(
+        &mut self,
+        request: &Request<'_>,
+        key: &[u8],
+        value: StoredValue,
+        expiry: Expiry,
+    ) {
         let slot = self.find(request, key);
         self.put_at(request, slot, key, value, expiry);
     }
@@ -133,7 +139,7 @@ impl Server {
         request: &Request<'_>,
         slot: Option<u32>,
         key: &[u8],
-        value: Value,
+        value: StoredValue,
         expiry: Expiry,
     ) {
         let number = self.db_number(request);
@@ -153,7 +159,7 @@ impl Server {
                     Expiry::Keep | Expiry::Never => None,
                     Expiry::At(when) => Some(when),
                 };
-                let awaited = !matches!(value, Value::Str(_) | Value::Hash(_));
+                let awaited = !matches!(value, StoredValue::Str(_) | StoredValue::Hash(_));
                 let slot = db.insert(entry(key, value, expires_at_ms));
                 if self.max_memory_bytes > 0 {
                     self.dbs[usize::from(number)].use_at(slot, request.now_us);
@@ -186,7 +192,7 @@ impl Server {
     }
 
     /// Takes the key at a slot away, and the caller notifies of it.
-    pub(crate) fn remove_silently(&mut self, number: u16, slot: u32) -> Entry {
+    pub(crate) fn remove_silently(&mut self, number: u16, slot: u32) -> KeyEntry {
         self.dirty += 1;
         self.take_away(number, slot)
     }
@@ -251,7 +257,7 @@ impl Server {
         self.notify(number, &gone.key, event::EVICTED, "evicted");
     }
 
-    fn take_away(&mut self, number: u16, slot: u32) -> Entry {
+    fn take_away(&mut self, number: u16, slot: u32) -> KeyEntry {
         let entry = self.dbs[usize::from(number)].remove(slot);
         self.mark_watchers(number, &entry.key, true);
         entry
@@ -273,7 +279,7 @@ impl Server {
         }
         for place in self.watchers.of(number, key) {
             let session = &mut self.sessions[place as usize];
-            let same = |watched: &&mut super::session::Watched| {
+            let same = |watched: &&mut super::session::WatchedKey| {
                 watched.db == number && &watched.key[..] == key
             };
             match session.watched.iter_mut().find(same) {

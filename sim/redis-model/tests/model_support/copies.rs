@@ -1,10 +1,10 @@
 //! A primary, its replica, and the primary after its end: all must hold the same.
 
 use picklock::time::WallTime;
-use redis_model::model::Ending;
 use redis_model::model::Model;
+use redis_model::model::Termination;
 use redis_model::options::Fsync;
-use redis_model::options::Options;
+use redis_model::options::ModelOptions;
 use resp::reply::Reply;
 
 use super::commands::{CLIENTS, Draw};
@@ -23,8 +23,8 @@ fn at(ms: u64) -> WallTime {
 /// # Errors
 /// What a copy holds that the primary did not, or the other way round.
 pub(crate) fn run(draws: &[Option<Draw>]) -> Result<(), String> {
-    let options = Options { append_only: Some(Fsync::Always), ..Options::default() };
-    let (mut primary, mut replica) = (Model::new(options), Model::new(Options::default()));
+    let options = ModelOptions { append_only: Some(Fsync::Always), ..ModelOptions::default() };
+    let (mut primary, mut replica) = (Model::new(options), Model::new(ModelOptions::default()));
     let clients: Vec<_> = (0..CLIENTS).map(|_| primary.connect(at(START_MS), "a")).collect();
     primary.attach_replica("127.0.0.1", 7001);
     replica.follow("127.0.0.1", 7000, &primary.snapshot());
@@ -51,7 +51,7 @@ pub(crate) fn run(draws: &[Option<Draw>]) -> Result<(), String> {
     let held = held(&mut primary, now_ms);
     replica.promote();
     let copied = self::held(&mut replica, now_ms);
-    primary.end(Ending::PowerLoss);
+    primary.end(Termination::PowerLoss);
     primary.restart(at(now_ms));
     let found = self::held(&mut primary, now_ms);
     match () {
@@ -70,7 +70,7 @@ fn apply(primary: &Model, replica: &mut Model, from: u64, to: u64, now_ms: u64) 
 
 /// Keys, values and expiries.
 fn held(model: &mut Model, now_ms: u64) -> Vec<String> {
-    let mut copy = Model::new(Options::default());
+    let mut copy = Model::new(ModelOptions::default());
     copy.follow("127.0.0.1", 7000, &model.snapshot());
     copy.promote();
     let client = copy.connect(at(now_ms), "a");

@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use picklock::time::WallTime;
-use redis_model::model::{ClientId, Model, Outcome};
+use redis_model::model::{ConnectionId, Model, Submitted};
 use redis_model::options::Fsync;
-use redis_model::options::{Options, Profile};
+use redis_model::options::{ModelOptions, Profile};
 use resp::encode::encode;
 use resp::reply::Reply;
 
@@ -36,7 +36,7 @@ pub(crate) struct Pair {
     server: RealServer,
     real: Vec<Connection>,
     model: Model,
-    clients: Vec<ClientId>,
+    clients: Vec<ConnectionId>,
     tamper: Option<Tamper>,
     pub(crate) tally: RefCell<Tally>,
 }
@@ -51,7 +51,8 @@ impl Pair {
     /// This server, and the model of this one.
     pub(crate) fn of(binary: PathBuf, profile: Profile, tamper: Option<Tamper>) -> Self {
         let server = RealServer::start(&binary);
-        let options = Options { append_only: Some(Fsync::No), profile, ..Options::default() };
+        let options =
+            ModelOptions { append_only: Some(Fsync::No), profile, ..ModelOptions::default() };
         let mut pair = Self {
             binary,
             real: Vec::new(),
@@ -243,14 +244,14 @@ impl Pair {
         let args: Vec<&[u8]> = command.iter().map(Vec::as_slice).collect();
         self.real[who].send(&args);
         let mut outcome = self.model.submit(now(), self.clients[who], &args);
-        if outcome == Outcome::Blocked
+        if outcome == Submitted::Blocked
             && let Some(deadline) = self.model.next_deadline()
         {
             // Nobody else acts until the time is over, or it would be a race.
             self.model.unblock_due(deadline);
-            self.model.drain_outbox(|_, reply| outcome = Outcome::Reply(reply));
+            self.model.drain_outbox(|_, reply| outcome = Submitted::Reply(reply));
         }
-        if outcome == Outcome::Blocked {
+        if outcome == Submitted::Blocked {
             self.wait_until_it_waits()?;
         }
         let mut messages_to = Vec::new();
@@ -272,7 +273,7 @@ impl Pair {
                 return Err(difference(&format!("what client {whom} hears\n"), &real, &mine));
             }
         }
-        let Outcome::Reply(reply) = outcome else { return Ok(None) };
+        let Submitted::Reply(reply) = outcome else { return Ok(None) };
         let reply = self.tamper.map_or(reply.clone(), |tamper| tamper(command, reply.clone()));
         let real = self.real[who]
             .receive(messages(&reply) + own.len())

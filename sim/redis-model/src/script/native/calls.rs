@@ -12,10 +12,10 @@ use resp::reply::Reply;
 use resp::text::{Blob, blob};
 
 use crate::commands::table::TABLE;
-use crate::script::digest::Digest;
+use crate::script::digest::ScriptDigest;
 use crate::server::table::{Execution, Handler, Lookup};
 use crate::server::{Request, SCRIPT_SESSION, Server};
-use crate::value::Value;
+use crate::value::StoredValue;
 
 /// Numbers up to here are exact in Lua, and so are their sums.
 pub(super) const EXACT: i64 = 1 << 50;
@@ -69,12 +69,12 @@ verbs!(
 );
 
 /// A script's way to the server.
-pub(super) struct Calls<'a> {
+pub(super) struct ScriptCalls<'a> {
     server: &'a mut Server,
     now_us: i64,
 }
 
-impl<'a> Calls<'a> {
+impl<'a> ScriptCalls<'a> {
     /// For a script that this request has asked for.
     pub(super) fn new(server: &'a mut Server, request: &Request<'_>) -> Self {
         let db = server.db_number(request);
@@ -84,7 +84,7 @@ impl<'a> Calls<'a> {
     }
 
     /// The script has come with its text: from now on its digest will do.
-    pub(super) fn learn(&mut self, digest: Digest) {
+    pub(super) fn learn(&mut self, digest: ScriptDigest) {
         self.server.scripts.insert(digest);
     }
 
@@ -94,7 +94,7 @@ impl<'a> Calls<'a> {
     }
 
     /// What a key holds and when it expires, in milliseconds since the epoch; it may be over already.
-    pub(super) fn look(&self, key: &[u8]) -> Option<(&Value, Option<i64>)> {
+    pub(super) fn look(&self, key: &[u8]) -> Option<(&StoredValue, Option<i64>)> {
         let db = &self.server.dbs[usize::from(self.server.sessions[SCRIPT_SESSION as usize].db)];
         let entry = db.at(db.find(key)?);
         Some((&entry.value, entry.expires_at_ms))

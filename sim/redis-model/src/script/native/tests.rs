@@ -5,19 +5,19 @@ use picklock::time::WallTime;
 use resp::reply::Reply;
 
 use super::{TEXTS, bound, single, twins};
-use crate::model::{ClientId, Model};
-use crate::options::Options;
+use crate::model::{ConnectionId, Model};
+use crate::options::ModelOptions;
 
 struct One {
     model: Model,
-    client: ClientId,
+    client: ConnectionId,
     /// Who listens.
-    other: ClientId,
+    other: ConnectionId,
 }
 
 impl One {
     fn new(native_scripts: bool) -> Self {
-        let mut model = Model::new(Options { native_scripts, ..Options::default() });
+        let mut model = Model::new(ModelOptions { native_scripts, ..ModelOptions::default() });
         let mut connect = |from| model.connect(WallTime::from_unix_ns(0), from);
         let (client, other) = (connect("127.0.0.1:1"), connect("127.0.0.1:2"));
         model.attach_replica("127.0.0.1", 7001);
