@@ -1,7 +1,7 @@
 //! The `cjson` library, as far as scripts use it: `encode`, `decode`, `null`.
 //!
-//! Invariant: what it writes and the words of its errors are lua-cjson 2.1's with the defaults of
-//! Redis; an empty table is `{}`. Deliberately absent: the functions that change those defaults.
+//! Invariant: what it writes and the words of its errors are lua-cjson 2.1's with the defaults of Redis; an
+//! empty table is `{}`. Not modelled: the functions that change those defaults.
 
 mod decode;
 

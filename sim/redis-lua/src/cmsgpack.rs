@@ -1,8 +1,8 @@
 //! The `cmsgpack` library: `pack`, `unpack`, `unpack_one`, `unpack_limit`.
 //!
-//! Invariant: bytes are those of lua-cmsgpack 0.4: the shortest form of a whole number, a float where
-//! it loses nothing, a table as an array if its keys are exactly 1 to n. However deep the bytes say they
-//! are nested, reading them takes no stack. Deliberately absent: the `safe` variants.
+//! Invariant: bytes are those of lua-cmsgpack 0.4: the shortest form of a whole number, a float where it
+//! loses nothing, a table as an array if its keys are exactly 1 to n. However deep the bytes say they are
+//! nested, reading them takes no stack. Not modelled: the `safe` variants.
 
 use mlua::{Lua, MultiValue, Table, Value};
 

@@ -1,14 +1,14 @@
 //! The stream of writes that goes to replicas and into the append-only file.
 //!
 //! Invariant: bytes and offsets are those of redis-server: RESP requests, a SELECT where the database
-//! changes, MULTI and EXEC around the writes of one command where it made several. A stream is only
-//! ever cut between two such groups, so nobody applies half a transaction. Deliberately absent: the
-//! PINGs with which an idle primary moves its offset on.
+//! changes, MULTI and EXEC around the writes of one command where it made several. A stream is only ever
+//! cut between two such groups, so no replica applies half a transaction. Not modelled: the PINGs with which an
+//! idle primary moves its offset on.
 
 /// The stream of one server.
 #[derive(Debug, Default)]
 pub(crate) struct WriteJournal {
-    /// Whether anybody wants the stream; with nobody, a write costs nothing here.
+    /// Whether there is a replica or a file; without one, a write costs nothing here.
     pub(crate) on: bool,
     /// The offset of the first byte kept.
     start: u64,
@@ -76,7 +76,7 @@ impl WriteJournal {
     }
 
     /// The next write names its database, whatever the last one's was.
-    pub(crate) fn select_anew(&mut self) {
+    pub(crate) fn forget_database(&mut self) {
         self.selected = None;
     }
 

@@ -1,9 +1,8 @@
 //! One database: keys, values and their expiry.
 //!
-//! Invariant: every order that can be seen (SCAN, FLUSHALL, active expiry) is the order of slots,
-//! which depends on the commands alone; the hash index is only ever asked, never iterated. A key
-//! keeps its slot for life, so a SCAN sees every key that is there from its start to its end.
-//! Deliberately absent: time. The server decides what has expired.
+//! Invariant: every order that can be seen (SCAN, FLUSHALL, active expiry) is the order of slots, which
+//! depends on the commands alone; the hash index is only ever asked, never iterated. A key keeps its slot
+//! for life, so a SCAN sees every key that is there from its start to its end.
 
 use resp::text::{Blob, blob};
 use rustc_hash::FxHashMap;

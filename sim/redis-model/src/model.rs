@@ -1,14 +1,12 @@
-//! The model as the worlds use it: connect, execute, look at what happened.
+//! The model as the worlds use it: connect, execute, drain the outbox.
 //!
-//! Invariant: the same calls give the same replies, always; after `reset` a model cannot
-//! be told from a new one. Deliberately absent: sockets, and any way to read a clock: each call is
-//! told the server's wall clock.
+//! Invariant: the same calls give the same replies, always; after `reset` a model behaves as a new one. Each call is given the server's wall clock.
 //!
-//! Every command runs on the state alone, except three that run others: EVAL, SCRIPT LOAD and EXEC.
-//! Those are carried out here, where the state is not borrowed, because a script calls back.
+//! Every command runs on the state alone, except three that run others: EVAL, SCRIPT LOAD and EXEC. Those
+//! are carried out here, where the state is not borrowed, because a script calls back.
 //!
-//! What clients other than the caller are told (an element they have waited for, a message of a
-//! channel) is left in an outbox, which the world empties after each call.
+//! What clients other than the caller receive (an element they have waited for, a message of a channel) is
+//! left in an outbox, which the world empties after each call.
 
 mod durability;
 mod replicas;
@@ -82,7 +80,7 @@ impl Model {
         };
         server.next_id += 1;
         server.stats.connections += 1;
-        let place = server.vacant.pop().unwrap_or_else(|| {
+        let place = server.free_places.pop().unwrap_or_else(|| {
             server.sessions.push(Session::default());
             u32::try_from(server.sessions.len() - 1).expect("fewer than 2^32 connections")
         });
@@ -100,10 +98,10 @@ impl Model {
         server.discard(client.0);
         server.unblock(client.0);
         server.unsubscribe_all(client.0);
-        server.stop_monitoring(client.0);
+        server.remove_monitor(client.0);
         server.outbox.retain(|(session, _)| *session != client.0);
         server.sessions[client.0 as usize].open = false;
-        server.vacant.push(client.0);
+        server.free_places.push(client.0);
     }
 
     /// Carries out one request that neither blocks nor is sent by a client that has subscribed.
@@ -130,7 +128,7 @@ impl Model {
         assert!(session.blocked.is_none(), "request of a client that waits");
         let command = match server.admit(&request) {
             Ok(command) => command,
-            Err(reply) => return Submitted::Reply(server.session(&request).hears(reply)),
+            Err(reply) => return Submitted::Reply(server.session(&request).filter_reply(reply)),
         };
         let session = server.session(&request);
         session.last_command = Some(command);
@@ -149,7 +147,7 @@ impl Model {
         server.finish(&request);
         let session = server.session(&request);
         match session.blocked {
-            None => Submitted::Reply(session.hears(reply)),
+            None => Submitted::Reply(session.filter_reply(reply)),
             Some(_) => Submitted::Blocked,
         }
     }
@@ -198,7 +196,7 @@ impl Model {
 
     /// Whether the connection may send more than a small request.
     pub fn is_authenticated(&self, client: ConnectionId) -> bool {
-        self.server.borrow().is_let_in(client.0)
+        self.server.borrow().is_permitted(client.0)
     }
 
     /// A command in whatever way it runs.
@@ -225,7 +223,7 @@ impl Model {
         let errors = ErrorCount::from(&reply);
         let server = &mut *self.server.borrow_mut();
         server.stats.called(command, errors);
-        server.show(TABLE.spec(command), request);
+        server.send_to_monitors(TABLE.spec(command), request);
         reply
     }
 
@@ -262,7 +260,7 @@ impl Model {
         };
         let shown = !self.server.borrow().monitors.is_empty();
         if shown {
-            self.server.borrow_mut().show_to_all(request);
+            self.server.borrow_mut().send_to_all_monitors(request);
         } else if !read_only {
             let server = &mut *self.server.borrow_mut();
             if let Some(reply) = native::run(server, request, by_digest, keys, args) {

@@ -1,7 +1,7 @@
 //! How a model server is set up, and what CONFIG GET and CONFIG SET know of it.
 //!
-//! Invariant: a parameter that CONFIG SET takes is either acted upon or said here to be kept only.
-//! Kept only: save, timeout, hz. Deliberately absent: all other parameters; asking for one answers as for a name Redis does not know.
+//! Invariant: a parameter that CONFIG SET takes is either acted upon or said here to be kept only. Kept
+//! only: save, timeout, hz. Any other parameter answers as a name that Redis does not know.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,6 @@
 //! The state of one server.
 //!
-//! Invariant: `reset` leaves nothing of what was but memory. Deliberately absent: what commands mean,
-//! Lua, and how keys are touched, which `touch` has.
+//! Invariant: `reset` leaves nothing of what was but memory.
 
 pub(crate) mod admission;
 pub(crate) mod blocking;
@@ -82,7 +81,7 @@ pub(crate) struct Server {
     pub(crate) parameters: Parameters,
     pub(crate) dbs: Vec<Db>,
     pub(crate) sessions: Vec<Session>,
-    pub(crate) vacant: Vec<u32>,
+    pub(crate) free_places: Vec<u32>,
     pub(crate) next_id: u64,
     pub(crate) started_us: Option<i64>,
     pub(crate) stats: ServerStats,
@@ -113,9 +112,9 @@ pub(crate) struct Server {
     pub(crate) subscriptions: Subscriptions,
     /// Whom everything is shown to, the longest looking first.
     pub(crate) monitors: Vec<u32>,
-    /// Of which events subscribers are told.
-    pub(crate) notifying: u16,
-    /// What the command under way calls what it does to a key, while anybody is told.
+    /// The classes of keyspace events that are published.
+    pub(crate) notify_classes: u16,
+    /// The name of the event that the command under way publishes, while any class is.
     pub(crate) event: &'static str,
     /// Messages to sessions other than by the reply to their own request.
     pub(crate) outbox: Vec<(u32, Reply)>,
@@ -130,7 +129,7 @@ impl Server {
             options,
             dbs,
             sessions: vec![Session::internal(), Session::internal()],
-            vacant: Vec::new(),
+            free_places: Vec::new(),
             next_id: 1,
             started_us: None,
             stats: ServerStats::new(table.len()),
@@ -151,7 +150,7 @@ impl Server {
             blocking: Blocking::default(),
             subscriptions: Subscriptions::default(),
             monitors: Vec::new(),
-            notifying: 0,
+            notify_classes: 0,
             event: "",
             outbox: Vec::new(),
         };
@@ -165,7 +164,7 @@ impl Server {
         self.dbs.iter_mut().for_each(Db::clear);
         self.sessions.truncate(FIRST_CLIENT);
         self.sessions.fill(Session::internal());
-        self.vacant.clear();
+        self.free_places.clear();
         self.next_id = 1;
         self.started_us = None;
         self.stats.reset();

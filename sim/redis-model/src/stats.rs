@@ -1,8 +1,8 @@
 //! What INFO counts.
 //!
-//! Invariant: counted where redis-server counts: commands inside scripts and transactions too, a
-//! refused command as rejected, and one error once, however many calls it passes through.
-//! Deliberately absent: microseconds, which are always 0, for the model takes no time.
+//! Invariant: counted where redis-server counts: commands inside scripts and transactions too, a refused
+//! command as rejected, and one error once, however many calls it passes through. Microseconds are always
+//! 0, for the model takes no time.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! Which sessions watch which keys.
 //!
-//! Invariant: with nothing watched, a write costs one look at an empty list. The watchers of a key
-//! are few, so a list is asked from end to end. Deliberately absent: the sessions themselves.
+//! Invariant: with nothing watched, a write costs one comparison. The watchers of a key are few,
+//! so a list is asked from end to end.
 
 use resp::text::{Blob, blob};
 

@@ -1,8 +1,7 @@
 //! Replies as bytes, in RESP2 and RESP3.
 //!
-//! Invariant: byte for byte what redis-server 7.0 writes for the same reply; a line break inside a
-//! status or an error becomes a space, so that no reply can fake the end of another. Deliberately
-//! absent: reading replies, which `frame` does.
+//! Invariant: byte for byte what redis-server 7.0 writes for the same reply; a line break inside a status
+//! or an error becomes a space, so that no reply can fake the end of another.
 
 use crate::number::{double, integer};
 use crate::reply::Reply;

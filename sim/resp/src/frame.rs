@@ -1,9 +1,8 @@
 //! Where one RESP frame ends, found without decoding it.
 //!
-//! Invariant: a [`Scanner`] looks at each byte of a stream a bounded number of times however the
-//! stream is cut into reads, and no input makes it panic, recurse or allocate in proportion to a
-//! number the peer merely claims. Deliberately absent: values. Who wants to know what a frame says
-//! reads the few bytes that matter through [`RequestFrame`] and [`head`], or has a [`tree`] made of a frame.
+//! Invariant: a [`Scanner`] looks at each byte of a stream a bounded number of times however the stream is
+//! cut into reads, and no input makes it panic, recurse or allocate in proportion to a number the peer
+//! merely claims. What a frame says is read through [`RequestFrame`] and [`head`], or from its [`tree`].
 
 pub mod tree;
 mod view;

@@ -1,7 +1,7 @@
 //! What the model answers, before it is written in either protocol.
 //!
-//! Invariant: a reply says what redis-server means, not how RESP2 or RESP3 spells it; a map is a map
-//! here and becomes a flat array only when it is written. Deliberately absent: attributes.
+//! Invariant: a reply says what redis-server means, not how RESP2 or RESP3 spells it; a map is a map here
+//! and becomes a flat array only when it is written.
 
 use std::borrow::Cow;
 

@@ -1,8 +1,7 @@
 //! One request as a client sends it: a RESP array of bulks, or an inline command.
 //!
-//! Invariant: whatever the bytes are, the answer is "more", "ignored", a request or a protocol error
-//! in redis-server's words; nothing panics, and no length a client merely *claims* is allocated.
-//! Deliberately absent: sockets, replies, and what a command means.
+//! Invariant: whatever the bytes are, the answer is "more", "ignored", a request or a protocol error in
+//! redis-server's words; nothing panics, and no length a client merely *claims* is allocated.
 
 use crate::number::decimal;
 

@@ -1,6 +1,6 @@
 //! Strings as bits: SETBIT, GETBIT, BITCOUNT, BITPOS, BITOP.
 //!
-//! Invariant: the first bit is the highest one of the first byte. Deliberately absent: BITFIELD.
+//! Invariant: the first bit is the highest one of the first byte. Not modelled: BITFIELD.
 
 use std::collections::VecDeque;
 

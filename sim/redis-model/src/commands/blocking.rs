@@ -1,8 +1,7 @@
-//! Commands that wait for an element: BLPOP, BRPOP, BLMPOP, BLMOVE, BRPOPLPUSH, BZPOPMIN, BZPOPMAX,
-//! BZMPOP; and LMPOP and ZMPOP, which do the same and do not wait.
+//! Commands that wait for an element: BLPOP, BRPOP, BLMPOP, BLMOVE, BRPOPLPUSH, BZPOPMIN, BZPOPMAX, BZMPOP;
+//! and LMPOP and ZMPOP, which do the same and do not wait.
 //!
-//! Invariant: each is propagated as the command that does not wait, for nobody waits in a stream.
-//! Deliberately absent: the waiting itself, which `crate::server::blocking` has.
+//! Invariant: each is propagated as the command that does not wait, for a stream cannot wait.
 
 use resp::reply::{ErrorReply, Reply};
 use resp::strtod::{Strtod, is_space, strtod};
@@ -12,7 +11,7 @@ use super::arguments::positive;
 use super::lists::{end, move_element, pop_at};
 use super::zpop::pop_scored_at;
 use super::zrange::listed;
-use crate::server::blocking::{Awaited, Blocked, ListEnd, Moving, Take};
+use crate::server::blocking::{Awaited, Blocked, ListEnd, MoveCommand, Take};
 use crate::server::table::{CommandSpec, flag};
 use crate::server::{CommandResult, Request, Server};
 use crate::value::StoredValue;
@@ -138,14 +137,14 @@ fn pop_first(
 fn blmove(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let (from, to) = (end(request.args[3])?, end(request.args[4])?);
     let destination = blob(request.args[2]);
-    let take = Take::Move { from, to, destination, command: Moving::Lmove };
+    let take = Take::Move { from, to, destination, command: MoveCommand::Lmove };
     move_or_wait(server, request, take, request.args[5])
 }
 
 fn brpoplpush(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let destination = blob(request.args[2]);
     let (from, to) = (ListEnd::Right, ListEnd::Left);
-    let take = Take::Move { from, to, destination, command: Moving::RpopLpush };
+    let take = Take::Move { from, to, destination, command: MoveCommand::RpopLpush };
     move_or_wait(server, request, take, request.args[3])
 }
 
@@ -196,8 +195,12 @@ fn take_element(
                 _ => (word(*from), word(*to)),
             };
             match command {
-                Moving::Lmove => server.propagate(request, &[b"LMOVE", key, destination, from, to]),
-                Moving::RpopLpush => server.propagate(request, &[b"RPOPLPUSH", key, destination]),
+                MoveCommand::Lmove => {
+                    server.propagate(request, &[b"LMOVE", key, destination, from, to])
+                }
+                MoveCommand::RpopLpush => {
+                    server.propagate(request, &[b"RPOPLPUSH", key, destination])
+                }
             }
             Ok(element)
         }
@@ -276,6 +279,6 @@ impl Server {
         let request = Request { now_us, session, args: &[] };
         let reply: Reply = take_element(self, &request, key, take).into();
         self.journal.commit();
-        self.end_waiting(session, &blocked, reply);
+        self.reply_to_blocked(session, &blocked, reply);
     }
 }

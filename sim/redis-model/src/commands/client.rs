@@ -1,15 +1,15 @@
 //! CLIENT ID, GETNAME, SETNAME, INFO, LIST, NO-EVICT, REPLY; KILL and UNBLOCK are in `client_kill`.
 //!
-//! Invariant: only what the model knows is shown: buffers, memory and descriptors read as those of an
-//! idle connection. Deliberately absent: PAUSE, TRACKING; and SETINFO, which
-//! redis-server 7.0 does not have either: it answers "unknown subcommand", and clients go on.
+//! Invariant: only what the model knows is shown: buffers, memory and descriptors read as those of an idle
+//! connection. Not modelled: PAUSE, TRACKING; and SETINFO, which redis-server 7.0 does not have either: it
+//! answers "unknown subcommand", and clients go on.
 
 use resp::encode::ProtocolVersion;
 use resp::number::decimal;
 use resp::reply::{ErrorReply, Reply};
 use resp::text::{Blob, blob, is_word};
 
-use super::client_kill::{Class, LOCAL, kill, unblock};
+use super::client_kill::{ClientClass, LOCAL, kill, unblock};
 use crate::server::session::{Replies, Session};
 use crate::server::table::{CommandSpec, flag};
 use crate::server::{CommandResult, Request, Server};
@@ -65,8 +65,8 @@ fn list(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let places: Vec<usize> = match &request.args[2..] {
         [] => server.clients(|_| true),
         [word, name] if is_word(word, "TYPE") => {
-            let class = Class::named(name)?;
-            server.clients(|session| Class::of(session) == class)
+            let class = ClientClass::named(name)?;
+            server.clients(|session| ClientClass::of(session) == class)
         }
         [word, ids @ ..] if is_word(word, "ID") && !ids.is_empty() => {
             let ids =
@@ -118,7 +118,7 @@ fn describe(server: &Server, session: &Session, now_s: i64) -> String {
 
 fn no_evict(_server: &mut Server, request: &Request<'_>) -> CommandResult {
     let arg = request.args[2];
-    // The model evicts nobody, so either answer is kept at once.
+    // The model evicts no client, so either answer is kept at once.
     if is_word(arg, "ON") || is_word(arg, "OFF") { Ok(Reply::Ok) } else { Err(ErrorReply::SYNTAX) }
 }
 

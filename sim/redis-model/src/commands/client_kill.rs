@@ -1,6 +1,6 @@
 //! CLIENT KILL and UNBLOCK: what one client does to others.
 //!
-//! Invariant: a client that is killed has no effect and hears nothing from that moment; its connection
+//! Invariant: a client that is killed does nothing and receives nothing from that moment; its connection
 //! is woken by an empty message, to find that it is to be closed. Whoever kills itself is answered first.
 
 use resp::number::decimal;
@@ -15,14 +15,14 @@ pub(super) const LOCAL: &[u8] = b"127.0.0.1:0";
 
 /// The classes of clients of which the model has some.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Class {
+pub(super) enum ClientClass {
     Normal,
     Pubsub,
     /// Replicas and primaries are no sessions here.
     Other,
 }
 
-impl Class {
+impl ClientClass {
     pub(super) fn of(session: &Session) -> Self {
         if session.is_subscribed() { Self::Pubsub } else { Self::Normal }
     }
@@ -45,7 +45,7 @@ impl Class {
 /// Which clients are to be killed.
 struct Filter<'a> {
     address: Option<&'a [u8]>,
-    class: Option<Class>,
+    class: Option<ClientClass>,
     id: Option<u64>,
     /// None has this: another address of the server, for one.
     nobody: bool,
@@ -68,7 +68,7 @@ impl<'a> Filter<'a> {
                     let why = ErrorReply::new("ERR client-id should be greater than 0");
                     filter.id = Some(id.ok_or(why)?);
                 }
-                word if is_word(word, "TYPE") => filter.class = Some(Class::named(value)?),
+                word if is_word(word, "TYPE") => filter.class = Some(ClientClass::named(value)?),
                 word if is_word(word, "ADDR") => filter.address = Some(value),
                 word if is_word(word, "LADDR") => filter.nobody |= *value != LOCAL,
                 word if is_word(word, "USER") && *value == b"default" => {}
@@ -92,7 +92,7 @@ impl<'a> Filter<'a> {
     fn takes(&self, session: &Session) -> bool {
         !self.nobody
             && self.address.is_none_or(|address| session.address[..] == *address)
-            && self.class.is_none_or(|class| Class::of(session) == class)
+            && self.class.is_none_or(|class| ClientClass::of(session) == class)
             && self.id.is_none_or(|id| session.id == id)
     }
 }
@@ -109,7 +109,7 @@ pub(super) fn kill(server: &mut Server, request: &Request<'_>) -> CommandResult 
             server.unblock(session);
             server.discard(session);
             server.unsubscribe_all(session);
-            server.stop_monitoring(session);
+            server.remove_monitor(session);
             server.outbox.retain(|(other, _)| *other != session);
             server.outbox.push((session, Reply::NOTHING));
         }
@@ -138,10 +138,10 @@ pub(super) fn unblock(server: &mut Server, request: &Request<'_>) -> CommandResu
         return Ok(Reply::Int(0));
     };
     match fails {
-        false => server.end_in_vain(session, &blocked),
+        false => server.time_out(session, &blocked),
         true => {
             let fail = ErrorReply::new("UNBLOCKED client unblocked via CLIENT UNBLOCK");
-            server.end_waiting(session, &blocked, Reply::Error(fail));
+            server.reply_to_blocked(session, &blocked, Reply::Error(fail));
         }
     }
     Ok(Reply::Int(1))

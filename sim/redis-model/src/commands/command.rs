@@ -1,8 +1,7 @@
 //! COMMAND: COUNT, INFO, DOCS, LIST.
 //!
-//! Invariant: what is answered is the command table, so a client that asks before it calls learns
-//! exactly what the model can do. Deliberately absent: key specifications, tips, argument grammars,
-//! GETKEYS.
+//! Invariant: what is answered is the command table, so a client that asks before it calls learns exactly
+//! what the model can do. Not modelled: key specifications, tips, argument grammars, GETKEYS.
 
 use resp::reply::{ErrorReply, Reply};
 

@@ -1,8 +1,8 @@
 //! Commands of later servers that compare and delete: DELEX (Redis 8.4) and DELIFEQ (Valkey 9).
 //!
 //! Invariant: a server of another profile does not know them. They are held to those servers by
-//! `tests/model_agrees_with_servers.rs`, where these are there.
-//! Deliberately absent: DIGEST, and conditions on digests.
+//! `tests/model_agrees_with_servers.rs`, where these are there. Not modelled: DIGEST, and conditions on
+//! digests.
 
 use resp::reply::{ErrorReply, Reply};
 use resp::text::is_word;

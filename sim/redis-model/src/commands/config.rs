@@ -1,6 +1,6 @@
 //! CONFIG GET, SET, RESETSTAT.
 //!
-//! Invariant: CONFIG SET changes all its parameters or none. Deliberately absent: REWRITE.
+//! Invariant: CONFIG SET changes all its parameters or none. Not modelled: REWRITE.
 
 use resp::number::decimal;
 use resp::reply::{ErrorReply, Reply};
@@ -61,7 +61,7 @@ fn set(server: &mut Server, request: &Request<'_>) -> CommandResult {
     for (name, value) in changes {
         server.parameters.set(name, value);
     }
-    server.follow_parameters();
+    server.apply_parameters();
     Ok(Reply::Ok)
 }
 

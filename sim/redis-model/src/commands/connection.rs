@@ -1,6 +1,6 @@
 //! The connection itself: PING, ECHO, AUTH, HELLO, RESET, QUIT.
 //!
-//! Invariant: there is one user, `default`; its password is `requirepass`. Deliberately absent: ACL.
+//! Invariant: there is one user, `default`; its password is `requirepass`. Not modelled: ACL.
 
 use resp::encode::ProtocolVersion;
 use resp::number::decimal;
@@ -91,7 +91,7 @@ fn hello(server: &mut Server, request: &Request<'_>) -> CommandResult {
     if let Some((user, password)) = login {
         authenticate(server, request, user, password)?;
     }
-    if !server.is_let_in(request.session) {
+    if !server.is_permitted(request.session) {
         return Err(ErrorReply::new(
             "NOAUTH HELLO must be called with the client already authenticated, otherwise the \
              HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and \
@@ -138,7 +138,7 @@ fn reset(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let open = server.parameters.password().is_none();
     server.discard(request.session);
     server.unsubscribe_all(request.session);
-    server.stop_monitoring(request.session);
+    server.remove_monitor(request.session);
     let session = server.session(request);
     session.replies = Replies::On;
     session.db = 0;

@@ -1,8 +1,8 @@
 //! FUNCTION LOAD, DELETE, FLUSH, LIST, STATS, KILL, and FCALL, FCALL_RO.
 //!
 //! Invariant: a function is known from FUNCTION LOAD until its library is replaced or deleted, or the
-//! server restarts. Deliberately absent: DUMP and RESTORE, whose bytes are redis-server's own. Functions
-//! run in `crate::script`.
+//! server restarts. Not modelled: DUMP and RESTORE, whose bytes are redis-server's own. Functions run in
+//! `crate::script`.
 
 use resp::reply::{ErrorReply, Reply};
 use resp::text::{Blob, glob, is_word};

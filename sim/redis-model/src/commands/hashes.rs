@@ -1,9 +1,8 @@
-//! Hashes: HSET, HMSET, HSETNX, HGET, HMGET, HGETALL, HKEYS, HVALS, HDEL, HEXISTS, HLEN, HSTRLEN,
-//! HINCRBY.
+//! Hashes: HSET, HMSET, HSETNX, HGET, HMGET, HGETALL, HKEYS, HVALS, HDEL, HEXISTS, HLEN, HSTRLEN, HINCRBY.
 //!
-//! Invariant: fields are answered in the order in which they were first written, as Redis answers
-//! those of a small hash (up to 128 fields of up to 64 bytes). Deliberately absent: the other order
-//! of large hashes, HINCRBYFLOAT.
+//! Invariant: fields are answered in the order in which they were first written, as Redis answers those of
+//! a small hash (up to 128 fields of up to 64 bytes). Not modelled: the other order of large hashes,
+//! HINCRBYFLOAT.
 
 use resp::number::{decimal, integer};
 use resp::reply::{ErrorReply, Reply};
@@ -145,7 +144,7 @@ fn hdel(server: &mut Server, request: &Request<'_>) -> CommandResult {
     fields.retain(|(field, _)| !request.args[2..].contains(&&field[..]));
     let deleted = before - fields.len();
     if deleted > 0 {
-        server.shrunk(request, slot);
+        server.elements_removed(request, slot);
     }
     Ok(Reply::count(deleted))
 }

@@ -1,7 +1,7 @@
 //! Keys of any type: DEL, UNLINK, EXISTS, TOUCH, TYPE, RANDOMKEY, DBSIZE, FLUSHDB, FLUSHALL, SELECT.
 //!
 //! Invariant: UNLINK and ASYNC answer as DEL and SYNC do; when memory is given back cannot be seen.
-//! RANDOMKEY answers the same one each time: any is right. Deliberately absent: SWAPDB, OBJECT, DUMP.
+//! RANDOMKEY answers the same one each time: any is right. Not modelled: SWAPDB, OBJECT, DUMP.
 
 use resp::number::decimal;
 use resp::reply::{ErrorReply, Reply};
@@ -96,7 +96,7 @@ pub(super) fn database(server: &Server, number: &[u8]) -> Result<u16, ErrorReply
     index.ok_or(ErrorReply::new("ERR DB index is out of range"))
 }
 
-/// What a subcommand with too many arguments is told.
+/// The answer to a subcommand with too many arguments.
 pub(super) fn unknown_form(request: &Request<'_>) -> ErrorReply {
     let container = request.args[0].to_ascii_uppercase();
     let text = b"ERR unknown subcommand or wrong number of arguments for '";

@@ -97,7 +97,7 @@ pub(super) fn pop_at(
     let list = server.value_mut(request, slot).as_list_mut()?;
     let count = count.min(list.len());
     let taken = (0..count).filter_map(|_| take(list, end)).map(Reply::Bulk).collect();
-    server.shrunk(request, slot);
+    server.elements_removed(request, slot);
     Ok(taken)
 }
 
@@ -171,7 +171,7 @@ fn lrem(server: &mut Server, request: &Request<'_>) -> CommandResult {
         list.retain(keep);
     }
     if removed > 0 {
-        server.shrunk(request, slot);
+        server.elements_removed(request, slot);
     }
     Ok(Reply::count(removed))
 }
@@ -184,11 +184,11 @@ fn ltrim(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let list = server.value_mut(request, slot).as_list_mut()?;
     let kept = range(start, stop, list.len());
     if kept.len() == list.len() {
-        server.rewritten_as_it_was(request, slot);
+        server.rewritten_unchanged(request, slot);
         return Ok(Reply::Ok);
     }
     *list = list.range(kept).cloned().collect();
-    server.shrunk(request, slot);
+    server.elements_removed(request, slot);
     Ok(Reply::Ok)
 }
 
@@ -269,7 +269,7 @@ pub(super) fn move_element(
     server.event = if from == ListEnd::Left { "lpop" } else { "rpop" };
     match target == Some(slot) {
         true => server.notify_of(server.db_number(request), slot),
-        false => server.shrunk(request, slot),
+        false => server.elements_removed(request, slot),
     }
     Ok(Reply::Bulk(element))
 }

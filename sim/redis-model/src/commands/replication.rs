@@ -1,9 +1,9 @@
 //! ROLE and WAIT.
 //!
-//! Invariant: WAIT counts the replicas that have acknowledged what the stream held when the last
-//! command of the same connection had been carried out: of redis-server it is often said that this is
-//! the connection's last write, but any later command moves it on. Deliberately absent: REPLICAOF,
-//! FAILOVER, PSYNC; the world connects servers.
+//! Invariant: WAIT counts the replicas that have acknowledged what the stream held when the last command of
+//! the same connection had been carried out: of redis-server it is often said that this is the connection's
+//! last write, but any later command moves it on. Not modelled: REPLICAOF, FAILOVER, PSYNC; the world
+//! connects servers.
 
 use resp::number::{decimal, integer};
 use resp::reply::{ErrorReply, Reply};

@@ -1,7 +1,7 @@
 //! EVAL, EVALSHA, their read-only forms, and SCRIPT LOAD, EXISTS, FLUSH.
 //!
-//! Invariant: a script is known to EVALSHA from its first EVAL or LOAD until SCRIPT FLUSH or a restart.
-//! Deliberately absent: SCRIPT DEBUG, SCRIPT SHOW. Scripts run in `crate::script`.
+//! Invariant: a script is known to EVALSHA from its first EVAL or LOAD until SCRIPT FLUSH or a restart. Not
+//! modelled: SCRIPT DEBUG, SCRIPT SHOW. Scripts run in `crate::script`.
 
 use resp::number::decimal;
 use resp::reply::{ErrorReply, Reply};

@@ -1,6 +1,6 @@
 //! The server as a whole: TIME, MONITOR.
 //!
-//! Invariant: the time is the one that the world has told. Deliberately absent: DEBUG, SHUTDOWN, SAVE.
+//! Invariant: the time is the one that the request came with. Not modelled: DEBUG, SHUTDOWN, SAVE.
 
 use resp::number::integer;
 use resp::reply::{ErrorReply, Reply};

@@ -54,7 +54,7 @@ fn srem(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let set = server.value_mut(request, slot).as_set_mut()?;
     let removed = request.args[2..].iter().filter(|member| set.remove(**member)).count();
     if removed > 0 {
-        server.shrunk(request, slot);
+        server.elements_removed(request, slot);
     }
     Ok(Reply::count(removed))
 }
@@ -103,7 +103,7 @@ fn spop(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let popped: Vec<Blob> = (0..wanted).filter_map(|_| set.pop_first()).collect();
     server.stats.hits += reads;
     if wanted > 0 {
-        server.shrunk(request, slot);
+        server.elements_removed(request, slot);
     }
     if count.is_some() && server.find(request, key).is_none() {
         server.propagate(request, &[b"DEL", key]);
@@ -130,7 +130,7 @@ fn smove(server: &mut Server, request: &Request<'_>) -> CommandResult {
     }
     server.event = "srem";
     server.value_mut(request, source).as_set_mut()?.remove(member);
-    server.shrunk(request, source);
+    server.elements_removed(request, source);
     server.event = "sadd";
     match target {
         None => {

@@ -1,7 +1,7 @@
 //! Byte strings: GET, GETDEL, GETEX, MGET, MSET, MSETNX, STRLEN, APPEND, GETRANGE, SUBSTR, SETRANGE.
 //!
-//! Invariant: APPEND and SETRANGE change a value in place and leave its expiry. Deliberately absent:
-//! INCRBYFLOAT, whose sums are those of 80 bits.
+//! Invariant: APPEND and SETRANGE change a value in place and leave its expiry. Not modelled: INCRBYFLOAT,
+//! whose sums are those of 80 bits.
 
 use resp::reply::{ErrorReply, Reply};
 use resp::text::{Blob, blob};

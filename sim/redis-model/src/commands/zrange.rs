@@ -303,7 +303,7 @@ pub(super) fn take_out(
     let set = server.value_mut(request, slot).as_scored_mut()?;
     let taken = set.drain(places(set));
     if !taken.is_empty() {
-        server.shrunk(request, slot);
+        server.elements_removed(request, slot);
     }
     Ok(taken)
 }

@@ -150,7 +150,7 @@ fn zrem(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let set = server.value_mut(request, slot).as_scored_mut()?;
     let removed = request.args[2..].iter().filter(|member| set.remove(member)).count();
     if removed > 0 {
-        server.shrunk(request, slot);
+        server.elements_removed(request, slot);
     }
     Ok(Reply::count(removed))
 }

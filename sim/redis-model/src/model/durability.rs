@@ -1,7 +1,7 @@
 //! A model that ends and comes back.
 //!
 //! Invariant: after an end nothing is left of it but its file, and every [`ConnectionId`](super::ClientId)
-//! is void. Deliberately absent: ends in the middle of a command.
+//! is void.
 
 use picklock::time::WallTime;
 
@@ -17,7 +17,7 @@ impl Model {
     /// The process starts again as a primary and reads its file, if it keeps one; keys whose time has
     /// passed meanwhile are gone.
     pub fn restart(&mut self, now: WallTime) {
-        self.server.borrow_mut().start_again(unix_us(now));
+        self.server.borrow_mut().load_file(unix_us(now));
         if let Some(engine) = &mut self.engine {
             engine.reset();
         }

@@ -1,8 +1,7 @@
 //! The functions a script calls: `redis.call` and the rest of the `redis` table, and `math.random`.
 //!
-//! Invariant: a command inside a script meets the checks that redis-server makes there, in its order
-//! and words, and is counted as any other. Deliberately absent: `redis.acl_check_cmd` and
-//! `redis.register_function`.
+//! Invariant: a command inside a script meets the checks that redis-server makes there, in its order and
+//! words, and is counted as any other. Not modelled: `redis.acl_check_cmd` and `redis.register_function`.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -59,7 +58,7 @@ impl ScriptShared {
     }
 
     /// What the script has chosen with `setresp`: some commands answer in another form.
-    fn speak(&self, resp3: bool) {
+    fn set_protocol(&self, resp3: bool) {
         self.resp3.set(resp3);
         let protocol = if resp3 { ProtocolVersion::Resp3 } else { ProtocolVersion::Resp2 };
         self.server.borrow_mut().sessions[SCRIPT_SESSION as usize].protocol = protocol;
@@ -185,7 +184,7 @@ pub(crate) fn library(lua: &Lua, shared: &Rc<ScriptShared>) -> mlua::Result<Tabl
             return Err(fail("redis.setresp() requires one argument."));
         }
         match args.front().and_then(integer_of) {
-            Some(version @ (2 | 3)) => setresp_shared.speak(version == 3),
+            Some(version @ (2 | 3)) => setresp_shared.set_protocol(version == 3),
             _ => return Err(fail("RESP version must be 2 or 3.")),
         }
         Ok(())

@@ -1,7 +1,7 @@
 //! Replies as Lua values and Lua values as replies.
 //!
-//! Invariant: the two conversions are those of redis-server: numbers lose their fraction, a table ends
-//! at its first nil, false is nil and true is 1 (in RESP2). Deliberately absent: attributes.
+//! Invariant: the two conversions are those of redis-server: numbers lose their fraction, a table ends at
+//! its first nil, false is nil and true is 1 (in RESP2).
 
 use mlua::{IntoLua, Lua, Table, Value};
 use redis_lua::args::truncated;
@@ -99,20 +99,20 @@ pub(crate) struct Returned {
 
 /// A script's result as a reply.
 pub(crate) fn from_lua(value: &Value, resp3: bool) -> mlua::Result<Returned> {
-    let mut walk = Walk { resp3, errors: ErrorCount::default(), parts: 0 };
+    let mut walk = ReplyBuilder { resp3, errors: ErrorCount::default(), parts: 0 };
     let reply = walk.reply(value, 0)?;
     Ok(Returned { reply, errors: walk.errors })
 }
 
 /// A way through all that a script returned.
-struct Walk {
+struct ReplyBuilder {
     resp3: bool,
     errors: ErrorCount,
     /// How many values have been met.
     parts: usize,
 }
 
-impl Walk {
+impl ReplyBuilder {
     fn reply(&mut self, value: &Value, depth: usize) -> mlua::Result<Reply> {
         if depth > DEPTH_MAX {
             let fail = ErrorReply::new("ERR reached lua stack limit");

@@ -149,7 +149,8 @@ impl Engine {
 
     /// Compiles a script, if it is new.
     pub(crate) fn load(&mut self, body: &[u8]) -> Result<ScriptDigest, ErrorReply> {
-        self.make_way().map_err(|error| ErrorReply::of(format!("ERR {}", api::message(&error))))?;
+        self.drop_flushed()
+            .map_err(|error| ErrorReply::of(format!("ERR {}", api::message(&error))))?;
         let digest = digest(body);
         if !self.compiled.contains_key(&digest) {
             let (shebang, code) = Shebang::split(body)?;
@@ -179,7 +180,7 @@ impl Engine {
 
     /// Before something is compiled: gives back what a FLUSH has made the server forget. What it knows
     /// stays, with the locals of its libraries.
-    pub(super) fn make_way(&mut self) -> mlua::Result<()> {
+    pub(super) fn drop_flushed(&mut self) -> mlua::Result<()> {
         let server = &mut *self.shared.server.borrow_mut();
         if !std::mem::take(&mut server.compiled_is_stale) {
             return Ok(());
@@ -255,7 +256,7 @@ impl Engine {
         Ok((digest, shebang))
     }
 
-    /// Everything that a script's commands look at is as new.
+    /// Resets the state that a script's commands read.
     pub(super) fn begin(&self, scope: &Scope) {
         let shared = &self.shared;
         shared.now_us.set(scope.now_us);
@@ -344,7 +345,7 @@ fn is_binary(code: &[u8]) -> bool {
     code.starts_with(b"\x1b")
 }
 
-/// The answer for an error that nobody has caught.
+/// The answer for an error that the script has not caught.
 fn failure(error: &Table, (name, chunk): (&[u8], &str)) -> mlua::Result<(Reply, ErrorCount)> {
     let mut text = match error.raw_get("err")? {
         Value::String(text) => until_nul(&text.as_bytes()).to_vec(),

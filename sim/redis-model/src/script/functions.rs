@@ -107,7 +107,8 @@ impl Engine {
     /// Runs a library's code, which registers its functions.
     fn compile_library(&mut self, code: &[u8]) -> Result<Vec<Function>, ErrorReply> {
         let (_, body) = head(code)?;
-        self.make_way().map_err(|error| ErrorReply::of(format!("ERR {}", api::message(&error))))?;
+        self.drop_flushed()
+            .map_err(|error| ErrorReply::of(format!("ERR {}", api::message(&error))))?;
         let digest = digest(code);
         let chunk = self.lua.load(body).set_name("@user_function").set_mode(ChunkMode::Text);
         let function = chunk.into_function().map_err(|error| {

@@ -1,7 +1,7 @@
 //! What a request meets before it is carried out: lookup, arity, authentication, faults, MULTI.
 //!
-//! Invariant: the checks come in the order of redis-server's `processCommand`, because the first one
-//! that fails words the answer. Deliberately absent: ACL, cluster redirection, client pauses.
+//! Invariant: the checks come in the order of redis-server's `processCommand`, because the first one that
+//! fails words the answer. Not modelled: ACL, cluster redirection, client pauses.
 
 use resp::encode::ProtocolVersion;
 use resp::reply::{ErrorReply, Reply};
@@ -38,12 +38,12 @@ impl Server {
             let fail = ErrorReply::arity(&self.table.line(command).full_name);
             return Err(self.reject(request, Some(command), fail));
         }
-        if !spec.has(flag::NO_AUTH) && !self.is_let_in(request.session) {
+        if !spec.has(flag::NO_AUTH) && !self.is_permitted(request.session) {
             let fail = ErrorReply::new("NOAUTH Authentication required.");
             return Err(self.reject(request, Some(command), fail));
         }
         if self.max_memory_bytes > 0 || self.out_of_memory {
-            self.make_room();
+            self.evict_to_limit();
         }
         if let Some(fail) = self.refusal(request, spec) {
             return Err(self.reject(request, Some(command), fail));
@@ -70,7 +70,7 @@ impl Server {
     }
 
     /// Whether a session need not authenticate, or has.
-    pub(crate) fn is_let_in(&self, session: u32) -> bool {
+    pub(crate) fn is_permitted(&self, session: u32) -> bool {
         self.sessions[session as usize].authenticated || self.parameters.password().is_none()
     }
 

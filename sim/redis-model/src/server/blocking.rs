@@ -1,8 +1,7 @@
 //! Clients that wait: for an element of a list or sorted set, or for acknowledgements of replicas.
 //!
-//! Invariant: of those that wait for one key the one that has waited longest is served first, after
-//! the whole command, script or transaction that brought the element. Deliberately absent: streams,
-//! and time: `unblock_due` is told when it is.
+//! Invariant: of those that wait for one key the one that has waited longest is served first, after the
+//! whole command, script or transaction that brought the element. Not modelled: streams.
 
 use resp::reply::Reply;
 use resp::text::{Blob, blob};
@@ -24,7 +23,7 @@ pub(crate) enum Take {
     /// Popped from a list: one, or at most so many.
     Pop(ListEnd, Option<usize>),
     /// Moved to another list.
-    Move { from: ListEnd, to: ListEnd, destination: Blob, command: Moving },
+    Move { from: ListEnd, to: ListEnd, destination: Blob, command: MoveCommand },
     /// The lowest (left) or highest members of a sorted set: one, or at most so many.
     PopScored(ListEnd, Option<usize>),
 }
@@ -38,7 +37,7 @@ impl Take {
 
 /// The two commands that move: they propagate under different names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Moving {
+pub(crate) enum MoveCommand {
     Lmove,
     RpopLpush,
 }
@@ -111,11 +110,11 @@ impl Server {
     }
 
     /// The answer that a session has waited for.
-    pub(crate) fn end_waiting(&mut self, session: u32, blocked: &Blocked, reply: Reply) {
+    pub(crate) fn reply_to_blocked(&mut self, session: u32, blocked: &Blocked, reply: Reply) {
         if let Reply::Error(fail) = &reply {
             self.stats.failed(blocked.command, fail);
         }
-        let reply = self.sessions[session as usize].hears(reply);
+        let reply = self.sessions[session as usize].filter_reply(reply);
         self.outbox.push((session, reply));
     }
 
@@ -129,12 +128,12 @@ impl Server {
     }
 
     /// The answer of a session that has waited in vain.
-    pub(crate) fn end_in_vain(&mut self, session: u32, blocked: &Blocked) {
+    pub(crate) fn time_out(&mut self, session: u32, blocked: &Blocked) {
         let reply = match blocked.awaited {
             Awaited::Element { .. } => Reply::NilArray,
             Awaited::Acknowledgements { offset, .. } => Reply::Int(self.acknowledged(offset)),
         };
-        self.end_waiting(session, blocked, reply);
+        self.reply_to_blocked(session, blocked, reply);
     }
 
     /// Answers those whose time-outs are over: the earliest first, then the longest waiting.
@@ -148,7 +147,7 @@ impl Server {
             let first = self.blocking.sessions.iter().copied();
             let Some(session) = first.min_by_key(|&place| deadline(self, place)) else { break };
             let Some(blocked) = self.unblock(session) else { break };
-            self.end_in_vain(session, &blocked);
+            self.time_out(session, &blocked);
             answered += 1;
         }
         answered

@@ -1,10 +1,10 @@
 //! `maxmemory`: what the keys take, and which are evicted where that is too much.
 //!
-//! Invariant: the same requests evict the same keys: where Redis takes a sample, the model looks at all.
-//! What a key takes is estimated, for the model has another layout than redis-server; an empty server
-//! takes what an empty redis-server does. A replica evicts nothing, as `replica-ignore-maxmemory` has it.
-//! Deliberately absent: buffers of clients, and how often a key is used (`lfu` evicts as `lru`, and so do
-//! the policies that Redis leaves to chance).
+//! Invariant: the same requests evict the same keys: where Redis takes a sample, the model examines all.
+//! What a key takes is estimated, for the model has another layout than redis-server; an empty server takes
+//! what an empty redis-server does. A replica evicts nothing, as `replica-ignore-maxmemory` has it. Not
+//! modelled: buffers of clients, and how often a key is used (`lfu` evicts as `lru`, and so do the policies
+//! that Redis leaves to chance).
 
 use super::Server;
 use crate::keyspace::KeyEntry;
@@ -25,7 +25,7 @@ impl Server {
     }
 
     /// Evicts keys until the limit is kept, where there is one, and notes whether it is.
-    pub(crate) fn make_room(&mut self) {
+    pub(crate) fn evict_to_limit(&mut self) {
         self.out_of_memory = false;
         if self.max_memory_bytes == 0 || self.following.is_some() {
             return;

@@ -1,7 +1,7 @@
 //! MONITOR: what every client sends, shown to those who ask.
 //!
 //! Invariant: a command is shown when it has been carried out, a script's before the script is; what
-//! administers the server is not shown, nor is any password. With nobody looking, that costs one look.
+//! administers the server is not shown, nor is any password. Without monitors, that costs one comparison.
 
 use resp::reply::Reply;
 
@@ -10,14 +10,14 @@ use super::{Request, SCRIPT_SESSION, Server};
 
 impl Server {
     /// Shows a command that has been carried out.
-    pub(crate) fn show(&mut self, spec: &CommandSpec, request: &Request<'_>) {
+    pub(crate) fn send_to_monitors(&mut self, spec: &CommandSpec, request: &Request<'_>) {
         if !self.monitors.is_empty() && !spec.has(flag::SKIP_MONITOR | flag::ADMIN) {
-            self.show_to_all(request);
+            self.send_to_all_monitors(request);
         }
     }
 
     /// Shows a request, whatever it is.
-    pub(crate) fn show_to_all(&mut self, request: &Request<'_>) {
+    pub(crate) fn send_to_all_monitors(&mut self, request: &Request<'_>) {
         let (seconds, micros) = (request.now_us / 1_000_000, request.now_us % 1_000_000);
         let mut line = format!("{seconds}.{micros:06} [{} ", self.db_number(request)).into_bytes();
         match request.session {
@@ -37,7 +37,7 @@ impl Server {
     }
 
     /// The session no longer looks.
-    pub(crate) fn stop_monitoring(&mut self, session: u32) {
+    pub(crate) fn remove_monitor(&mut self, session: u32) {
         self.sessions[session as usize].monitors = false;
         self.monitors.retain(|&other| other != session);
     }

@@ -1,12 +1,12 @@
-//! Keyspace notifications: what happens to keys, told to subscribers.
+//! Keyspace notifications: what happens to keys, published to subscribers.
 //!
 //! Invariant: whatever changes a key is notified of in the same moment, under the name that
-//! redis-server 7.0.15 gives it. With `notify-keyspace-events` empty, that costs one look.
+//! redis-server 7.0.15 gives it. With `notify-keyspace-events` empty, that costs one comparison.
 
 use super::Server;
 use crate::value::StoredValue;
 
-/// The classes of events, by bits, and which channels are told.
+/// The classes of events, by bits, and which channels they are published to.
 pub(crate) mod event {
     pub(crate) const GENERIC: u16 = 1;
     pub(crate) const STRING: u16 = 1 << 1;
@@ -60,23 +60,23 @@ pub(crate) fn named(command: &'static str) -> &'static str {
 }
 
 impl Server {
-    /// Tells of an event, if anybody has asked for its class.
+    /// Publishes an event, if its class is switched on.
     pub(crate) fn notify(&mut self, number: u16, key: &[u8], class: u16, event: &str) {
-        if self.notifying & class == 0 {
+        if self.notify_classes & class == 0 {
             return;
         }
-        if self.notifying & event::KEYSPACE != 0 {
+        if self.notify_classes & event::KEYSPACE != 0 {
             let channel = [format!("__keyspace@{number}__:").as_bytes(), key].concat();
             self.publish(&channel, event.as_bytes());
         }
-        if self.notifying & event::KEYEVENT != 0 {
+        if self.notify_classes & event::KEYEVENT != 0 {
             self.publish(format!("__keyevent@{number}__:{event}").as_bytes(), key);
         }
     }
 
-    /// Tells of what the command under way does to the key at a slot.
+    /// Publishes what the command under way does to the key at a slot.
     pub(crate) fn notify_of(&mut self, number: u16, slot: u32) {
-        if self.notifying == 0 {
+        if self.notify_classes == 0 {
             return;
         }
         let entry = self.dbs[usize::from(number)].at(slot);

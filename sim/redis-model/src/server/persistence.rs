@@ -1,9 +1,9 @@
 //! The append-only file: what a server finds again after its end.
 //!
-//! Invariant: the file is a snapshot and the stream after it; a killed process loses nothing of it, a
-//! power loss what no fsync has reached. With `always` every answer waits for the fsync, so nothing
-//! answered is lost. Deliberately absent: snapshots by themselves (`save`), and rewriting in the
-//! background: a restart begins the file anew with what it has read.
+//! Invariant: the file is a snapshot and the stream after it; a killed process loses nothing of it, a power
+//! loss what no fsync has reached. With `always` every answer waits for the fsync, so nothing answered is
+//! lost. Not modelled: snapshots by themselves (`save`), and rewriting in the background; a restart begins
+//! the file anew with what it has read.
 
 use super::replication::Snapshot;
 use super::session::Session;
@@ -49,11 +49,11 @@ impl Server {
         let on = self.parameters.get("appendonly") == b"yes";
         self.file.base = on.then(|| self.snapshot());
         self.file.synced = self.journal.end();
-        self.follow_parameters();
+        self.apply_parameters();
     }
 
     /// Does what the parameters say of the file.
-    pub(crate) fn follow_parameters(&mut self) {
+    pub(crate) fn apply_parameters(&mut self) {
         let limit = std::str::from_utf8(self.parameters.get("maxmemory")).unwrap_or_default();
         self.max_memory_bytes = limit.parse().unwrap_or(0);
         let on = self.parameters.get("appendonly") == b"yes";
@@ -67,7 +67,7 @@ impl Server {
         };
         self.journal.on = on || !self.replicas.is_empty();
         let events = self.parameters.get("notify-keyspace-events");
-        self.notifying = super::notify::parse(events).unwrap_or_default();
+        self.notify_classes = super::notify::parse(events).unwrap_or_default();
     }
 
     /// An fsync has ended that began now.
@@ -88,7 +88,7 @@ impl Server {
     pub(crate) fn end(&mut self, end: Termination) {
         self.sessions.truncate(STREAM_SESSION as usize + 1);
         self.sessions[STREAM_SESSION as usize] = Session::internal();
-        self.vacant.clear();
+        self.free_places.clear();
         self.outbox.clear();
         self.blocking.clear();
         self.subscriptions.clear();
@@ -109,7 +109,7 @@ impl Server {
     }
 
     /// The process is there again and has read its file.
-    pub(crate) fn start_again(&mut self, now_us: i64) {
+    pub(crate) fn load_file(&mut self, now_us: i64) {
         self.parameters = Parameters::new(&self.options);
         if let Some(base) = self.file.base.take() {
             let log = self.journal.between(base.offset, self.journal.end());

@@ -1,8 +1,8 @@
 //! What of a command goes into the stream.
 //!
-//! Invariant: a command that changed nothing is not propagated; one that changed something goes as it
-//! came, unless its handler has said otherwise, so that carrying the stream out later or elsewhere
-//! gives the same keys. Deliberately absent: who reads the stream.
+//! Invariant: a command that changed nothing is not propagated; one that changed something goes as it came,
+//! unless its handler has said otherwise, so that carrying the stream out later or elsewhere gives the same
+//! keys.
 
 use resp::number::integer;
 use resp::reply::Reply;
@@ -24,7 +24,7 @@ impl Server {
         let dirty = self.dirty;
         self.rewritten = false;
         let spec = self.table.spec(command);
-        if self.notifying != 0 {
+        if self.notify_classes != 0 {
             self.event = notify::named(spec.name);
         }
         let reply: Reply = handler(self, request).into();
@@ -33,7 +33,7 @@ impl Server {
         if self.journal.on && self.dirty != dirty && !self.rewritten {
             self.journal.write(self.db_number(request), request.args);
         }
-        self.show(spec, request);
+        self.send_to_monitors(spec, request);
         reply
     }
 

@@ -1,9 +1,9 @@
 //! A primary's replicas, and a replica's primary.
 //!
-//! Invariant: a replica that has applied the stream up to an offset holds what the primary held at
-//! that offset: keys, values and expiries alike. How far behind it is, is the world's to
-//! say. Deliberately absent: partial resynchronisation (a replica that cannot go on takes a whole
-//! snapshot), chains of replicas, and the handshake.
+//! Invariant: a replica that has applied the stream up to an offset holds what the primary held at that
+//! offset: keys, values and expiries alike. How far behind it is, is the world's to say. Not modelled:
+//! partial resynchronisation (a replica that cannot go on takes a whole snapshot), chains of replicas, and
+//! the handshake.
 
 use resp::reply::{ErrorReply, Reply};
 use resp::request::{Parsed, RequestParser};
@@ -52,7 +52,7 @@ impl Snapshot {
 impl Server {
     pub(crate) fn snapshot(&mut self) -> Snapshot {
         // Whoever begins here knows no database yet.
-        self.journal.select_anew();
+        self.journal.forget_database();
         let (dbs, offset) = (self.dbs.clone(), self.journal.end());
         Snapshot { dbs, offset }
     }
@@ -81,7 +81,7 @@ impl Server {
     /// Becomes a primary, whatever it has not received being lost.
     pub(crate) fn promote(&mut self) {
         if self.following.take().is_some() {
-            self.journal.select_anew();
+            self.journal.forget_database();
         }
     }
 
@@ -139,7 +139,7 @@ impl Server {
             if let Some(count) = waits(self, session)
                 && let Some(blocked) = self.unblock(session)
             {
-                self.end_waiting(session, &blocked, Reply::Int(count));
+                self.reply_to_blocked(session, &blocked, Reply::Int(count));
             }
         }
     }

@@ -1,7 +1,7 @@
 //! What the server knows about one connection.
 //!
-//! Invariant: a closed session's place may be taken by a new one, but its id never is. Deliberately
-//! absent: client-side caching.
+//! Invariant: a closed session's place may be taken by a new one, but its id never is. Not modelled:
+//! client-side caching.
 
 use resp::encode::ProtocolVersion;
 use resp::reply::Reply;
@@ -105,7 +105,7 @@ impl Session {
     }
 
     /// The reply to its request, or nothing where it wants none (CLIENT REPLY).
-    pub(crate) fn hears(&mut self, reply: Reply) -> Reply {
+    pub(crate) fn filter_reply(&mut self, reply: Reply) -> Reply {
         match self.replies {
             Replies::On => return reply,
             Replies::Off => {}

@@ -1,6 +1,6 @@
 //! The command table: how many arguments commands take, what may refuse them, and where their keys stand.
 //!
-//! Invariant: a command has one row, which dispatch, COMMAND, INFO and whoever looks for keys all read.
+//! Invariant: a command has one row, which dispatch, COMMAND, INFO and the proxy all read.
 
 use rustc_hash::FxHashMap;
 

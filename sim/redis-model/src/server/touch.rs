@@ -1,9 +1,8 @@
 //! The only ways in which commands touch keys.
 //!
-//! Invariant: a key whose time has passed (`now > when`, on the server's wall clock, in whole
-//! milliseconds) is gone before any command sees it, and every change marks the sessions that
-//! watch the key and counts as dirty. On a replica such a key is hidden and stays, until
-//! its primary deletes it. Deliberately absent: what commands mean.
+//! Invariant: a key whose time has passed (`now > when`, on the server's wall clock, in whole milliseconds)
+//! is gone before any command sees it, and every change marks the sessions that watch the key and counts as
+//! dirty. On a replica such a key is hidden and stays, until its primary deletes it.
 
 use resp::reply::ErrorReply;
 
@@ -13,7 +12,7 @@ use crate::keyspace::{KeyEntry, entry};
 use crate::value::StoredValue;
 
 /// How a value is seen as one of its type.
-type As<T> = fn(&StoredValue) -> Result<&T, ErrorReply>;
+type TypeCheck<T> = fn(&StoredValue) -> Result<&T, ErrorReply>;
 
 impl Server {
     /// The slot of a key that is there and has not expired.
@@ -22,7 +21,7 @@ impl Server {
         let db = &self.dbs[usize::from(number)];
         let slot = db.find(key)?;
         match db.at(slot).expires_at_ms {
-            Some(when) if request.now_ms() > when => self.meet_expired(number, slot),
+            Some(when) if request.now_ms() > when => self.handle_expired(number, slot),
             _ => {
                 if self.max_memory_bytes > 0 {
                     self.dbs[usize::from(number)].use_at(slot, request.now_us);
@@ -32,9 +31,9 @@ impl Server {
         }
     }
 
-    /// A key whose time has passed: whether it is still there for whoever asks.
+    /// A key whose time has passed: its slot, if the caller may still see it.
     #[cold]
-    fn meet_expired(&mut self, number: u16, slot: u32) -> Option<u32> {
+    fn handle_expired(&mut self, number: u16, slot: u32) -> Option<u32> {
         if self.applying {
             // The primary decides, and says so by a DEL.
             return Some(slot);
@@ -65,7 +64,7 @@ impl Server {
         &mut self,
         request: &Request<'_>,
         key: &[u8],
-        of: As<T>,
+        of: TypeCheck<T>,
     ) -> Result<Option<u32>, ErrorReply> {
         let slot = self.find(request, key);
         slot.map_or(Ok(()), |slot| of(&self.db(request).at(slot).value).map(|_| ()))?;
@@ -77,7 +76,7 @@ impl Server {
         &mut self,
         request: &Request<'_>,
         key: &[u8],
-        of: As<T>,
+        of: TypeCheck<T>,
     ) -> Result<Option<&T>, ErrorReply> {
         self.read(request, key).map(|entry| of(&entry.value)).transpose()
     }
@@ -94,7 +93,7 @@ impl Server {
     }
 
     /// Elements of the value at a slot have been taken away; with the last one the key goes.
-    pub(crate) fn shrunk(&mut self, request: &Request<'_>, slot: u32) {
+    pub(crate) fn elements_removed(&mut self, request: &Request<'_>, slot: u32) {
         if self.db(request).at(slot).value.is_empty() {
             self.notify_of(self.db_number(request), slot);
             self.remove(request, slot);
@@ -115,7 +114,7 @@ impl Server {
     }
 
     /// The value at a slot has been written as it was: nothing but the sessions that watch it can tell.
-    pub(crate) fn rewritten_as_it_was(&mut self, request: &Request<'_>, slot: u32) {
+    pub(crate) fn rewritten_unchanged(&mut self, request: &Request<'_>, slot: u32) {
         let number = self.db_number(request);
         let key = self.dbs[usize::from(number)].at(slot).key.clone();
         self.mark_watchers(number, &key, false);
@@ -167,7 +166,7 @@ impl Server {
                 if awaited {
                     self.blocking.created(number, key);
                 }
-                if self.notifying != 0 {
+                if self.notify_classes != 0 {
                     self.notify(number, key, event::NEW, "new");
                 }
                 slot
@@ -194,7 +193,7 @@ impl Server {
     /// Takes the key at a slot away, and the caller notifies of it.
     pub(crate) fn remove_silently(&mut self, number: u16, slot: u32) -> KeyEntry {
         self.dirty += 1;
-        self.take_away(number, slot)
+        self.delete_entry(number, slot)
     }
 
     /// Takes all keys of a database away.
@@ -203,7 +202,7 @@ impl Server {
         self.dirty += 1;
         for slot in 0..self.dbs[usize::from(number)].slots() {
             if self.dbs[usize::from(number)].peek(slot).is_some() {
-                self.take_away(number, u32::try_from(slot).expect("slots fit in 32 bits"));
+                self.delete_entry(number, u32::try_from(slot).expect("slots fit in 32 bits"));
             }
         }
         self.dbs[usize::from(number)].clear();
@@ -242,7 +241,7 @@ impl Server {
             let key = self.dbs[usize::from(number)].at(slot).key.clone();
             self.journal.write(number, &[b"DEL", &key]);
         }
-        let gone = self.take_away(number, slot);
+        let gone = self.delete_entry(number, slot);
         self.notify(number, &gone.key, event::EXPIRED, "expired");
     }
 
@@ -253,11 +252,11 @@ impl Server {
             let key = self.dbs[usize::from(number)].at(slot).key.clone();
             self.journal.write(number, &[b"DEL", &key]);
         }
-        let gone = self.take_away(number, slot);
+        let gone = self.delete_entry(number, slot);
         self.notify(number, &gone.key, event::EVICTED, "evicted");
     }
 
-    fn take_away(&mut self, number: u16, slot: u32) -> KeyEntry {
+    fn delete_entry(&mut self, number: u16, slot: u32) -> KeyEntry {
         let entry = self.dbs[usize::from(number)].remove(slot);
         self.mark_watchers(number, &entry.key, true);
         entry

@@ -1,8 +1,8 @@
 //! A complete frame as a tree of its elements, for the few replies whose meaning matters.
 //!
-//! Invariant: an element knows where in the frame it stands, so that one can be exchanged and every
-//! other byte stay as it is; a frame that is deeper or has more elements than any such reply has no
-//! tree. Deliberately absent: attributes, which are skipped.
+//! Invariant: an element knows where in the frame it stands, so that one can be exchanged and every other
+//! byte stay as it is; a frame that is deeper or has more elements than any such reply has no tree.
+//! Attributes are skipped.
 
 use std::ops::Range;
 

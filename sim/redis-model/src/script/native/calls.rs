@@ -1,8 +1,8 @@
 //! What a known script does with the server: its commands, and a look beforehand.
 //!
-//! Invariant: a command goes through its handler, and is counted and propagated as if Lua had called it.
-//! A look changes and counts nothing. Deliberately absent: errors; whoever calls has looked first whether
-//! there could be one.
+//! Invariant: a command goes through its handler, and is counted and propagated as if Lua had called it. A
+//! check beforehand changes and counts nothing. There are no errors: the caller has checked first that there can
+//! be none.
 
 use std::sync::LazyLock;
 

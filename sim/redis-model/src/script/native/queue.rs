@@ -9,10 +9,10 @@ use super::calls::{
 };
 use crate::value::StoredValue;
 
-/// Spans up to here can be multiplied by a place in line.
+/// Spans up to here can be multiplied by a place in the queue.
 const SPAN_MAX: i64 = 1 << 32;
 
-/// What is known of who stands in line.
+/// A client in the queue.
 struct QueueEntry<'a> {
     till: i64,
     ttl: &'a [u8],
@@ -83,7 +83,7 @@ pub(super) fn fits_ask(calls: &ScriptCalls<'_>, keys: &[&[u8]], args: &[&[u8]]) 
     }
 }
 
-/// A script of a line at work.
+/// A script of a queue at work.
 struct LockQueue<'c, 's, 'k> {
     calls: &'c mut ScriptCalls<'s>,
     keys: &'k [&'k [u8]],
@@ -91,7 +91,7 @@ struct LockQueue<'c, 's, 'k> {
     now: i64,
 }
 
-/// Who is first in line.
+/// The first client in the queue.
 struct NextWaiter {
     token: Blob,
     till: i64,

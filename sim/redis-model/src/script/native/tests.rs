@@ -4,7 +4,7 @@ use picklock::scripts;
 use picklock::time::WallTime;
 use resp::reply::Reply;
 
-use super::{TEXTS, bound, single, twins};
+use super::{TEXTS, bound, native_scripts, single};
 use crate::model::{ConnectionId, Model};
 use crate::options::ModelOptions;
 
@@ -130,7 +130,7 @@ fn lines() -> impl proptest::strategy::Strategy<Value = Vec<(u64, Line)>> {
 
 #[test]
 fn each_twin_was_written_for_the_text_that_is_shipped() {
-    for (sha1, text, ..) in twins() {
+    for (sha1, text, ..) in native_scripts() {
         let found = sha1_smol::Sha1::from(text).digest().to_string();
         assert_eq!(
             sha1, found,
@@ -143,7 +143,7 @@ fn each_twin_was_written_for_the_text_that_is_shipped() {
 #[test]
 fn a_changed_text_has_no_twin_and_does_what_it_says() {
     // As if the library's extend had been changed so that it does not compare.
-    let (sha1, _, fits, act) = twins()[1];
+    let (sha1, _, fits, act) = native_scripts()[1];
     let changed = "redis.call('PEXPIRE', KEYS[1], ARGV[2])\nreturn 1\n";
     assert!(bound((sha1, changed, single::fits_extend, single::extend)).is_none());
     assert!(bound((sha1, scripts::COMPARE_AND_EXTEND.text(), fits, act)).is_some());
