@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, TestRng, TestRunner};
 use proxy_support::{DEADLINE, Raw, accept, dial};
-use redis_model::resp::frame::{FrameError, Limits, Scanner};
+use resp::frame::{FrameError, Limits, Scanner};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 

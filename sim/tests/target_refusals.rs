@@ -132,9 +132,9 @@ async fn the_probe_leaves_no_key_behind() {
 
 #[tokio::test]
 async fn the_embedded_model_refuses_in_the_same_words() {
-    let options = redis_model::options::Options {
+    let options = redis_model::options::ModelOptions {
         password: Some("secret".into()),
-        ..redis_model::options::Options::default()
+        ..redis_model::options::ModelOptions::default()
     };
     let server = live_world::embedded::start(options).unwrap();
     let url = |login: &str, rest: &str| format!("redis://{login}{}{rest}", server.addr());

@@ -13,6 +13,8 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
+use redis_model::first_key::first_key;
+use resp::frame::{FrameKind, RequestFrame, Scanner};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
@@ -26,7 +28,6 @@ use super::rewrite::{AddressQuery, rewrite};
 use super::rule::{Action, Rules};
 use super::session::{Passage, ProxySession};
 use super::timer::WakeTimer;
-use redis_model::resp::frame::{Kind, Request, Scanner};
 
 /// How a connection ended.
 #[derive(Debug, PartialEq, Eq)]
@@ -54,7 +55,7 @@ pub(super) struct ConnectionContext {
 /// The frame that takes this one's place, if it names servers to which the client has links.
 fn rewritten(
     around: &ConnectionContext,
-    kind: Kind,
+    kind: FrameKind,
     frame: &[u8],
     asked: &AddressQuery,
 ) -> Option<BytesMut> {
@@ -261,7 +262,7 @@ impl<U: AsyncRead + AsyncWrite + Unpin> ProxiedConnection<U> {
                     return;
                 }
             };
-            if frame.kind == Kind::Empty {
+            if frame.kind == FrameKind::Empty {
                 run += frame.len;
                 continue;
             }
@@ -281,7 +282,7 @@ impl<U: AsyncRead + AsyncWrite + Unpin> ProxiedConnection<U> {
     ) -> usize {
         let ConnectionContext { link, rules, number, .. } = &self.around;
         let lane = &mut self.requests;
-        let request = Request::new(&lane.input[run..run + len]);
+        let request = RequestFrame::new(&lane.input[run..run + len]);
         let frame = self.session.next_frame();
         let name = request.name();
         link.count(|counters| {
@@ -290,7 +291,7 @@ impl<U: AsyncRead + AsyncWrite + Unpin> ProxiedConnection<U> {
         });
         let decision = rules.decide(link.place(*number), link.plan.seed, name, request);
         let write = |event| {
-            link.log.write(link.place(*number), frame, Some(name), request.first_key(), event)
+            link.log.write(link.place(*number), frame, Some(name), first_key(request), event)
         };
         for (id, action) in decision.applied() {
             write(ProxyEvent::Fault(*id, action.clone()));

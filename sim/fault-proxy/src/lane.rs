@@ -9,13 +9,13 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use bytes::{Buf, BytesMut};
+use resp::frame::Scanner;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 
 use super::effect::{EffectId, WireState};
 use super::gate::Gate;
 use super::latency::{Draws, Latency};
 use super::timer::WakeTimer;
-use redis_model::resp::frame::Scanner;
 
 /// Room made for a read; a known big frame gets more, up to [`READ_MOST`] at a time.
 const READ_LEAST: usize = 16 << 10;
@@ -364,7 +364,7 @@ mod tests {
     use tokio::io::duplex;
 
     use super::*;
-    use redis_model::resp::frame::Limits;
+    use resp::frame::Limits;
 
     #[test]
     fn a_lane_that_waits_for_more_keeps_no_empty_buffer() {

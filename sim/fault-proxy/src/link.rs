@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
 use picklock::env::Node;
+use resp::frame::Limits;
 use tokio::sync::oneshot;
 
 use super::addresses::Addresses;
@@ -18,7 +19,6 @@ use super::ids::{ClientId, ConnectionId, Cut, Side};
 use super::latency::Latency;
 use super::log::{FaultId, LinkCounters, ProxyEvent, ProxyLog};
 use super::upstream::Upstream;
-use redis_model::resp::frame::Limits;
 
 /// What becomes of the requests behind one whose reply is lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -13,11 +13,11 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use picklock::env::Node;
+use resp::frame::{CommandName, FrameError};
 
 use super::effect::{Effect, EffectId, Toxicity};
 use super::ids::{ClientId, ConnectionId, Cut, Side};
 use super::rule::{Action, RuleId};
-use redis_model::resp::frame::{FrameError, Name};
 
 /// How much is written down.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -94,7 +94,7 @@ pub struct Record {
     /// Which request of the connection, from 1; 0 where no request is meant.
     pub frame: u64,
     /// The request's command, where one is meant.
-    pub command: Option<Name>,
+    pub command: Option<CommandName>,
     /// The request's first key.
     pub key: Option<Vec<u8>>,
     /// What happened.
@@ -111,7 +111,7 @@ pub struct LinkCounters {
     /// Frames read from the server, pushes included.
     pub replies: u64,
     /// Requests for each command name.
-    pub commands: BTreeMap<Name, u64>,
+    pub commands: BTreeMap<CommandName, u64>,
     /// Effects that have befallen a connection.
     pub struck: BTreeSet<EffectId>,
 }
@@ -189,7 +189,7 @@ impl ProxyLog {
         &self,
         place: ConnectionId,
         frame: u64,
-        command: Option<Name>,
+        command: Option<CommandName>,
         key: Option<&[u8]>,
         event: ProxyEvent,
     ) {

@@ -10,9 +10,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 
 use bytes::BytesMut;
+use resp::frame::{CommandName, FrameKind, RequestFrame, tree::Element};
 
 use super::addresses::Addresses;
-use redis_model::resp::frame::{Kind, Name, Request, tree::Element};
 
 /// What was asked, as far as the answer may name servers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -42,7 +42,7 @@ pub(super) enum AddressQuery {
 
 impl AddressQuery {
     /// What this request asks. Of EXEC the session knows more.
-    pub(super) fn of(name: Name, request: Request<'_>) -> Self {
+    pub(super) fn of(name: CommandName, request: RequestFrame<'_>) -> Self {
         let word = |place| request.arg(place).map(<[u8]>::to_ascii_uppercase).unwrap_or_default();
         match name.as_bytes() {
             b"ROLE" => Self::Role,
@@ -65,12 +65,12 @@ impl AddressQuery {
     }
 
     /// True where this frame has to be looked at.
-    pub(super) fn concerns(&self, kind: Kind, frame: &[u8]) -> bool {
+    pub(super) fn concerns(&self, kind: FrameKind, frame: &[u8]) -> bool {
         match kind {
-            Kind::Error if frame.first() == Some(&b'-') => {
+            FrameKind::Error if frame.first() == Some(&b'-') => {
                 frame.starts_with(b"-MOVED ") || frame.starts_with(b"-ASK ")
             }
-            Kind::Error => true,
+            FrameKind::Error => true,
             _ => *self != Self::Other,
         }
     }

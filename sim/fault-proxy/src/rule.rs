@@ -9,12 +9,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use picklock::env::Node;
+use redis_model::first_key::first_key;
+use resp::frame::{CommandName, RequestFrame};
 use tokio::sync::watch;
 
 use super::effect::Toxicity;
 use super::gate::Gate;
 use super::ids::{ClientId, ConnectionId, Side};
-use redis_model::resp::frame::{Name, Request};
 
 /// What is done to a frame.
 ///
@@ -66,7 +67,7 @@ pub struct Rule {
     /// Requests to this server.
     pub node: Option<Node>,
     /// Requests of this command.
-    pub command: Option<Name>,
+    pub command: Option<CommandName>,
     /// Requests whose first key is this.
     pub key: Option<Vec<u8>>,
     /// Requests with these arguments at these places, the command's name being at 0: the digest of
@@ -115,7 +116,7 @@ impl Rule {
     /// Only this command, in any case.
     #[must_use]
     pub fn command(self, name: &str) -> Self {
-        Self { command: Some(Name::new(name.as_bytes())), ..self }
+        Self { command: Some(CommandName::new(name.as_bytes())), ..self }
     }
 
     /// Only requests whose first key is this.
@@ -149,11 +150,17 @@ impl Rule {
         Self { observer: Some(StrikeObserver(Arc::new(observer))), ..self }
     }
 
-    fn matches(&self, client: ClientId, node: Node, name: Name, request: Request<'_>) -> bool {
+    fn matches(
+        &self,
+        client: ClientId,
+        node: Node,
+        name: CommandName,
+        request: RequestFrame<'_>,
+    ) -> bool {
         self.client.is_none_or(|wanted| wanted == client)
             && self.node.is_none_or(|wanted| wanted == node)
             && self.command.is_none_or(|wanted| wanted == name)
-            && self.key.as_ref().is_none_or(|wanted| request.first_key() == Some(wanted))
+            && self.key.as_ref().is_none_or(|wanted| first_key(request) == Some(wanted))
             && self.args.iter().all(|(place, wanted)| request.arg(*place) == Some(wanted))
     }
 }
@@ -250,8 +257,8 @@ impl Rules {
         &self,
         place: ConnectionId,
         seed: u64,
-        name: Name,
-        request: Request<'_>,
+        name: CommandName,
+        request: RequestFrame<'_>,
     ) -> Decision {
         let mut decision = Decision::default();
         if self.count.load(Ordering::Acquire) == 0 {
@@ -295,7 +302,7 @@ mod tests {
     use super::*;
 
     fn decide(rules: &Rules, client: u32, line: &str) -> Option<RuleId> {
-        let request = Request::new(line.as_bytes());
+        let request = RequestFrame::new(line.as_bytes());
         let place = ConnectionId { client: ClientId(client), node: Node(0), connection: 1 };
         let decision = rules.decide(place, 0, request.name(), request);
         decision.applied().next().map(|(id, _)| *id)
@@ -335,7 +342,7 @@ mod tests {
         let half = Toxicity::of(0.5).unwrap();
         let rule = Rule::new(Action::Reset(Side::Request)).toxicity(half);
         let handle = rules.add(rule.when(Occurrence::From(1)));
-        let request = Request::new(b"PING\r\n");
+        let request = RequestFrame::new(b"PING\r\n");
         let struck = |connection| {
             let place = ConnectionId { client: ClientId(0), node: Node(0), connection };
             rules.decide(place, 7, request.name(), request).request.is_some()
@@ -357,7 +364,7 @@ mod tests {
             rules.add(Rule::new(Action::Delay(Side::Request, Duration::ZERO)).tell(move || {
                 ear.fetch_add(1, Ordering::Relaxed);
             }));
-        let request = Request::new(b"SET k 1\r\n");
+        let request = RequestFrame::new(b"SET k 1\r\n");
         let place = ConnectionId { client: ClientId(0), node: Node(0), connection: 1 };
         let decision = rules.decide(place, 0, request.name(), request);
         let ids: Vec<RuleId> = decision.applied().map(|(id, _)| *id).collect();

@@ -6,9 +6,10 @@
 
 use std::collections::VecDeque;
 
+use resp::frame::{CommandName, FrameKind, RequestFrame, head};
+
 use super::rewrite::AddressQuery;
 use super::rule::Action;
-use redis_model::resp::frame::{Kind, Name, Request, head};
 
 /// A request that expects something from the server.
 #[derive(Debug)]
@@ -27,7 +28,7 @@ enum ExpectedReply {
     /// The reply to RESET, after which nothing is subscribed.
     Reset,
     /// This many confirmations of this verb.
-    Confirmations(Name, usize),
+    Confirmations(CommandName, usize),
     /// The request was lost: nothing from here on reaches the client.
     Never,
 }
@@ -86,8 +87,8 @@ impl ProxySession {
     pub(super) fn sent(
         &mut self,
         frame: u64,
-        name: Name,
-        request: Request<'_>,
+        name: CommandName,
+        request: RequestFrame<'_>,
         fate: Option<Action>,
     ) -> Result<(), &'static str> {
         let bytes = name.as_bytes();
@@ -142,7 +143,7 @@ impl ProxySession {
 
     /// What a request asks; EXEC asks what has been queued. Of a transaction that the server refuses
     /// nothing is queued, so what is asked in one is remembered for its own reply as well.
-    fn asked(&mut self, name: Name, request: Request<'_>) -> AddressQuery {
+    fn asked(&mut self, name: CommandName, request: RequestFrame<'_>) -> AddressQuery {
         match name.as_bytes() {
             b"EXEC" => return AddressQuery::Exec(std::mem::take(&mut self.queued)),
             b"DISCARD" | b"RESET" => self.queued.clear(),
@@ -168,7 +169,7 @@ impl ProxySession {
     }
 
     /// CLIENT REPLY: true where it has no answer itself.
-    fn client_reply(&mut self, request: Request<'_>) -> bool {
+    fn client_reply(&mut self, request: RequestFrame<'_>) -> bool {
         if request.arg(3).is_some() {
             return false;
         }
@@ -203,7 +204,7 @@ impl ProxySession {
     }
 
     /// What is to be done to this frame from the server, and what it is the answer to.
-    pub(super) fn received(&mut self, kind: Kind, bytes: &[u8]) -> (Passage, AddressQuery) {
+    pub(super) fn received(&mut self, kind: FrameKind, bytes: &[u8]) -> (Passage, AddressQuery) {
         let told = |passage| (passage, AddressQuery::Other);
         if self.silent() {
             return told(Passage::Silence);
@@ -213,15 +214,15 @@ impl ProxySession {
             self.outstanding.front(),
             Some(Expected { what: ExpectedReply::Confirmations(..), .. })
         );
-        if kind == Kind::Push || resp2_subscriber || (confirming && kind == Kind::Value) {
+        if kind == FrameKind::Push || resp2_subscriber || (confirming && kind == FrameKind::Value) {
             match head(bytes) {
                 Some((word, count)) if is_subscription(&upper(word)) => {
-                    return told(self.confirmed(kind, Name::new(word), count.unwrap_or(0)));
+                    return told(self.confirmed(kind, CommandName::new(word), count.unwrap_or(0)));
                 }
                 Some((b"message" | b"pmessage" | b"smessage", _)) => {
                     return (Passage::Deliver, AddressQuery::Message);
                 }
-                _ if kind == Kind::Push => return told(Passage::Deliver),
+                _ if kind == FrameKind::Push => return told(Passage::Deliver),
                 _ => {}
             }
         }
@@ -229,15 +230,15 @@ impl ProxySession {
         let Some(mut expected) = self.outstanding.pop_front() else {
             return told(Passage::Deliver);
         };
-        if expected.what == ExpectedReply::Reset && kind != Kind::Error {
+        if expected.what == ExpectedReply::Reset && kind != FrameKind::Error {
             self.subscribed = [0; 2];
         }
         let asked = std::mem::take(&mut expected.asked);
         (apply(expected), asked)
     }
 
-    fn confirmed(&mut self, kind: Kind, verb: Name, count: i64) -> Passage {
-        if kind != Kind::Push {
+    fn confirmed(&mut self, kind: FrameKind, verb: CommandName, count: i64) -> Passage {
+        if kind != FrameKind::Push {
             let shard = matches!(verb.as_bytes(), b"SSUBSCRIBE" | b"SUNSUBSCRIBE");
             self.subscribed[usize::from(shard)] = count;
         }

@@ -15,17 +15,16 @@ use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use picklock::time::WallTime;
+use redis_model::model::{ConnectionId, Model, Submitted};
+use redis_model::options::ModelOptions;
+use resp::encode::encode;
+use resp::reply::{ErrorReply, Reply};
+use resp::request::{Parsed, RequestParser, is_http};
 use smallvec::SmallVec;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, oneshot};
 use tokio::task::LocalSet;
-
-use redis_model::model::{ClientId, Model, Outcome};
-use redis_model::options::Options;
-use redis_model::reply::{Fail, Reply};
-use redis_model::resp::encode::encode;
-use redis_model::resp::request::{Parsed, RequestParser, is_http};
 
 /// How often keys are taken away that nobody asks for, as redis-server does with `hz 10`.
 const EXPIRY_INTERVAL: Duration = Duration::from_millis(100);
@@ -61,7 +60,7 @@ pub struct EmbeddedServer {
 ///
 /// # Errors
 /// See [`StartError`].
-pub fn start(mut options: Options) -> Result<EmbeddedServer, StartError> {
+pub fn start(mut options: ModelOptions) -> Result<EmbeddedServer, StartError> {
     let loopback = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let listener = fault_proxy::listen::listen(loopback).map_err(StartError::Listen)?;
     let addr = listener.local_addr().map_err(StartError::Listen)?;
@@ -141,7 +140,7 @@ async fn serve(
 struct Hub {
     model: Rc<RefCell<Model>>,
     /// What is still to be written to each client, already encoded.
-    mail: RefCell<BTreeMap<ClientId, Rc<Mailbox>>>,
+    mail: RefCell<BTreeMap<ConnectionId, Rc<Mailbox>>>,
     /// Somebody has begun to wait.
     deadlines: Notify,
 }
@@ -155,7 +154,7 @@ struct Mailbox {
 impl Hub {
     /// Takes what the model has for its clients to their connections.
     fn deliver(&self) {
-        let mut letters: SmallVec<[(ClientId, Reply); 4]> = SmallVec::new();
+        let mut letters: SmallVec<[(ConnectionId, Reply); 4]> = SmallVec::new();
         let mut model = self.model.borrow_mut();
         model.drain_outbox(|client, reply| letters.push((client, reply)));
         let mail = self.mail.borrow();
@@ -184,7 +183,7 @@ impl Hub {
 /// One connection, which ends its session in the model however it ends itself.
 struct Connection {
     hub: Rc<Hub>,
-    client: ClientId,
+    client: ConnectionId,
     mailbox: Rc<Mailbox>,
 }
 
@@ -260,17 +259,19 @@ impl Connection {
                 let outcome = model.submit(wall_clock(), self.client, &args);
                 (outcome, Some(used).filter(|_| !model.is_closing(self.client)))
             }
-            Err(error) => (Outcome::Reply(Reply::Error(Fail::of(format!("ERR {error}")))), None),
+            Err(error) => {
+                (Submitted::Reply(Reply::Error(ErrorReply::of(format!("ERR {error}")))), None)
+            }
         };
         drop(model);
         self.hub.deliver();
         // A message to the caller itself comes before its reply.
         output.append(&mut self.mailbox.bytes.borrow_mut());
         match outcome {
-            Outcome::Reply(reply) => {
+            Submitted::Reply(reply) => {
                 encode(&reply, self.hub.model.borrow().protocol(self.client), output);
             }
-            Outcome::Blocked => self.hub.deadlines.notify_one(),
+            Submitted::Blocked => self.hub.deadlines.notify_one(),
         }
         used.map_or(Step::Close, Step::Used)
     }

@@ -41,7 +41,7 @@ use super::embedded::{self, EmbeddedServer};
 use super::server::{Password, Server, ServerBinary, ServerSpec};
 use super::supervisor::Supervisor;
 use fault_proxy::Upstream;
-use redis_model::options::Options;
+use redis_model::options::ModelOptions;
 
 /// How long servers of our own may take to end before they are left to the supervisor.
 const CLOSE_WITHIN: Duration = Duration::from_secs(10);
@@ -132,10 +132,10 @@ impl Endpoint {
         match choice {
             Choice::Embedded => {
                 let password = Password::draw();
-                let server = embedded::start(Options {
+                let server = embedded::start(ModelOptions {
                     profile: settings.software.into(),
                     password: Some(password.reveal().to_owned()),
-                    ..Options::default()
+                    ..ModelOptions::default()
                 })?;
                 let addr = server.addr();
                 let how = String::from("embedded Redis model");

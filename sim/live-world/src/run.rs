@@ -33,7 +33,7 @@ use super::fleet::{Fleet, FollowError, WatchError};
 use super::limits::{Files, LimitError, Links};
 use super::server::Password;
 use fault_proxy::{Detail, Proxy, ProxyError};
-use redis_model::options::Options;
+use redis_model::options::ModelOptions;
 
 /// How much longer than the TTL background tasks may take to end.
 const IDLE_BEYOND_TTL: Duration = Duration::from_secs(5);
@@ -135,7 +135,8 @@ pub async fn run(
     let files = Files::promise(links(fleet, scenario, ways)).await?;
     // The model stands in for whatever the resource would be: it is not what is put to the test.
     let password = Password::draw();
-    let own = || Options { password: Some(password.reveal().to_owned()), ..Options::default() };
+    let own =
+        || ModelOptions { password: Some(password.reveal().to_owned()), ..ModelOptions::default() };
     let resource = scenario.resource().map(|_| embedded::start(own())).transpose()?;
     let proxy = Proxy::bounded(Detail::Faults, files.room())?;
     let apart = resource.as_ref().map(|it| (it.addr(), &password));

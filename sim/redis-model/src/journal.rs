@@ -1,14 +1,14 @@
 //! The stream of writes that goes to replicas and into the append-only file.
 //!
 //! Invariant: bytes and offsets are those of redis-server: RESP requests, a SELECT where the database
-//! changes, MULTI and EXEC around the writes of one command where it made several. A stream is only
-//! ever cut between two such groups, so nobody applies half a transaction. Deliberately absent: the
-//! PINGs with which an idle primary moves its offset on.
+//! changes, MULTI and EXEC around the writes of one command where it made several. A stream is only ever
+//! cut between two such groups, so no replica applies half a transaction. Not modelled: the PINGs with which an
+//! idle primary moves its offset on.
 
 /// The stream of one server.
 #[derive(Debug, Default)]
-pub(crate) struct Journal {
-    /// Whether anybody wants the stream; with nobody, a write costs nothing here.
+pub(crate) struct WriteJournal {
+    /// Whether there is a replica or a file; without one, a write costs nothing here.
     pub(crate) on: bool,
     /// The offset of the first byte kept.
     start: u64,
@@ -21,7 +21,7 @@ pub(crate) struct Journal {
     selected: Option<u16>,
 }
 
-impl Journal {
+impl WriteJournal {
     /// As a new one, the memory kept.
     pub(crate) fn reset(&mut self) {
         self.restart_at(0);
@@ -52,7 +52,7 @@ impl Journal {
     pub(crate) fn write(&mut self, db: u16, args: &[&[u8]]) {
         if self.selected != Some(db) {
             self.selected = Some(db);
-            let number = crate::text::integer(i64::from(db));
+            let number = resp::number::integer(i64::from(db));
             request(&[b"SELECT", &number], &mut self.pending);
         }
         request(args, &mut self.pending);
@@ -76,7 +76,7 @@ impl Journal {
     }
 
     /// The next write names its database, whatever the last one's was.
-    pub(crate) fn select_anew(&mut self) {
+    pub(crate) fn forget_database(&mut self) {
         self.selected = None;
     }
 
@@ -137,7 +137,7 @@ fn head(kind: u8, count: usize, out: &mut Vec<u8>) {
         Ok(digit @ 0..=9) => out.push(b'0' + digit),
         _ => {
             let count = i64::try_from(count).unwrap_or(i64::MAX);
-            out.extend_from_slice(&crate::text::integer(count));
+            out.extend_from_slice(&resp::number::integer(count));
         }
     }
     out.extend_from_slice(b"\r\n");
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn writes_of_one_command_go_out_together_and_a_cut_never_parts_them() {
-        let mut journal = Journal { on: true, ..Journal::default() };
+        let mut journal = WriteJournal { on: true, ..WriteJournal::default() };
         journal.write(0, &[b"DEL", b"k"]);
         journal.commit();
         let first = journal.end();

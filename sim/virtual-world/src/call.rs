@@ -10,6 +10,8 @@ use std::task::{Context, Poll};
 use picklock::command::Command;
 use picklock::env::CallError;
 use picklock::reply::{Reply, ServerError};
+use redis_model::model::Submitted;
+use resp::reply::Reply as Answer;
 use smallvec::SmallVec;
 
 use super::dial::Purpose;
@@ -17,8 +19,6 @@ use super::fleet::ServerNode;
 use super::network::{Conn, Way};
 use super::queue::Event;
 use super::world::{World, with, with_if_free};
-use redis_model::model::Outcome as Submitted;
-use redis_model::reply::Reply as Answer;
 
 type Outcome = Result<Reply, CallError>;
 

@@ -15,9 +15,9 @@ use super::queue::Event;
 use super::world::World;
 use harness::clock::Clock;
 use redis_model::model::Model;
-use redis_model::options::{Options, Profile};
-use redis_model::persistence::Fsync;
-use redis_model::replication::ReplicaId;
+use redis_model::model::ReplicaId;
+use redis_model::options::Fsync;
+use redis_model::options::{ModelOptions, Profile};
 
 /// After so long a server with `everysec` syncs again.
 const FSYNC_NS: u64 = 1_000_000_000;
@@ -55,7 +55,7 @@ pub(super) enum State {
 impl ServerNode {
     pub(super) fn new(clock: Clock) -> Self {
         Self {
-            model: Model::new(Options::default()),
+            model: Model::new(ModelOptions::default()),
             sessions: Vec::new(),
             waiting: 0,
             listeners: 0,
@@ -83,7 +83,8 @@ impl ServerNode {
                 AppendOnly::Everysec => Some(Fsync::Everysec),
                 AppendOnly::Unsynced => Some(Fsync::No),
             };
-            self.model = Model::new(Options { append_only, profile, ..Options::default() });
+            self.model =
+                Model::new(ModelOptions { append_only, profile, ..ModelOptions::default() });
         }
         (self.append_only, self.profile) = (append_only, profile);
     }

@@ -5,7 +5,7 @@
 //! Deliberately absent: what is said; messages are the numbers of calls.
 
 use super::dial::Purpose;
-use redis_model::model::ClientId;
+use redis_model::model::ConnectionId;
 
 /// Which of the two directions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub(super) enum Way {
 pub(super) struct Conn {
     pub(super) process: u32,
     pub(super) server: u32,
-    pub(super) session: ClientId,
+    pub(super) session: ConnectionId,
     /// Neither end has broken it.
     pub(super) open: bool,
     /// When the last message arrives, there and back.
@@ -42,7 +42,7 @@ pub(super) struct Conn {
 }
 
 impl Conn {
-    pub(super) fn new(process: u32, server: u32, session: ClientId, now_ns: u64) -> Self {
+    pub(super) fn new(process: u32, server: u32, session: ConnectionId, now_ns: u64) -> Self {
         Self {
             process,
             server,
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn nothing_overtakes_in_one_direction() {
-        let mut conn = Conn::new(0, 0, ClientId(0), 0);
+        let mut conn = Conn::new(0, 0, ConnectionId(0), 0);
         assert_eq!(conn.arrival(Way::There, 10, 90), 100);
         assert_eq!(conn.arrival(Way::There, 20, 5), 100, "behind the slow one");
         assert_eq!(conn.arrival(Way::Back, 20, 5), 25, "the other direction is another queue");

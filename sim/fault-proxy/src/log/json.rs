@@ -130,7 +130,7 @@ mod tests {
 
     use super::*;
     use crate::{ClientId, EffectId, Gate, RuleId, Toxicity};
-    use redis_model::resp::frame::Name;
+    use resp::frame::CommandName;
 
     fn line(event: ProxyEvent) -> String {
         let record = Record {
@@ -157,7 +157,7 @@ mod tests {
             node: Node(0),
             connection: 3,
             frame: 4,
-            command: Some(Name::new(b"set")),
+            command: Some(CommandName::new(b"set")),
             key: Some(b"\xffk".to_vec()),
             event: ProxyEvent::Fault(RuleId(2), action),
         };

@@ -3,8 +3,9 @@
 //! Invariant: the port of the cluster bus is unchanged, because clients do not use it; so is a host name beside an
 //! address, because a link has none.
 
+use resp::frame::tree::Element;
+
 use super::{Rewriter, words};
-use redis_model::resp::frame::tree::Element;
 
 impl Rewriter<'_> {
     /// `MOVED 3999 127.0.0.1:6381`, or ASK in the place of MOVED.

@@ -2,8 +2,9 @@
 //!
 //! Invariant: a published message counts as a sentinel's only if its channel and its words are those of an event.
 
+use resp::frame::tree::Element;
+
 use super::{Rewriter, words};
-use redis_model::resp::frame::tree::Element;
 
 impl Rewriter<'_> {
     /// One that a sentinel watches: names and values in turn.

@@ -279,11 +279,11 @@ fn replies_to_other_commands_stay_whatever_they_hold() {
         "*3 .message .+switch-master .m_10.0.0.1_6379_10.0.0.1_6380",
     ] {
         stays(&AddressQuery::Other, lines);
-        assert!(!AddressQuery::Other.concerns(Kind::Value, &frame(lines)));
+        assert!(!AddressQuery::Other.concerns(FrameKind::Value, &frame(lines)));
     }
-    assert!(!AddressQuery::Role.concerns(Kind::Error, b"-ERR MOVED 1 10.0.0.1:6379\r\n"));
-    assert!(AddressQuery::Other.concerns(Kind::Error, b"-MOVED 1 10.0.0.1:6379\r\n"));
-    assert!(AddressQuery::Other.concerns(Kind::Error, b"!1\r\nx\r\n"));
+    assert!(!AddressQuery::Role.concerns(FrameKind::Error, b"-ERR MOVED 1 10.0.0.1:6379\r\n"));
+    assert!(AddressQuery::Other.concerns(FrameKind::Error, b"-MOVED 1 10.0.0.1:6379\r\n"));
+    assert!(AddressQuery::Other.concerns(FrameKind::Error, b"!1\r\nx\r\n"));
     // Neither do they where the answer has not the shape that was asked for.
     for asked in [
         AddressQuery::Role,

@@ -8,7 +8,7 @@ fn send(session: &mut ProxySession, lines: &[&str]) {
     for line in lines {
         let fate = line.ends_with('!').then_some(Action::Drop(Side::Reply));
         let bytes = format!("{}\r\n", line.trim_end_matches('!')).into_bytes();
-        let request = Request::new(&bytes);
+        let request = RequestFrame::new(&bytes);
         let frame = session.next_frame();
         session.sent(frame, request.name(), request, fate).unwrap();
     }
@@ -18,9 +18,9 @@ fn send(session: &mut ProxySession, lines: &[&str]) {
 fn receive(session: &mut ProxySession, frames: &[&str]) -> String {
     let verdict = |bytes: &&str| {
         let kind = match bytes.as_bytes()[0] {
-            b'>' => Kind::Push,
-            b'-' => Kind::Error,
-            _ => Kind::Value,
+            b'>' => FrameKind::Push,
+            b'-' => FrameKind::Error,
+            _ => FrameKind::Value,
         };
         match session.received(kind, bytes.as_bytes()).0 {
             Passage::Deliver => 'd',
@@ -118,16 +118,16 @@ fn reset_ends_what_client_reply_and_subscribe_began() {
 #[test]
 fn streams_cannot_be_matched() {
     let mut session = ProxySession::default();
-    let request = Request::new(b"monitor\r\n");
+    let request = RequestFrame::new(b"monitor\r\n");
     assert!(session.sent(1, request.name(), request, None).is_err());
     send(&mut session, &["MULTI"]);
-    let request = Request::new(b"CLIENT REPLY OFF\r\n");
+    let request = RequestFrame::new(b"CLIENT REPLY OFF\r\n");
     assert!(session.sent(2, request.name(), request, None).is_err());
 }
 
 /// What each of these frames answers.
 fn answered(session: &mut ProxySession, frames: &[&str]) -> Vec<AddressQuery> {
-    frames.iter().map(|bytes| session.received(Kind::Value, bytes.as_bytes()).1).collect()
+    frames.iter().map(|bytes| session.received(FrameKind::Value, bytes.as_bytes()).1).collect()
 }
 
 #[test]

@@ -6,13 +6,12 @@
 
 use std::io;
 
+use fault_proxy::{Stream, Upstream};
 use picklock::command::Command;
 use picklock::reply::{Reply, ServerError};
+use resp::frame::{Limits, Scanner};
+use resp::number::decimal;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-
-use fault_proxy::{Stream, Upstream};
-use redis_model::resp::frame::{Limits, Scanner};
-use redis_model::resp::request::decimal;
 
 /// How much of something that is no reply is quoted.
 const QUOTED_BYTES: usize = 60;

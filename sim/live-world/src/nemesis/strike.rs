@@ -174,8 +174,7 @@ impl Director<'_> {
             let told = self.teller(place, client, cue);
             for (nth, action) in self.actions(cue, client).into_iter().enumerate() {
                 let rule = Rule::new(action).client(ClientId(client)).node(node);
-                let rule =
-                    Rule { command: Some(redis_model::resp::frame::Name::new(name)), ..rule };
+                let rule = Rule { command: Some(resp::frame::CommandName::new(name)), ..rule };
                 let rule = rule.when(Occurrence::Nth(1));
                 let rule = if nth == 0 { rule.tell(told.clone()) } else { rule };
                 let rule = self.nemesis.inner.rules.add(rule);

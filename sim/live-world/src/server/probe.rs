@@ -8,11 +8,11 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
+use resp::frame::{FrameKind, Limits, Scanner};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::Password;
-use redis_model::resp::frame::{Kind, Limits, Scanner};
 
 /// The version of the server at `addr` whose working directory is `dir`, or what is wrong.
 pub(super) async fn version(
@@ -72,7 +72,7 @@ async fn ask(stream: &mut TcpStream, command: &str) -> Result<String, String> {
             Err(error) => return Err(format!("{command} was not answered as Redis does: {error}")),
             Ok(Some(frame)) => {
                 let text = String::from_utf8_lossy(&buf[..frame.len]).into_owned();
-                let refused = frame.kind == Kind::Error;
+                let refused = frame.kind == FrameKind::Error;
                 return if refused { Err(format!("{command}: {}", text.trim())) } else { Ok(text) };
             }
             Ok(None) => {}

@@ -1,16 +1,18 @@
 //! Replies as Lua values and Lua values as replies.
 //!
-//! Invariant: the two conversions are those of redis-server: numbers lose their fraction, a table ends
-//! at its first nil, false is nil and true is 1 (in RESP2). Deliberately absent: attributes.
+//! Invariant: the two conversions are those of redis-server: numbers lose their fraction, a table ends at
+//! its first nil, false is nil and true is 1 (in RESP2).
 
 use mlua::{IntoLua, Lua, Table, Value};
+use redis_lua::args::truncated;
+use redis_lua::limits::{NO_MEMORY, PARTS, TABLE_PARTS};
+use resp::number::decimal;
+use resp::number::{double, general};
+use resp::reply::{ErrorReply, Reply};
+use resp::text::blob;
+use resp::text::until_nul;
 
-use super::limits::{NO_MEMORY, PARTS, TABLE_PARTS};
-use crate::commands::expiry::until_nul;
-use crate::reply::{Fail, Reply};
-use crate::resp::encode::{double, general};
 use crate::stats::ErrorCount;
-use crate::text::{blob, decimal};
 
 /// Tables nested deeper than this are answered with an error, as Redis does when its stack is full.
 const DEPTH_MAX: usize = 500;
@@ -97,30 +99,23 @@ pub(crate) struct Returned {
 
 /// A script's result as a reply.
 pub(crate) fn from_lua(value: &Value, resp3: bool) -> mlua::Result<Returned> {
-    let mut walk = Walk { resp3, errors: ErrorCount::default(), parts: 0 };
+    let mut walk = ReplyBuilder { resp3, errors: ErrorCount::default(), parts: 0 };
     let reply = walk.reply(value, 0)?;
     Ok(Returned { reply, errors: walk.errors })
 }
 
 /// A way through all that a script returned.
-struct Walk {
+struct ReplyBuilder {
     resp3: bool,
     errors: ErrorCount,
     /// How many values have been met.
     parts: usize,
 }
 
-/// As the processor converts: what does not fit becomes the smallest integer.
-pub(crate) fn truncated(value: f64) -> i64 {
-    const LIMIT: f64 = 9_223_372_036_854_775_808.0;
-    #[expect(clippy::cast_possible_truncation, reason = "the range is checked")]
-    if (-LIMIT..LIMIT).contains(&value) { value as i64 } else { i64::MIN }
-}
-
-impl Walk {
+impl ReplyBuilder {
     fn reply(&mut self, value: &Value, depth: usize) -> mlua::Result<Reply> {
         if depth > DEPTH_MAX {
-            let fail = Fail::new("ERR reached lua stack limit");
+            let fail = ErrorReply::new("ERR reached lua stack limit");
             self.errors.add(fail.text(), false);
             return Ok(Reply::Error(fail));
         }
@@ -141,45 +136,47 @@ impl Walk {
 
     fn table(&mut self, table: &Table, depth: usize) -> mlua::Result<Reply> {
         Ok(match self.form(table)? {
-            Form::Whole(reply) => reply,
-            Form::Map(map) => Reply::Map(self.pairs(&map, depth, true)?),
-            Form::Set(set) => Reply::Set(self.pairs(&set, depth, false)?),
-            Form::List => Reply::Array(self.list(table, depth)?),
+            TableForm::Whole(reply) => reply,
+            TableForm::Map(map) => Reply::Map(self.pairs(&map, depth, true)?),
+            TableForm::Set(set) => Reply::Set(self.pairs(&set, depth, false)?),
+            TableForm::List => Reply::Array(self.list(table, depth)?),
         })
     }
 
     /// What a table stands for. Apart from those below, for they call themselves and share the stack.
-    fn form(&mut self, table: &Table) -> mlua::Result<Form> {
+    fn form(&mut self, table: &Table) -> mlua::Result<TableForm> {
         if let Some(text) = text_field(table, "err")? {
             let counted = table.raw_get("ignore_error_stats_update")?;
             self.errors.add(until_nul(&text), matches!(counted, Value::Boolean(true)));
             // Redis trims an error's end before it makes spaces of its line breaks.
             let text = until_nul(&text);
             let end = text.iter().rposition(|byte| !matches!(byte, b'\r' | b'\n'));
-            return Ok(Form::Whole(Reply::Error(Fail::of(&text[..end.map_or(0, |end| end + 1)]))));
+            return Ok(TableForm::Whole(Reply::Error(ErrorReply::of(
+                &text[..end.map_or(0, |end| end + 1)],
+            ))));
         }
         if let Some(text) = text_field(table, "ok")? {
-            return Ok(Form::Whole(Reply::Status(blob(until_nul(&text)))));
+            return Ok(TableForm::Whole(Reply::Status(blob(until_nul(&text)))));
         }
         if let Some(value) = number_of(&table.raw_get("double")?) {
-            return Ok(Form::Whole(Reply::Double(value)));
+            return Ok(TableForm::Whole(Reply::Double(value)));
         }
         if let Value::Table(map) = table.raw_get("map")? {
-            return Ok(Form::Map(map));
+            return Ok(TableForm::Map(map));
         }
         if let Value::Table(set) = table.raw_get("set")? {
-            return Ok(Form::Set(set));
+            return Ok(TableForm::Set(set));
         }
         if let Some(digits) = text_field(table, "big_number")? {
             let digits = digits.iter().map(unbroken).collect();
-            return Ok(Form::Whole(Reply::BigNumber(digits)));
+            return Ok(TableForm::Whole(Reply::BigNumber(digits)));
         }
         if let Value::Table(verbatim) = table.raw_get("verbatim_string")?
             && let Some(text) = text_field(&verbatim, "string")?
         {
-            return Ok(Form::Whole(Reply::Verbatim(blob(&text))));
+            return Ok(TableForm::Whole(Reply::Verbatim(blob(&text))));
         }
-        Ok(Form::List)
+        Ok(TableForm::List)
     }
 
     fn list(&mut self, table: &Table, depth: usize) -> mlua::Result<Vec<Reply>> {
@@ -207,7 +204,7 @@ impl Walk {
 }
 
 /// What a table stands for.
-enum Form {
+enum TableForm {
     Whole(Reply),
     Map(Table),
     Set(Table),

@@ -188,7 +188,7 @@ fn a_server_that_dies_says_so_to_who_listens() {
     listen(&said);
     until(MS_NS);
     said_now(&said);
-    with(|world| world.end_server(0, redis_model::persistence::Ending::Killed));
+    with(|world| world.end_server(0, redis_model::model::Termination::Killed));
     until(2 * MS_NS);
     assert_eq!(said_now(&said), [at(1, BROKEN)]);
     with(|world| world.start_server(0));

@@ -9,7 +9,7 @@ use super::super::choices::Draw;
 use super::super::network::Way;
 use super::super::world::World;
 use super::State;
-use redis_model::persistence::Ending;
+use redis_model::model::Termination;
 
 impl World {
     /// Whether a server serves.
@@ -28,7 +28,7 @@ impl World {
     }
 
     /// Ends a server that is up.
-    pub(in super::super) fn end_server(&mut self, server: u32, ending: Ending) {
+    pub(in super::super) fn end_server(&mut self, server: u32, ending: Termination) {
         let theirs = (0_u32..).zip(&self.conns);
         let theirs = theirs.filter(|(_, it)| it.server == server && !it.ended);
         let conns: Vec<u32> = theirs.map(|(conn, _)| conn).collect();
@@ -42,7 +42,7 @@ impl World {
             }
             self.lose_unread(conn);
             // A machine without power cannot even say so.
-            if ending == Ending::Killed {
+            if ending == Termination::Killed {
                 self.break_conn(conn);
             }
         }
@@ -51,8 +51,8 @@ impl World {
         (it.waiting, it.listeners) = (0, 0);
         it.model.end(ending);
         it.state = match ending {
-            Ending::Killed => State::Dead,
-            Ending::PowerLoss => State::Dark,
+            Termination::Killed => State::Dead,
+            Termination::PowerLoss => State::Dark,
         };
         if !self.fleet.replicated {
             return;

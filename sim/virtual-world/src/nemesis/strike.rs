@@ -12,7 +12,7 @@ use super::super::process::State;
 use super::super::world::World;
 use harness::cues::End;
 use harness::injector::{self, Clocks};
-use redis_model::persistence::Ending;
+use redis_model::model::Termination;
 
 /// What is planned for a later moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -180,9 +180,9 @@ impl World {
         let node = self.node_of(server);
         self.write_down(0, What::Fault { fault, node, for_ns, in_hold, staged });
         let (ending, then) = match fault {
-            Fault::Failover => (Ending::Killed, Plan::Promote { to, for_ns }),
-            Fault::PowerLoss => (Ending::PowerLoss, Plan::Return(server)),
-            _ => (Ending::Killed, Plan::Return(server)),
+            Fault::Failover => (Termination::Killed, Plan::Promote { to, for_ns }),
+            Fault::PowerLoss => (Termination::PowerLoss, Plan::Return(server)),
+            _ => (Termination::Killed, Plan::Return(server)),
         };
         self.end_server(server, ending);
         self.plan_in(for_ns, then);
