@@ -7,7 +7,7 @@ use picklock::scripts::COMPARE_AND_DELETE;
 use picklock::time::WallTime;
 use redis_model::model::{ConnectionId, Model};
 use redis_model::options::ModelOptions;
-use resp::reply::Reply;
+use resp::Reply;
 
 const NOW: WallTime = WallTime::from_unix_ns(1_700_000_000_000_000_000);
 

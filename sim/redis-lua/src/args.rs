@@ -4,9 +4,7 @@
 //! met is refused in Lua's words, with the place of the call.
 
 use mlua::{Lua, MultiValue, Value};
-use resp::number::general;
-use resp::strtod::{is_space, strtod};
-use resp::text::until_nul;
+use resp::{general, is_space, strtod, until_nul};
 
 use crate::error::lua_fail;
 

@@ -1,4 +1,4 @@
-//! The Lua libraries that redis-server embeds, and the random numbers of its scripts.
+//! Lua as redis-server embeds it, without the server: its libraries, replies as Lua values, random numbers.
 //!
 //! Invariant: each library answers as the one in redis-server 7.0 does, in its words, and what it may
 //! build is bounded.
@@ -7,6 +7,7 @@ pub mod args;
 pub mod bit;
 pub mod cjson;
 pub mod cmsgpack;
+pub mod convert;
 pub mod error;
 pub mod limits;
 pub mod random;

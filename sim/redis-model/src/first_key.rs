@@ -6,7 +6,7 @@
 use resp::frame::RequestFrame;
 
 use crate::commands::table::TABLE;
-use crate::server::table::{KeyPositions, Lookup, flag};
+use crate::server::{KeyPositions, Lookup, flag};
 
 /// Commands that the model does not know and whose first argument is no key.
 const OTHERS: [(KeyPositions, &[&str]); 3] = [

@@ -5,6 +5,8 @@
 //! cut between two such groups, so no replica applies half a transaction. Not modelled: the PINGs with which an
 //! idle primary moves its offset on.
 
+use resp::encode_request;
+
 /// The stream of one server.
 #[derive(Debug, Default)]
 pub(crate) struct WriteJournal {
@@ -52,10 +54,10 @@ impl WriteJournal {
     pub(crate) fn write(&mut self, db: u16, args: &[&[u8]]) {
         if self.selected != Some(db) {
             self.selected = Some(db);
-            let number = resp::number::integer(i64::from(db));
-            request(&[b"SELECT", &number], &mut self.pending);
+            let number = resp::integer(i64::from(db));
+            encode_request(&[b"SELECT", &number], &mut self.pending);
         }
-        request(args, &mut self.pending);
+        encode_request(args, &mut self.pending);
         self.pending_ops += 1;
     }
 
@@ -119,28 +121,6 @@ impl WriteJournal {
         self.cuts.drain(..kept);
         self.start = cut;
     }
-}
-
-/// Appends a request in RESP.
-pub(crate) fn request(args: &[&[u8]], out: &mut Vec<u8>) {
-    head(b'*', args.len(), out);
-    for arg in args {
-        head(b'$', arg.len(), out);
-        out.extend_from_slice(arg);
-        out.extend_from_slice(b"\r\n");
-    }
-}
-
-fn head(kind: u8, count: usize, out: &mut Vec<u8>) {
-    out.push(kind);
-    match u8::try_from(count) {
-        Ok(digit @ 0..=9) => out.push(b'0' + digit),
-        _ => {
-            let count = i64::try_from(count).unwrap_or(i64::MAX);
-            out.extend_from_slice(&resp::number::integer(count));
-        }
-    }
-    out.extend_from_slice(b"\r\n");
 }
 
 #[cfg(test)]

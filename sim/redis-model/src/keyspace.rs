@@ -4,7 +4,7 @@
 //! depends on the commands alone; the hash index is only ever asked, never iterated. A key keeps its slot
 //! for life, so a SCAN sees every key that is there from its start to its end.
 
-use resp::text::{Blob, blob};
+use resp::{Blob, blob};
 use rustc_hash::FxHashMap;
 
 use super::value::StoredValue;

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use resp::text::Blob;
+use resp::Blob;
 
 /// A function as it was registered.
 #[derive(Clone, Debug)]

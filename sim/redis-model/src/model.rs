@@ -25,14 +25,12 @@ use super::script::native;
 use super::server::{Request, Server};
 use super::stats::ErrorCount;
 use crate::commands::table::TABLE;
+use crate::server::Execution;
 pub use crate::server::persistence::Termination;
 pub use crate::server::replication::{ReplicaId, Snapshot};
 pub use crate::server::session::ConnectionId;
 use crate::server::session::Session;
-use crate::server::table::Execution;
-use resp::encode::ProtocolVersion;
-use resp::reply::Reply;
-use resp::text::blob;
+use resp::{ProtocolVersion, Reply, blob};
 
 /// What comes of a request at once.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,7 +1,6 @@
 //! The model, command by command, where a real server is not needed to know what is right.
 
-use resp::reply::ErrorReply;
-use resp::request::{Parsed, RequestParser};
+use resp::{ErrorReply, Parsed, RequestParser};
 
 use super::*;
 use crate::server::refusal::WriteRefusal;

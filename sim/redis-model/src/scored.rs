@@ -4,7 +4,7 @@
 
 use std::cmp::Ordering;
 
-use resp::text::{Blob, blob};
+use resp::{Blob, blob};
 
 /// Scores and members.
 #[derive(Clone, Debug, Default, PartialEq)]

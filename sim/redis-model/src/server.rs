@@ -13,10 +13,10 @@ pub(crate) mod pubsub;
 pub(crate) mod refusal;
 pub(crate) mod replication;
 pub(crate) mod session;
-pub(crate) mod table;
+mod table;
 pub(crate) mod touch;
 
-use resp::reply::{ErrorReply, Reply};
+use resp::{ErrorReply, Reply};
 use rustc_hash::FxHashSet;
 
 use self::blocking::Blocking;
@@ -24,7 +24,9 @@ use self::persistence::AppendOnlyFile;
 use self::pubsub::Subscriptions;
 use self::replication::{Following, Replica};
 use self::session::Session;
-use self::table::CommandTable;
+pub(crate) use self::table::{
+    CommandSpec, CommandTable, Execution, Handler, KeyPositions, Lookup, TableRow, flag,
+};
 use crate::journal::WriteJournal;
 use crate::keyspace::Db;
 use crate::libraries::Libraries;

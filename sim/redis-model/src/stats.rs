@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use resp::reply::{ErrorReply, Reply};
+use resp::{ErrorReply, Reply};
 
 /// The counters of one command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,6 +33,13 @@ pub(crate) struct ErrorCount {
 }
 
 impl ErrorCount {
+    /// Of these texts, and whether each has been counted already.
+    pub(crate) fn of(errors: &[(Vec<u8>, bool)]) -> Self {
+        let mut count = Self::default();
+        errors.iter().for_each(|(text, counted)| count.add(text, *counted));
+        count
+    }
+
     /// One more, counted already or not.
     pub(crate) fn add(&mut self, text: &[u8], counted: bool) {
         if counted { self.handed_on += 1 } else { self.fresh.push(code_of(text)) }

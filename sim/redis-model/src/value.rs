@@ -6,8 +6,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use resp::reply::ErrorReply;
-use resp::text::Blob;
+use resp::{Blob, ErrorReply};
 
 use super::scored::Scored;
 

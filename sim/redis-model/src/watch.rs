@@ -3,7 +3,7 @@
 //! Invariant: with nothing watched, a write costs one comparison. The watchers of a key are few,
 //! so a list is asked from end to end.
 
-use resp::text::{Blob, blob};
+use resp::{Blob, blob};
 
 /// Keys under WATCH, and the places of the sessions that watch them.
 #[derive(Clone, Debug, Default)]

@@ -19,7 +19,7 @@ use model_support::pair::Pair;
 use model_support::scripts::script;
 use model_support::templates::TEMPLATES;
 use model_support::wire::{agree, show};
-use resp::reply::Reply;
+use resp::Reply;
 
 const SEQUENCES: u64 = 1_000;
 const SCRIPTS: u64 = 4_000;

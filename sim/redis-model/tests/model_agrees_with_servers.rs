@@ -18,7 +18,7 @@ use model_support::explore::{explore, setting};
 use model_support::pair::{Pair, Tamper};
 use model_support::server::RealServer;
 use redis_model::options::Profile;
-use resp::reply::{ErrorReply, Reply};
+use resp::{ErrorReply, Reply};
 
 const SEQUENCES: u64 = 500;
 

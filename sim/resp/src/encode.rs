@@ -16,6 +16,12 @@ pub enum ProtocolVersion {
     Resp3,
 }
 
+/// Appends a request to `out`.
+pub fn encode_request(args: &[&[u8]], out: &mut Vec<u8>) {
+    count(b'*', args.len(), out);
+    args.iter().for_each(|arg| bulk(b'$', arg, out));
+}
+
 /// Appends the reply to `out`.
 pub fn encode(reply: &Reply, protocol: ProtocolVersion, out: &mut Vec<u8>) {
     let resp3 = protocol == ProtocolVersion::Resp3;
@@ -75,7 +81,11 @@ fn line(kind: u8, text: &[u8], out: &mut Vec<u8>) {
 }
 
 fn count(kind: u8, size: usize, out: &mut Vec<u8>) {
-    number(kind, i64::try_from(size).unwrap_or(i64::MAX), out);
+    match u8::try_from(size) {
+        // Most counts and lengths of a stream of writes are of one digit.
+        Ok(digit @ 0..=9) => out.extend_from_slice(&[kind, b'0' + digit, b'\r', b'\n']),
+        _ => number(kind, i64::try_from(size).unwrap_or(i64::MAX), out),
+    }
 }
 
 fn number(kind: u8, value: i64, out: &mut Vec<u8>) {

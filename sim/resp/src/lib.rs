@@ -2,10 +2,17 @@
 //!
 //! Invariant: no socket, no clock, and no meaning of commands.
 
-pub mod encode;
+mod encode;
 pub mod frame;
-pub mod number;
-pub mod reply;
-pub mod request;
-pub mod strtod;
-pub mod text;
+mod number;
+mod reply;
+mod request;
+mod strtod;
+mod text;
+
+pub use encode::{ProtocolVersion, encode, encode_request};
+pub use number::{decimal, double, float, general, integer, range_end};
+pub use reply::{ErrorReply, Reply};
+pub use request::{Parsed, ProtocolError, RequestParser, is_http};
+pub use strtod::{Strtod, is_space, strtod};
+pub use text::{Blob, blob, glob, is_word, until_nul};

@@ -224,7 +224,7 @@ fn line(buffer: &[u8], from: usize) -> Result<Option<(&[u8], usize)>, TooLong> {
 }
 
 /// The words of an inline command by Redis's quoting rules, or nothing where quotes do not balance.
-pub fn split_words(line: &[u8]) -> Option<Vec<Vec<u8>>> {
+fn split_words(line: &[u8]) -> Option<Vec<Vec<u8>>> {
     let mut words = Vec::new();
     let mut rest = line;
     loop {

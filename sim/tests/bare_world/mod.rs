@@ -18,7 +18,7 @@ use picklock::reply::{Reply, ServerError};
 use picklock::time::{Instant, WallTime, span_ns};
 use redis_model::model::{ConnectionId, Model};
 use redis_model::options::ModelOptions;
-use resp::reply::Reply as Answer;
+use resp::Reply as Answer;
 use scenarios::record::Observed;
 
 /// One way, for every message.

@@ -11,7 +11,7 @@ use picklock::command::Command;
 use picklock::env::CallError;
 use picklock::reply::{Reply, ServerError};
 use redis_model::model::Submitted;
-use resp::reply::Reply as Answer;
+use resp::Reply as Answer;
 use smallvec::SmallVec;
 
 use super::dial::Purpose;

@@ -90,7 +90,7 @@ pub(super) fn value_at(server: u32, key: &[u8]) -> Option<Vec<u8>> {
         let reply = server.model.execute(wall, session, &[b"GET", key]);
         server.model.disconnect(session);
         match reply {
-            resp::reply::Reply::Bulk(bytes) => Some(bytes.to_vec()),
+            resp::Reply::Bulk(bytes) => Some(bytes.to_vec()),
             _ => None,
         }
     })

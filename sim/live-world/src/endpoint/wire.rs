@@ -9,8 +9,8 @@ use std::io;
 use fault_proxy::{Stream, Upstream};
 use picklock::command::Command;
 use picklock::reply::{Reply, ServerError};
+use resp::decimal;
 use resp::frame::{Limits, Scanner};
-use resp::number::decimal;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 /// How much of something that is no reply is quoted.

@@ -3,8 +3,7 @@
 //! Invariant: what is no JSON is refused in lua-cjson's words, with the place where it was met.
 
 use mlua::{Lua, LuaString, Table, Value};
-use resp::strtod::strtod;
-use resp::text::until_nul;
+use resp::{strtod, until_nul};
 
 use super::DEPTH_MAX;
 use crate::error::lua_fail;

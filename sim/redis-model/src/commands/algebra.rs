@@ -7,16 +7,12 @@
 
 use std::collections::BTreeMap;
 
-use resp::encode::ProtocolVersion;
-use resp::number::{decimal, float};
-use resp::reply::{ErrorReply, Reply};
-use resp::text::{Blob, is_word};
+use resp::{Blob, ErrorReply, ProtocolVersion, Reply, decimal, float, is_word};
 
 use super::arguments::positive;
 use super::zrange::listed;
 use crate::scored::Scored;
-use crate::server::table::{CommandSpec, Handler, flag};
-use crate::server::{CommandResult, Request, Server};
+use crate::server::{CommandResult, CommandSpec, Handler, Request, Server, flag};
 use crate::value::StoredValue;
 
 const READ: u32 = flag::READONLY;

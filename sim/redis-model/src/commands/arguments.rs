@@ -2,8 +2,7 @@
 
 use std::ops::Range;
 
-use resp::number::decimal;
-use resp::reply::ErrorReply;
+use resp::{ErrorReply, decimal};
 
 /// A number of things, which may be 0.
 pub(super) fn positive(text: &[u8]) -> Result<usize, ErrorReply> {

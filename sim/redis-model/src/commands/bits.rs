@@ -4,14 +4,11 @@
 
 use std::collections::VecDeque;
 
-use resp::number::decimal;
-use resp::reply::{ErrorReply, Reply};
-use resp::text::{Blob, is_word};
+use resp::{Blob, ErrorReply, Reply, decimal, is_word};
 
 use super::arguments::number;
 use super::strings::{edit, span};
-use crate::server::table::{CommandSpec, flag};
-use crate::server::{CommandResult, Expiry, Request, Server};
+use crate::server::{CommandResult, CommandSpec, Expiry, Request, Server, flag};
 use crate::value::StoredValue;
 
 const WRITE: u32 = flag::WRITE | flag::DENYOOM;

@@ -3,17 +3,14 @@
 //!
 //! Invariant: each is propagated as the command that does not wait, for a stream cannot wait.
 
-use resp::reply::{ErrorReply, Reply};
-use resp::strtod::{Strtod, is_space, strtod};
-use resp::text::{blob, is_word};
+use resp::{ErrorReply, Reply, Strtod, blob, is_space, is_word, strtod};
 
 use super::arguments::positive;
 use super::lists::{end, move_element, pop_at};
 use super::zpop::pop_scored_at;
 use super::zrange::listed;
 use crate::server::blocking::{Awaited, Blocked, ListEnd, MoveCommand, Take};
-use crate::server::table::{CommandSpec, flag};
-use crate::server::{CommandResult, Request, Server};
+use crate::server::{CommandResult, CommandSpec, Request, Server, flag};
 use crate::value::StoredValue;
 
 const FLAGS: u32 = flag::WRITE | flag::NOSCRIPT | flag::BLOCKING;

@@ -4,15 +4,11 @@
 //! connection. Not modelled: PAUSE, TRACKING; and SETINFO, which redis-server 7.0 does not have either: it
 //! answers "unknown subcommand", and clients go on.
 
-use resp::encode::ProtocolVersion;
-use resp::number::decimal;
-use resp::reply::{ErrorReply, Reply};
-use resp::text::{Blob, blob, is_word};
+use resp::{Blob, ErrorReply, ProtocolVersion, Reply, blob, decimal, is_word};
 
 use super::client_kill::{ClientClass, LOCAL, kill, unblock};
 use crate::server::session::{Replies, Session};
-use crate::server::table::{CommandSpec, flag};
-use crate::server::{CommandResult, Request, Server};
+use crate::server::{CommandResult, CommandSpec, Request, Server, flag};
 
 const FLAGS: u32 = flag::NOSCRIPT | flag::LOADING | flag::STALE;
 

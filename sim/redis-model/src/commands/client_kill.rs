@@ -3,9 +3,7 @@
 //! Invariant: a client that is killed does nothing and receives nothing from that moment; its connection
 //! is woken by an empty message, to find that it is to be closed. Whoever kills itself is answered first.
 
-use resp::number::decimal;
-use resp::reply::{ErrorReply, Reply};
-use resp::text::is_word;
+use resp::{ErrorReply, Reply, decimal, is_word};
 
 use crate::server::session::Session;
 use crate::server::{CommandResult, FIRST_CLIENT, Request, Server};
@@ -35,7 +33,7 @@ impl ClientClass {
                 Ok(Self::Other)
             }
             name => {
-                let name = resp::text::until_nul(name);
+                let name = resp::until_nul(name);
                 Err(ErrorReply::of([b"ERR Unknown client type '", name, b"'"].concat()))
             }
         }
@@ -73,7 +71,7 @@ impl<'a> Filter<'a> {
                 word if is_word(word, "LADDR") => filter.nobody |= *value != LOCAL,
                 word if is_word(word, "USER") && *value == b"default" => {}
                 word if is_word(word, "USER") => {
-                    let name = resp::text::until_nul(value);
+                    let name = resp::until_nul(value);
                     return Err(ErrorReply::of([b"ERR No such user '", name, b"'"].concat()));
                 }
                 word if is_word(word, "SKIPME") && is_word(value, "yes") => {

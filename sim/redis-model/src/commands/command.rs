@@ -3,10 +3,9 @@
 //! Invariant: what is answered is the command table, so a client that asks before it calls learns exactly
 //! what the model can do. Not modelled: key specifications, tips, argument grammars, GETKEYS.
 
-use resp::reply::{ErrorReply, Reply};
+use resp::{ErrorReply, Reply};
 
-use crate::server::table::{CommandSpec, Execution, TableRow, flag};
-use crate::server::{CommandResult, Request, Server};
+use crate::server::{CommandResult, CommandSpec, Execution, Request, Server, TableRow, flag};
 
 const FLAGS: u32 = flag::LOADING | flag::STALE;
 

@@ -4,11 +4,9 @@
 //! `tests/model_agrees_with_servers.rs`, where these are there. Not modelled: DIGEST, and conditions on
 //! digests.
 
-use resp::reply::{ErrorReply, Reply};
-use resp::text::is_word;
+use resp::{ErrorReply, Reply, is_word};
 
-use crate::server::table::{CommandSpec, flag};
-use crate::server::{CommandResult, Request, Server};
+use crate::server::{CommandResult, CommandSpec, Request, Server, flag};
 use crate::value::StoredValue;
 
 const FLAGS: u32 = flag::WRITE | flag::FAST;
@@ -69,7 +67,7 @@ mod tests {
 
     use crate::model::Model;
     use crate::options::{ModelOptions, Profile};
-    use resp::reply::{ErrorReply, Reply};
+    use resp::{ErrorReply, Reply};
 
     fn replies(profile: Profile, lines: &[&str]) -> Vec<Reply> {
         let mut model = Model::new(ModelOptions { profile, ..ModelOptions::default() });

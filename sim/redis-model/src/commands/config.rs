@@ -2,14 +2,11 @@
 //!
 //! Invariant: CONFIG SET changes all its parameters or none. Not modelled: REWRITE.
 
-use resp::number::decimal;
-use resp::reply::{ErrorReply, Reply};
-use resp::text::glob;
+use resp::{ErrorReply, Reply, decimal, glob};
 
 use crate::options::{PARAMETERS, ParameterKind};
 use crate::server::notify;
-use crate::server::table::{CommandSpec, flag};
-use crate::server::{CommandResult, Request, Server};
+use crate::server::{CommandResult, CommandSpec, Request, Server, flag};
 
 const FLAGS: u32 = flag::ADMIN | flag::NOSCRIPT | flag::LOADING | flag::STALE;
 
@@ -40,7 +37,7 @@ fn set(server: &mut Server, request: &Request<'_>) -> CommandResult {
         let Some(&(name, kind, _)) = PARAMETERS.iter().find(|(name, ..)| name.as_bytes() == lower)
         else {
             let text = b"ERR Unknown option or number of arguments for CONFIG SET - '";
-            return Err(ErrorReply::of([&text[..], resp::text::until_nul(pair[0]), b"'"].concat()));
+            return Err(ErrorReply::of([&text[..], resp::until_nul(pair[0]), b"'"].concat()));
         };
         let fail = |why: &str| {
             let text =

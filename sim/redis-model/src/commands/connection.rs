@@ -2,15 +2,11 @@
 //!
 //! Invariant: there is one user, `default`; its password is `requirepass`. Not modelled: ACL.
 
-use resp::encode::ProtocolVersion;
-use resp::number::decimal;
-use resp::reply::{ErrorReply, Reply};
-use resp::text::{blob, is_word};
+use resp::{ErrorReply, ProtocolVersion, Reply, blob, decimal, is_word};
 
 use super::client::check_name;
 use crate::server::session::Replies;
-use crate::server::table::{CommandSpec, flag};
-use crate::server::{CommandResult, Request, Server};
+use crate::server::{CommandResult, CommandSpec, Request, Server, flag};
 
 const OPEN: u32 =
     flag::NOSCRIPT | flag::LOADING | flag::STALE | flag::FAST | flag::NO_AUTH | flag::ALLOW_BUSY;
@@ -82,7 +78,7 @@ fn hello(server: &mut Server, request: &Request<'_>) -> CommandResult {
             name = Some(left[0]);
             args = left[1..].iter();
         } else {
-            let option = resp::text::until_nul(option);
+            let option = resp::until_nul(option);
             return Err(ErrorReply::of(
                 [b"ERR Syntax error in HELLO option '", option, b"'"].concat(),
             ));

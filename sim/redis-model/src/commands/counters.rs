@@ -2,11 +2,9 @@
 //!
 //! Invariant: a counter changes in place: its expiry stands, and a failed addition changes nothing.
 
-use resp::number::{decimal, integer};
-use resp::reply::{ErrorReply, Reply};
+use resp::{ErrorReply, Reply, decimal, integer};
 
-use crate::server::table::{CommandSpec, flag};
-use crate::server::{CommandResult, Expiry, Request, Server};
+use crate::server::{CommandResult, CommandSpec, Expiry, Request, Server, flag};
 use crate::value::StoredValue;
 
 const FLAGS: u32 = flag::WRITE | flag::DENYOOM | flag::FAST;

@@ -4,8 +4,7 @@
 //! Invariant: combinations are refused exactly where redis-server 7.0 refuses them: `EX 1 EX 2` is
 //! taken (the last one counts), `EX 1 PX 2` is a syntax error; and those of a later server where it does.
 
-use resp::number::decimal;
-use resp::reply::ErrorReply;
+use resp::{ErrorReply, decimal};
 
 use crate::options::Profile;
 

@@ -2,14 +2,10 @@
 //!
 //! Invariant: a time that has already passed deletes the key at once, as an EXPIRE of 0 does.
 
-use resp::number::decimal;
-use resp::reply::{ErrorReply, Reply};
-use resp::text::is_word;
-use resp::text::until_nul;
+use resp::{ErrorReply, Reply, decimal, is_word, until_nul};
 
 use super::expire_option::invalid_expire_time;
-use crate::server::table::{CommandSpec, flag};
-use crate::server::{CommandResult, Request, Server};
+use crate::server::{CommandResult, CommandSpec, Request, Server, flag};
 
 const WRITE: u32 = flag::WRITE | flag::FAST;
 const READ: u32 = flag::READONLY | flag::FAST;

@@ -4,13 +4,11 @@
 //! server restarts. Not modelled: DUMP and RESTORE, whose bytes are redis-server's own. Functions run in
 //! `crate::script`.
 
-use resp::reply::{ErrorReply, Reply};
-use resp::text::{Blob, glob, is_word};
+use resp::{Blob, ErrorReply, Reply, glob, is_word};
 
 use super::scripting::{EVAL, EVAL_RO, kill, unreachable};
 use crate::libraries::{Function, Library};
-use crate::server::table::{CommandSpec, Execution, flag};
-use crate::server::{CommandResult, Request, Server};
+use crate::server::{CommandResult, CommandSpec, Execution, Request, Server, flag};
 
 const fn call(name: &'static str, flags: u32, read_only: bool) -> CommandSpec {
     CommandSpec::new(name, -3, flags, unreachable)

@@ -4,12 +4,9 @@
 //! a small hash (up to 128 fields of up to 64 bytes). Not modelled: the other order of large hashes,
 //! HINCRBYFLOAT.
 
-use resp::number::{decimal, integer};
-use resp::reply::{ErrorReply, Reply};
-use resp::text::{Blob, blob};
+use resp::{Blob, ErrorReply, Reply, blob, decimal, integer};
 
-use crate::server::table::{CommandSpec, flag};
-use crate::server::{CommandResult, Expiry, Request, Server};
+use crate::server::{CommandResult, CommandSpec, Expiry, Request, Server, flag};
 use crate::value::StoredValue;
 
 const READ: u32 = flag::READONLY | flag::FAST;

@@ -5,13 +5,11 @@
 
 use std::fmt::Write as _;
 
-use resp::reply::Reply;
-use resp::text::Blob;
+use resp::{Blob, Reply};
 
 use crate::options::VERSION;
 use crate::server::pubsub::Topic;
-use crate::server::table::{CommandSpec, flag};
-use crate::server::{CommandResult, FIRST_CLIENT, Request, Server};
+use crate::server::{CommandResult, CommandSpec, FIRST_CLIENT, Request, Server, flag};
 
 pub(crate) const SPECS: &[CommandSpec] =
     &[CommandSpec::new("info", -1, flag::LOADING | flag::STALE, info).group("dangerous")];

@@ -3,12 +3,9 @@
 //! Invariant: UNLINK and ASYNC answer as DEL and SYNC do; when memory is given back cannot be seen.
 //! RANDOMKEY answers the same one each time: any is right. Not modelled: SWAPDB, OBJECT, DUMP.
 
-use resp::number::decimal;
-use resp::reply::{ErrorReply, Reply};
-use resp::text::is_word;
+use resp::{ErrorReply, Reply, decimal, is_word};
 
-use crate::server::table::{CommandSpec, flag};
-use crate::server::{CommandResult, Request, Server};
+use crate::server::{CommandResult, CommandSpec, Request, Server, flag};
 
 const READ: u32 = flag::READONLY | flag::FAST;
 

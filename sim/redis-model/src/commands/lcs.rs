@@ -3,12 +3,10 @@
 //! Invariant: of several the same one is found as by redis-server, which walks back from the ends and
 //! leaves a byte of the first string out only where that alone keeps the length.
 
-use resp::reply::{ErrorReply, Reply};
-use resp::text::{Blob, is_word};
+use resp::{Blob, ErrorReply, Reply, is_word};
 
 use super::arguments::number;
-use crate::server::table::{CommandSpec, flag};
-use crate::server::{CommandResult, Request, Server};
+use crate::server::{CommandResult, CommandSpec, Request, Server, flag};
 use crate::value::StoredValue;
 
 pub(crate) const SPECS: &[CommandSpec] =

@@ -6,13 +6,11 @@
 
 use std::collections::VecDeque;
 
-use resp::reply::{ErrorReply, Reply};
-use resp::text::{Blob, blob, is_word};
+use resp::{Blob, ErrorReply, Reply, blob, is_word};
 
 use super::arguments::{number, positive, range};
 use crate::server::blocking::ListEnd;
-use crate::server::table::{CommandSpec, flag};
-use crate::server::{CommandResult, Expiry, Request, Server};
+use crate::server::{CommandResult, CommandSpec, Expiry, Request, Server, flag};
 use crate::value::StoredValue;
 
 const READ: u32 = flag::READONLY;

@@ -3,12 +3,10 @@
 //! Invariant: every subscription is confirmed by a message of its own, in the order asked for; without
 //! names all are taken back in the order in which they were made (Redis promises none).
 
-use resp::reply::{ErrorReply, Reply};
-use resp::text::{Blob, glob};
+use resp::{Blob, ErrorReply, Reply, glob};
 
 use crate::server::pubsub::Topic;
-use crate::server::table::{CommandSpec, flag};
-use crate::server::{CommandResult, Request, Server};
+use crate::server::{CommandResult, CommandSpec, Request, Server, flag};
 
 const FLAGS: u32 = flag::PUBSUB | flag::NOSCRIPT | flag::LOADING | flag::STALE;
 const SEND: u32 = flag::PUBSUB | flag::LOADING | flag::STALE | flag::FAST | flag::MAY_REPLICATE;

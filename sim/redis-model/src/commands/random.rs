@@ -3,13 +3,9 @@
 //! Invariant: the first ones are answered, over and over where more are wanted: Redis promises no
 //! others, so these are right and can be replayed. More than [`MOST`] are refused.
 
-use resp::encode::ProtocolVersion;
-use resp::number::decimal;
-use resp::reply::{ErrorReply, Reply};
-use resp::text::is_word;
+use resp::{ErrorReply, ProtocolVersion, Reply, decimal, is_word};
 
-use crate::server::table::{CommandSpec, flag};
-use crate::server::{CommandResult, Request, Server};
+use crate::server::{CommandResult, CommandSpec, Request, Server, flag};
 use crate::value::StoredValue;
 
 const READ: u32 = flag::READONLY;

@@ -3,14 +3,12 @@
 //! Invariant: the value goes with its expiry, and under the new name a new life of a key begins unless
 //! one was there.
 
-use resp::reply::{ErrorReply, Reply};
-use resp::text::is_word;
+use resp::{ErrorReply, Reply, is_word};
 
 use super::keys::database;
 use crate::keyspace::KeyEntry;
 use crate::server::notify::event;
-use crate::server::table::{CommandSpec, flag};
-use crate::server::{CommandResult, Expiry, Request, Server};
+use crate::server::{CommandResult, CommandSpec, Expiry, Request, Server, flag};
 use crate::value::StoredValue;
 
 const WRITE: u32 = flag::WRITE;

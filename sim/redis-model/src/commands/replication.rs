@@ -5,12 +5,10 @@
 //! last write, but any later command moves it on. Not modelled: REPLICAOF, FAILOVER, PSYNC; the world
 //! connects servers.
 
-use resp::number::{decimal, integer};
-use resp::reply::{ErrorReply, Reply};
+use resp::{ErrorReply, Reply, decimal, integer};
 
 use crate::server::blocking::Awaited;
-use crate::server::table::{CommandSpec, flag};
-use crate::server::{CommandResult, Request, Server};
+use crate::server::{CommandResult, CommandSpec, Request, Server, flag};
 
 const FLAGS: u32 = flag::NOSCRIPT | flag::LOADING | flag::STALE | flag::FAST;
 

@@ -4,13 +4,9 @@
 //! answers in the order of the bytes, for Redis promises none. The scans of a key answer all of it at
 //! once, as Redis does for small ones.
 
-use resp::number::decimal;
-use resp::number::double;
-use resp::reply::{ErrorReply, Reply};
-use resp::text::{Blob, blob, glob, is_word};
+use resp::{Blob, ErrorReply, Reply, blob, decimal, double, glob, is_word};
 
-use crate::server::table::{CommandSpec, flag};
-use crate::server::{CommandResult, Request, Server};
+use crate::server::{CommandResult, CommandSpec, Request, Server, flag};
 use crate::value::StoredValue;
 
 pub(crate) const SPECS: &[CommandSpec] = &[
@@ -131,7 +127,7 @@ fn scan(server: &mut Server, request: &Request<'_>) -> CommandResult {
 
 /// A cursor as strtoul reads one: an empty one is 0, a sign is taken.
 fn cursor(text: &[u8]) -> Option<u64> {
-    let text = resp::text::until_nul(text);
+    let text = resp::until_nul(text);
     let (negative, digits) = match text {
         [b'-', digits @ ..] => (true, digits),
         [b'+', digits @ ..] => (false, digits),

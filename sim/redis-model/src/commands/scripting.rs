@@ -3,12 +3,9 @@
 //! Invariant: a script is known to EVALSHA from its first EVAL or LOAD until SCRIPT FLUSH or a restart. Not
 //! modelled: SCRIPT DEBUG, SCRIPT SHOW. Scripts run in `crate::script`.
 
-use resp::number::decimal;
-use resp::reply::{ErrorReply, Reply};
-use resp::text::is_word;
+use resp::{ErrorReply, Reply, decimal, is_word};
 
-use crate::server::table::{CommandSpec, Execution, flag};
-use crate::server::{CommandResult, Request, Server};
+use crate::server::{CommandResult, CommandSpec, Execution, Request, Server, flag};
 
 pub(super) const EVAL: u32 =
     flag::NOSCRIPT | flag::STALE | flag::SKIP_MONITOR | flag::NO_MANDATORY_KEYS;

@@ -2,11 +2,9 @@
 //!
 //! Invariant: the time is the one that the request came with. Not modelled: DEBUG, SHUTDOWN, SAVE.
 
-use resp::number::integer;
-use resp::reply::{ErrorReply, Reply};
+use resp::{ErrorReply, Reply, integer};
 
-use crate::server::table::{CommandSpec, flag};
-use crate::server::{CommandResult, Request, Server};
+use crate::server::{CommandResult, CommandSpec, Request, Server, flag};
 
 const FLAGS: u32 = flag::LOADING | flag::STALE;
 

@@ -3,14 +3,12 @@
 //! Invariant: a write takes any expiry away unless KEEPTTL or a new one is given; a refused NX or XX
 //! touches nothing.
 
-use resp::reply::{ErrorReply, Reply};
-use resp::text::{blob, is_word};
+use resp::{ErrorReply, Reply, blob, is_word};
 
 use super::expire_option::{Comparison, ExpireOptions, For, TimeUnit, expires_at_ms};
 use crate::options::Profile;
 use crate::server::notify::event;
-use crate::server::table::{CommandSpec, flag};
-use crate::server::{CommandResult, Expiry, Request, Server};
+use crate::server::{CommandResult, CommandSpec, Expiry, Request, Server, flag};
 use crate::value::StoredValue;
 
 const WRITE: u32 = flag::WRITE | flag::DENYOOM;

@@ -6,12 +6,9 @@
 
 use std::collections::BTreeSet;
 
-use resp::number::decimal;
-use resp::reply::{ErrorReply, Reply};
-use resp::text::{Blob, blob};
+use resp::{Blob, ErrorReply, Reply, blob, decimal};
 
-use crate::server::table::{CommandSpec, flag};
-use crate::server::{CommandResult, Expiry, Request, Server};
+use crate::server::{CommandResult, CommandSpec, Expiry, Request, Server, flag};
 use crate::value::StoredValue;
 
 const READ: u32 = flag::READONLY;

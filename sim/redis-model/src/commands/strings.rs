@@ -3,14 +3,12 @@
 //! Invariant: APPEND and SETRANGE change a value in place and leave its expiry. Not modelled: INCRBYFLOAT,
 //! whose sums are those of 80 bits.
 
-use resp::reply::{ErrorReply, Reply};
-use resp::text::{Blob, blob};
+use resp::{Blob, ErrorReply, Reply, blob};
 
 use super::arguments::{number, range};
 use super::expire_option::{ExpireOptions, For};
 use super::set::get as get_value;
-use crate::server::table::{CommandSpec, flag};
-use crate::server::{CommandResult, Expiry, Request, Server};
+use crate::server::{CommandResult, CommandSpec, Expiry, Request, Server, flag};
 use crate::value::StoredValue;
 
 const READ: u32 = flag::READONLY | flag::FAST;

@@ -10,7 +10,7 @@ use super::{
     functions, hashes, info, keys, lcs, lists, pubsub, random, rename, replication, scan,
     scripting, server, set, sets, strings, transactions, zpop, zrange, zsets,
 };
-use crate::server::table::CommandTable;
+use crate::server::CommandTable;
 
 /// The table.
 pub(crate) static TABLE: LazyLock<CommandTable> = LazyLock::new(|| {
@@ -56,7 +56,7 @@ mod tests {
     use scenarios::record::Dialect;
 
     use super::*;
-    use crate::server::table::{CommandSpec, KeyPositions, Lookup, flag};
+    use crate::server::{CommandSpec, KeyPositions, Lookup, flag};
 
     #[test]
     fn names_are_found_in_any_case_and_subcommands_in_their_container() {

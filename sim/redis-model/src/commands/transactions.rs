@@ -3,12 +3,10 @@
 //! Invariant: between MULTI and EXEC nothing is carried out but what ends or describes the
 //! transaction; a touched or expired watched key makes EXEC answer nil and do nothing.
 
-use resp::reply::{ErrorReply, Reply};
-use resp::text::{Blob, blob};
+use resp::{Blob, ErrorReply, Reply, blob};
 
 use crate::server::session::{TransactionQueue, WatchedKey};
-use crate::server::table::{CommandSpec, Execution, flag};
-use crate::server::{CommandResult, Request, Server};
+use crate::server::{CommandResult, CommandSpec, Execution, Request, Server, flag};
 
 const FLAGS: u32 = flag::NOSCRIPT | flag::LOADING | flag::STALE;
 const QUICK: u32 = FLAGS | flag::FAST | flag::ALLOW_BUSY;

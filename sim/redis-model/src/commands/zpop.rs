@@ -3,15 +3,11 @@
 //! Invariant: members go in the order of their scores, the lowest or the highest first. ZMPOP is in
 //! `blocking`.
 
-use resp::encode::ProtocolVersion;
-use resp::number::decimal;
-use resp::reply::{ErrorReply, Reply};
-use resp::text::Blob;
+use resp::{Blob, ErrorReply, ProtocolVersion, Reply, decimal};
 
 use super::zrange::{listed, take_out};
 use crate::server::blocking::ListEnd;
-use crate::server::table::{CommandSpec, flag};
-use crate::server::{CommandResult, Request, Server};
+use crate::server::{CommandResult, CommandSpec, Request, Server, flag};
 use crate::value::StoredValue;
 
 const FLAGS: u32 = flag::WRITE | flag::FAST;

@@ -5,15 +5,11 @@
 
 use std::ops::Range;
 
-use resp::encode::ProtocolVersion;
-use resp::number::{decimal, range_end};
-use resp::reply::{ErrorReply, Reply};
-use resp::text::{Blob, is_word};
+use resp::{Blob, ErrorReply, ProtocolVersion, Reply, decimal, is_word, range_end};
 
 use super::arguments::range;
 use crate::scored::Scored;
-use crate::server::table::{CommandSpec, flag};
-use crate::server::{CommandResult, Request, Server};
+use crate::server::{CommandResult, CommandSpec, Request, Server, flag};
 use crate::value::StoredValue;
 
 const READ: u32 = flag::READONLY;

@@ -3,14 +3,11 @@
 //! Invariant: a score is never NaN: an addition that would make one is refused and changes nothing.
 //! Operations on several sets are in `algebra`.
 
-use resp::number::float;
-use resp::reply::{ErrorReply, Reply};
-use resp::text::is_word;
+use resp::{ErrorReply, Reply, float, is_word};
 
 use super::zrange::ScoreRange;
 use crate::scored::Scored;
-use crate::server::table::{CommandSpec, flag};
-use crate::server::{CommandResult, Expiry, Request, Server};
+use crate::server::{CommandResult, CommandSpec, Expiry, Request, Server, flag};
 use crate::value::StoredValue;
 
 const READ: u32 = flag::READONLY | flag::FAST;

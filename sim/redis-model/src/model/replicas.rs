@@ -4,7 +4,7 @@
 //! can lag, lose and repeat nothing else.
 
 use picklock::time::WallTime;
-use resp::text::blob;
+use resp::blob;
 
 use super::{Model, unix_us};
 use crate::server::replication::{Following, Replica, ReplicaId, Snapshot};

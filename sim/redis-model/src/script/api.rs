@@ -8,18 +8,16 @@ use std::rc::Rc;
 
 use mlua::{IntoLua, Lua, LuaString, MultiValue, Table, Value};
 use redis_lua::args::text_of;
+use redis_lua::convert::{error_table, integer_of, number_text, to_lua};
 use redis_lua::error::{LuaError, lua_fail};
 use redis_lua::limits::NO_MEMORY;
 use redis_lua::random::Drand48;
-use resp::encode::ProtocolVersion;
-use resp::reply::{ErrorReply, Reply};
+use resp::{ErrorReply, ProtocolVersion, Reply};
 use smallvec::SmallVec;
 
-use super::convert::{error_table, integer_of, number_text, to_lua};
 use crate::commands::table::TABLE;
 use crate::server::refusal::WriteRefusal;
-use crate::server::table::{Execution, Lookup, flag};
-use crate::server::{Request, SCRIPT_SESSION, Server};
+use crate::server::{Execution, Lookup, Request, SCRIPT_SESSION, Server, flag};
 
 /// An error of the `redis` library itself: `ERR …`.
 pub(crate) fn fail(text: impl AsRef<str>) -> mlua::Error {

@@ -12,15 +12,13 @@ use mlua::chunk::ChunkMode;
 use mlua::{
     Function, HookTriggers, Lua, LuaOptions, LuaString, StdLib, Table, Value, Variadic, VmState,
 };
+use redis_lua::convert::{error_table, from_lua};
 use redis_lua::random::Drand48;
 use redis_lua::{bit, cjson, cmsgpack, limits, structs};
-use resp::encode::ProtocolVersion;
-use resp::reply::{ErrorReply, Reply};
-use resp::text::until_nul;
+use resp::{ErrorReply, ProtocolVersion, Reply, until_nul};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::api::{self, ScriptShared};
-use super::convert::{error_table, from_lua};
 use super::digest::{ScriptDigest, digest};
 use super::shebang::Shebang;
 use crate::server::refusal::WriteRefusal;
@@ -311,7 +309,7 @@ impl Engine {
         match outcome {
             Ok((true, value)) => {
                 let returned = from_lua(&value, self.shared.resp3.get())?;
-                Ok((returned.reply, returned.errors))
+                Ok((returned.reply, ErrorCount::of(&returned.errors)))
             }
             Ok((false, Value::Table(error))) => failure(&error, script),
             // The handler itself has failed: the script was ended, or the stack is full.

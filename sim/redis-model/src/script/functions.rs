@@ -5,8 +5,7 @@
 
 use mlua::chunk::ChunkMode;
 use mlua::{Table, Value};
-use resp::reply::{ErrorReply, Reply};
-use resp::text::{Blob, blob};
+use resp::{Blob, ErrorReply, Reply, blob};
 
 use super::api;
 use super::digest::{ScriptDigest, digest};

@@ -16,7 +16,7 @@ use std::sync::LazyLock;
 
 use calls::ScriptCalls;
 use picklock::{fence, queue_scripts, scripts};
-use resp::reply::Reply;
+use resp::Reply;
 
 use crate::script::digest::{ScriptDigest, digest};
 use crate::server::{Request, Server};

@@ -3,7 +3,7 @@
 //! Invariant: a script without one runs as before Redis 7. The flags allow-stale, no-cluster and
 //! allow-cross-slot-keys are read and mean nothing here: there are no replicas and no cluster.
 
-use resp::reply::ErrorReply;
+use resp::ErrorReply;
 
 /// How a script may be run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

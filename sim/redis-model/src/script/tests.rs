@@ -1,7 +1,7 @@
 //! What a client's script must not be able to do to the process, and what is given back.
 
 use picklock::time::WallTime;
-use resp::reply::Reply;
+use resp::Reply;
 
 use crate::model::{ConnectionId, Model};
 use crate::options::ModelOptions;
@@ -79,10 +79,7 @@ fn the_least_recently_used_key_is_evicted_and_without_a_policy_the_write_is_refu
     }
     let oom = "OOM command not allowed when used memory > 'maxmemory'.";
     ask(&mut server, &[b"CONFIG", b"SET", b"maxmemory", b"1300000"]);
-    assert_eq!(
-        ask(&mut server, &[b"SET", b"d", b"1"]),
-        Reply::Error(resp::reply::ErrorReply::new(oom))
-    );
+    assert_eq!(ask(&mut server, &[b"SET", b"d", b"1"]), Reply::Error(resp::ErrorReply::new(oom)));
     ask(&mut server, &[b"CONFIG", b"SET", b"maxmemory-policy", b"allkeys-lru"]);
     assert_eq!(ask(&mut server, &[b"SET", b"d", b"1"]), Reply::Ok);
     assert_eq!(ask(&mut server, &[b"EXISTS", b"a", b"b", b"c", b"d"]), Reply::Int(3));

@@ -3,9 +3,7 @@
 //! Invariant: the checks come in the order of redis-server's `processCommand`, because the first one that
 //! fails words the answer. Not modelled: ACL, cluster redirection, client pauses.
 
-use resp::encode::ProtocolVersion;
-use resp::reply::{ErrorReply, Reply};
-use resp::text::blob;
+use resp::{ErrorReply, ProtocolVersion, Reply, blob};
 
 use super::refusal::WriteRefusal;
 use super::table::{CommandSpec, Execution, Lookup, flag};

@@ -3,8 +3,7 @@
 //! Invariant: of those that wait for one key the one that has waited longest is served first, after the
 //! whole command, script or transaction that brought the element. Not modelled: streams.
 
-use resp::reply::Reply;
-use resp::text::{Blob, blob};
+use resp::{Blob, Reply, blob};
 
 use super::{Request, Server};
 

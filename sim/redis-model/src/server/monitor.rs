@@ -3,7 +3,7 @@
 //! Invariant: a command is shown when it has been carried out, a script's before the script is; what
 //! administers the server is not shown, nor is any password. Without monitors, that costs one comparison.
 
-use resp::reply::Reply;
+use resp::Reply;
 
 use super::table::{CommandSpec, flag};
 use super::{Request, SCRIPT_SESSION, Server};

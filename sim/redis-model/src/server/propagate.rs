@@ -4,8 +4,7 @@
 //! unless its handler has said otherwise, so that carrying the stream out later or elsewhere gives the same
 //! keys.
 
-use resp::number::integer;
-use resp::reply::Reply;
+use resp::{Reply, integer};
 use smallvec::{SmallVec, smallvec};
 
 use super::notify;

@@ -6,8 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use resp::reply::Reply;
-use resp::text::{Blob, blob, glob};
+use resp::{Blob, Reply, blob, glob};
 
 use super::Server;
 

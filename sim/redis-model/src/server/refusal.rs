@@ -2,7 +2,7 @@
 //!
 //! Invariant: which commands are refused follows from their flags in the command table.
 
-use resp::reply::ErrorReply;
+use resp::ErrorReply;
 
 /// Why a server refuses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,9 +5,7 @@
 //! partial resynchronisation (a replica that cannot go on takes a whole snapshot), chains of replicas, and
 //! the handshake.
 
-use resp::reply::{ErrorReply, Reply};
-use resp::request::{Parsed, RequestParser};
-use resp::text::Blob;
+use resp::{Blob, ErrorReply, Parsed, Reply, RequestParser};
 
 use super::blocking::Awaited;
 use super::table::{Execution, Lookup};

@@ -3,9 +3,7 @@
 //! Invariant: a closed session's place may be taken by a new one, but its id never is. Not modelled:
 //! client-side caching.
 
-use resp::encode::ProtocolVersion;
-use resp::reply::Reply;
-use resp::text::Blob;
+use resp::{Blob, ProtocolVersion, Reply};
 
 use super::blocking::Blocked;
 use super::pubsub::Topic;

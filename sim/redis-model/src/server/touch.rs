@@ -4,7 +4,7 @@
 //! is gone before any command sees it, and every change marks the sessions that watch the key and counts as
 //! dirty. On a replica such a key is hidden and stays, until its primary deletes it.
 
-use resp::reply::ErrorReply;
+use resp::ErrorReply;
 
 use super::notify::event;
 use super::{Expiry, Request, Server};

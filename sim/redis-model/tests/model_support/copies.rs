@@ -5,7 +5,7 @@ use redis_model::model::Model;
 use redis_model::model::Termination;
 use redis_model::options::Fsync;
 use redis_model::options::ModelOptions;
-use resp::reply::Reply;
+use resp::Reply;
 
 use super::commands::{CLIENTS, Draw};
 use super::wire::show;

@@ -9,8 +9,7 @@ use picklock::time::WallTime;
 use redis_model::model::{ConnectionId, Model, Submitted};
 use redis_model::options::Fsync;
 use redis_model::options::{ModelOptions, Profile};
-use resp::encode::encode;
-use resp::reply::Reply;
+use resp::{Reply, encode};
 
 use super::commands::{CLIENTS, Draw};
 use super::server::{Connection, RealServer, on_path};

@@ -1,6 +1,6 @@
 //! Ends, and what is there again afterwards.
 
-use resp::reply::Reply;
+use resp::Reply;
 
 use super::*;
 use crate::model::ConnectionId;

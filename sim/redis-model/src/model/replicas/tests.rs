@@ -1,6 +1,6 @@
 //! Streams, lag, promotion, WAIT.
 
-use resp::reply::{ErrorReply, Reply};
+use resp::{ErrorReply, Reply};
 
 use super::*;
 use crate::model::{ConnectionId, Submitted};

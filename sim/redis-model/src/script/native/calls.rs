@@ -6,15 +6,11 @@
 
 use std::sync::LazyLock;
 
-use resp::encode::ProtocolVersion;
-use resp::number::{decimal, integer};
-use resp::reply::Reply;
-use resp::text::{Blob, blob};
+use resp::{Blob, ProtocolVersion, Reply, blob, decimal, integer};
 
 use crate::commands::table::TABLE;
 use crate::script::digest::ScriptDigest;
-use crate::server::table::{Execution, Handler, Lookup};
-use crate::server::{Request, SCRIPT_SESSION, Server};
+use crate::server::{Execution, Handler, Lookup, Request, SCRIPT_SESSION, Server};
 use crate::value::StoredValue;
 
 /// Numbers up to here are exact in Lua, and so are their sums.

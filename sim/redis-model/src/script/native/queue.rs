@@ -1,7 +1,6 @@
 //! The scripts of a lock that is handed over, statement by statement as their texts have them.
 
-use resp::reply::Reply;
-use resp::text::{Blob, blob};
+use resp::{Blob, Reply, blob};
 
 use super::calls::{
     DEL, EXACT, GET, HDEL, HGET, HSET, NUMSUB, PEXPIRE, PTTL, PUBLISH, SET, ScriptCalls, TIME,

@@ -1,6 +1,6 @@
 //! The scripts of locks on one key, and of a value behind a fence.
 
-use resp::reply::Reply;
+use resp::Reply;
 
 use super::calls::{
     DEL, DEL_AS_DOCUMENTED, GET, INCR, PEXPIRE, PTTL, PUBLISH, SET, ScriptCalls, exact, span,

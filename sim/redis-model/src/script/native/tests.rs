@@ -2,7 +2,7 @@
 
 use picklock::scripts;
 use picklock::time::WallTime;
-use resp::reply::Reply;
+use resp::Reply;
 
 use super::{TEXTS, bound, native_scripts, single};
 use crate::model::{ConnectionId, Model};

@@ -4,21 +4,16 @@
 //! its first nil, false is nil and true is 1 (in RESP2).
 
 use mlua::{IntoLua, Lua, Table, Value};
-use redis_lua::args::truncated;
-use redis_lua::limits::{NO_MEMORY, PARTS, TABLE_PARTS};
-use resp::number::decimal;
-use resp::number::{double, general};
-use resp::reply::{ErrorReply, Reply};
-use resp::text::blob;
-use resp::text::until_nul;
+use resp::{ErrorReply, Reply, blob, decimal, double, general, until_nul};
 
-use crate::stats::ErrorCount;
+use crate::args::truncated;
+use crate::limits::{NO_MEMORY, PARTS, TABLE_PARTS};
 
 /// Tables nested deeper than this are answered with an error, as Redis does when its stack is full.
 const DEPTH_MAX: usize = 500;
 
 /// A reply of `redis.call` as the script sees it. `resp3` is what the script chose with `setresp`.
-pub(crate) fn to_lua(lua: &Lua, reply: Reply, resp3: bool) -> mlua::Result<Value> {
+pub fn to_lua(lua: &Lua, reply: Reply, resp3: bool) -> mlua::Result<Value> {
     match reply {
         Reply::Nil | Reply::NilArray if resp3 => Ok(Value::Nil),
         Reply::Nil | Reply::NilArray => Ok(Value::Boolean(false)),
@@ -61,7 +56,7 @@ pub(crate) fn to_lua(lua: &Lua, reply: Reply, resp3: bool) -> mlua::Result<Value
 }
 
 /// An error as `redis.pcall` returns it. `counted`: INFO has counted it already.
-pub(crate) fn error_table(lua: &Lua, text: &[u8], counted: bool) -> mlua::Result<Table> {
+pub fn error_table(lua: &Lua, text: &[u8], counted: bool) -> mlua::Result<Table> {
     let table = lua.create_table()?;
     table.raw_set("err", lua.create_string(text)?)?;
     if counted {
@@ -92,14 +87,16 @@ fn list(lua: &Lua, parts: Vec<Reply>, resp3: bool) -> mlua::Result<Value> {
 }
 
 /// What a script returned, and the errors in it.
-pub(crate) struct Returned {
-    pub(crate) reply: Reply,
-    pub(crate) errors: ErrorCount,
+pub struct Returned {
+    /// The reply.
+    pub reply: Reply,
+    /// The texts of the errors in it, and whether INFO has counted each already.
+    pub errors: Vec<(Vec<u8>, bool)>,
 }
 
 /// A script's result as a reply.
-pub(crate) fn from_lua(value: &Value, resp3: bool) -> mlua::Result<Returned> {
-    let mut walk = ReplyBuilder { resp3, errors: ErrorCount::default(), parts: 0 };
+pub fn from_lua(value: &Value, resp3: bool) -> mlua::Result<Returned> {
+    let mut walk = ReplyBuilder { resp3, errors: Vec::new(), parts: 0 };
     let reply = walk.reply(value, 0)?;
     Ok(Returned { reply, errors: walk.errors })
 }
@@ -107,7 +104,7 @@ pub(crate) fn from_lua(value: &Value, resp3: bool) -> mlua::Result<Returned> {
 /// A way through all that a script returned.
 struct ReplyBuilder {
     resp3: bool,
-    errors: ErrorCount,
+    errors: Vec<(Vec<u8>, bool)>,
     /// How many values have been met.
     parts: usize,
 }
@@ -116,7 +113,7 @@ impl ReplyBuilder {
     fn reply(&mut self, value: &Value, depth: usize) -> mlua::Result<Reply> {
         if depth > DEPTH_MAX {
             let fail = ErrorReply::new("ERR reached lua stack limit");
-            self.errors.add(fail.text(), false);
+            self.errors.push((fail.text().to_vec(), false));
             return Ok(Reply::Error(fail));
         }
         self.parts += if value.is_table() { TABLE_PARTS } else { 1 };
@@ -147,7 +144,7 @@ impl ReplyBuilder {
     fn form(&mut self, table: &Table) -> mlua::Result<TableForm> {
         if let Some(text) = text_field(table, "err")? {
             let counted = table.raw_get("ignore_error_stats_update")?;
-            self.errors.add(until_nul(&text), matches!(counted, Value::Boolean(true)));
+            self.errors.push((until_nul(&text).to_vec(), matches!(counted, Value::Boolean(true))));
             // Redis trims an error's end before it makes spaces of its line breaks.
             let text = until_nul(&text);
             let end = text.iter().rposition(|byte| !matches!(byte, b'\r' | b'\n'));
@@ -232,12 +229,12 @@ fn number_of(value: &Value) -> Option<f64> {
 }
 
 /// An argument of `redis.call` that is a number, as text.
-pub(crate) fn number_text(value: &Value) -> Option<Vec<u8>> {
+pub fn number_text(value: &Value) -> Option<Vec<u8>> {
     number_of(value).map(|value| general(value, 17).into_bytes())
 }
 
 /// Text that Lua would take for a number, where it stands for one.
-pub(crate) fn integer_of(value: &Value) -> Option<i64> {
+pub fn integer_of(value: &Value) -> Option<i64> {
     match value {
         Value::Integer(value) => Some(*value),
         Value::Number(value) => Some(truncated(*value)),
