@@ -1,15 +1,15 @@
 //! A server that is of no use is told of in one message that says what to do, with exit code 69.
 
 mod cli_support;
+mod endpoint_support;
 mod proxy_support;
-mod target_support;
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
 
 use cli_support::{Room, SHORT, Said};
+use endpoint_support::{PASSWORD, Theirs};
 use proxy_support::DEADLINE;
-use target_support::{PASSWORD, Theirs};
 
 /// Runs against this URL; checks what holds for every server of no use.
 fn refused(url: &str, options: &[&str]) -> String {
@@ -105,7 +105,7 @@ async fn a_server_that_cannot_save_is_told_of() {
     std::fs::create_dir(theirs.server.dir().join("dump.rdb")).unwrap();
     theirs.admin(&["BGSAVE"], "+Background saving started\r\n").await;
     let url = theirs.url("", "");
-    let saving = async { while target_support::open(&url).await.is_ok() {} };
+    let saving = async { while endpoint_support::open(&url).await.is_ok() {} };
     tokio::time::timeout(DEADLINE, saving).await.expect("the snapshot fails in time");
     let message = refused(&url, &[]);
     assert!(message.contains("MISCONF") && message.contains("mend its disk"), "{message}");

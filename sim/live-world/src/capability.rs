@@ -62,15 +62,15 @@ fn probes(key: &[u8]) -> [Probe; 8] {
 }
 
 /// Finds out, in one go.
-pub async fn of(target: &Endpoint) -> Vec<Capability> {
-    let key = target.keys().key("capability");
+pub async fn of(endpoint: &Endpoint) -> Vec<Capability> {
+    let key = endpoint.keys().key("capability");
     let probes = probes(&key);
     let set = Command::new("SET").arg(&key).arg(HELD).arg("PX").int(TTL_MS);
     let mut commands = vec![set];
     commands.extend(probes.iter().map(|probe| probe.command.clone()));
     // Before the protocol changes, and behind all that touches the key.
     commands.insert(probes.len(), Command::new("DEL").arg(&key));
-    let answers = target.try_out(&commands).await;
+    let answers = endpoint.pipeline(&commands).await;
     let at = |place: usize| {
         let behind = if place + 1 == probes.len() { 2 } else { 1 };
         answers.get(place + behind).map(Vec::as_slice)

@@ -106,7 +106,7 @@ async fn serve(
     mut stopped: oneshot::Receiver<()>,
 ) {
     let Ok(listener) = TcpListener::from_std(listener) else { return };
-    let hub = Rc::new(Hub { model, mail: RefCell::default(), deadlines: Notify::new() });
+    let hub = Rc::new(Hub { model, outboxes: RefCell::default(), deadlines: Notify::new() });
     let mut expiry = tokio::time::interval(EXPIRY_INTERVAL);
     loop {
         tokio::select! {
@@ -122,7 +122,7 @@ async fn serve(
             }
             accepted = listener.accept() => match accepted {
                 Ok((stream, peer)) => {
-                    let connection = Connection::new(Rc::clone(&hub), peer);
+                    let connection = ClientConnection::new(Rc::clone(&hub), peer);
                     // A broken connection ends itself; there is nobody to tell.
                     tokio::task::spawn_local(async move {
                         let _ = connection.run(stream).await;
@@ -141,13 +141,13 @@ async fn serve(
 struct Hub {
     model: Rc<RefCell<Model>>,
     /// What is still to be written to each client, already encoded.
-    mail: RefCell<BTreeMap<ClientId, Rc<Mailbox>>>,
+    outboxes: RefCell<BTreeMap<ClientId, Rc<Outbox>>>,
     /// Somebody has begun to wait.
     deadlines: Notify,
 }
 
 #[derive(Default)]
-struct Mailbox {
+struct Outbox {
     bytes: RefCell<Vec<u8>>,
     arrived: Notify,
 }
@@ -155,14 +155,14 @@ struct Mailbox {
 impl Hub {
     /// Takes what the model has for its clients to their connections.
     fn deliver(&self) {
-        let mut letters: SmallVec<[(ClientId, Reply); 4]> = SmallVec::new();
+        let mut replies: SmallVec<[(ClientId, Reply); 4]> = SmallVec::new();
         let mut model = self.model.borrow_mut();
-        model.drain_outbox(|client, reply| letters.push((client, reply)));
-        let mail = self.mail.borrow();
-        for (client, reply) in letters {
-            if let Some(mailbox) = mail.get(&client) {
-                encode(&reply, model.protocol(client), &mut mailbox.bytes.borrow_mut());
-                mailbox.arrived.notify_one();
+        model.drain_outbox(|client, reply| replies.push((client, reply)));
+        let outboxes = self.outboxes.borrow();
+        for (client, reply) in replies {
+            if let Some(outbox) = outboxes.get(&client) {
+                encode(&reply, model.protocol(client), &mut outbox.bytes.borrow_mut());
+                outbox.arrived.notify_one();
             }
         }
     }
@@ -182,18 +182,18 @@ impl Hub {
 }
 
 /// One connection, which ends its session in the model however it ends itself.
-struct Connection {
+struct ClientConnection {
     hub: Rc<Hub>,
     client: ClientId,
-    mailbox: Rc<Mailbox>,
+    outbox: Rc<Outbox>,
 }
 
-impl Connection {
+impl ClientConnection {
     fn new(hub: Rc<Hub>, peer: SocketAddr) -> Self {
         let client = hub.model.borrow_mut().connect(wall_clock(), &peer.to_string());
-        let mailbox = Rc::new(Mailbox::default());
-        hub.mail.borrow_mut().insert(client, Rc::clone(&mailbox));
-        Self { hub, client, mailbox }
+        let outbox = Rc::new(Outbox::default());
+        hub.outboxes.borrow_mut().insert(client, Rc::clone(&outbox));
+        Self { hub, client, outbox }
     }
 
     async fn run(self, mut stream: TcpStream) -> io::Result<()> {
@@ -205,7 +205,7 @@ impl Connection {
             // While the client waits, more of it is read (or its end), but nothing is carried out.
             tokio::select! {
                 biased;
-                () = self.mailbox.arrived.notified() => {}
+                () = self.outbox.arrived.notified() => {}
                 read = stream.read_buf(&mut input), if self.may_read(input.len()) => {
                     if read? == 0 {
                         return Ok(());
@@ -216,9 +216,9 @@ impl Connection {
             let mut open = true;
             while open {
                 match self.step(&mut parser, &input[done..], &mut output) {
-                    Step::Used(used) => done += used,
-                    Step::Wait => break,
-                    Step::Close => open = false,
+                    Handled::Used(used) => done += used,
+                    Handled::Wait => break,
+                    Handled::Close => open = false,
                 }
                 if output.len() >= FLUSH_BYTES {
                     stream.write_all(&output).await?;
@@ -239,23 +239,23 @@ impl Connection {
     }
 
     /// Carries out the first request of the buffer, unless the client waits.
-    fn step(&self, parser: &mut RequestParser, input: &[u8], output: &mut Vec<u8>) -> Step {
-        output.append(&mut self.mailbox.bytes.borrow_mut());
+    fn step(&self, parser: &mut RequestParser, input: &[u8], output: &mut Vec<u8>) -> Handled {
+        output.append(&mut self.outbox.bytes.borrow_mut());
         let mut model = self.hub.model.borrow_mut();
         if model.is_closing(self.client) {
-            return Step::Close;
+            return Handled::Close;
         }
         if model.is_blocked(self.client) {
-            return Step::Wait;
+            return Handled::Wait;
         }
         let (outcome, used) = match parser.parse(input, model.is_authenticated(self.client)) {
-            Ok(Parsed::Incomplete) => return Step::Wait,
-            Ok(Parsed::Nothing { used }) => return Step::Used(used),
+            Ok(Parsed::Incomplete) => return Handled::Wait,
+            Ok(Parsed::Nothing { used }) => return Handled::Used(used),
             Ok(Parsed::Request { used }) => {
                 let mut args = Vec::new();
                 parser.args(input, &mut args);
                 if is_http(&args) {
-                    return Step::Close;
+                    return Handled::Close;
                 }
                 let outcome = model.submit(wall_clock(), self.client, &args);
                 (outcome, Some(used).filter(|_| !model.is_closing(self.client)))
@@ -265,27 +265,27 @@ impl Connection {
         drop(model);
         self.hub.deliver();
         // A message to the caller itself comes before its reply.
-        output.append(&mut self.mailbox.bytes.borrow_mut());
+        output.append(&mut self.outbox.bytes.borrow_mut());
         match outcome {
             Outcome::Reply(reply) => {
                 encode(&reply, self.hub.model.borrow().protocol(self.client), output);
             }
             Outcome::Blocked => self.hub.deadlines.notify_one(),
         }
-        used.map_or(Step::Close, Step::Used)
+        used.map_or(Handled::Close, Handled::Used)
     }
 }
 
-enum Step {
+enum Handled {
     /// So many bytes are done with.
     Used(usize),
     Wait,
     Close,
 }
 
-impl Drop for Connection {
+impl Drop for ClientConnection {
     fn drop(&mut self) {
-        self.hub.mail.borrow_mut().remove(&self.client);
+        self.hub.outboxes.borrow_mut().remove(&self.client);
         self.hub.model.borrow_mut().disconnect(self.client);
     }
 }

@@ -17,7 +17,7 @@ use crate::args::World;
 use crate::failure::Failure;
 use crate::print;
 use crate::terminal::Terminal;
-use live_world::leases::measure::{Found, measure};
+use live_world::leases::measure::{Measurements, measure};
 use ttl_model::law::Law;
 use ttl_model::{Conditions, Rate, Traffic, presets};
 
@@ -146,7 +146,7 @@ pub(super) fn gather(
 }
 
 /// Measures, and says where.
-async fn measured(args: &TuneArgs, terminal: &Terminal) -> Result<(Found, String), Failure> {
+async fn measured(args: &TuneArgs, terminal: &Terminal) -> Result<(Measurements, String), Failure> {
     if args.measure_for.0.is_zero() {
         return Err(Failure::usage_text(
             "--measure-for is zero",

@@ -30,7 +30,7 @@ const ROUND_TRIPS: &str = "round-trip";
 
 /// What was measured.
 #[derive(Debug)]
-pub struct Found {
+pub struct Measurements {
     /// Round trips.
     pub round_trip: Distribution,
     /// Pauses of a millisecond or longer; where there was none, the longest that there was.
@@ -47,13 +47,13 @@ pub struct Found {
 ///
 /// # Errors
 /// [`CallError`] where the server does not answer.
-pub async fn measure(target: &Endpoint, length: Duration) -> Result<Found, CallError> {
+pub async fn measure(endpoint: &Endpoint, length: Duration) -> Result<Measurements, CallError> {
     let napping = tokio::task::spawn_blocking(move || nap(length));
     let end = Instant::now() + length;
     let mut trips = Vec::new();
     loop {
         let sent = Instant::now();
-        target.command(&Command::new("PING")).await?;
+        endpoint.command(&Command::new("PING")).await?;
         trips.push(ns(sent.elapsed()));
         if Instant::now() >= end {
             break;
@@ -78,7 +78,7 @@ fn nap(length: Duration) -> Vec<u64> {
     late
 }
 
-fn found(trips: &[u64], late: &[u64], length: Duration) -> Found {
+fn found(trips: &[u64], late: &[u64], length: Duration) -> Measurements {
     let mut latencies = Latencies::default();
     for (tag, values) in [(ROUND_TRIPS, trips), (PAUSES, late)] {
         for value in values {
@@ -91,7 +91,7 @@ fn found(trips: &[u64], late: &[u64], length: Duration) -> Found {
         pauses.extend(late.iter().max());
     }
     let count = pauses.len() as u64;
-    Found {
+    Measurements {
         round_trip: histogram(trips, ROUND_TRIPS),
         pause: histogram(&pauses, PAUSES),
         pauses_per_ns: float(count) / float(ns(length).max(1)),

@@ -9,7 +9,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::page::Page;
+use crate::page::Page;
 
 /// Where Redis keeps the parts of its file, and what the names of those end with that grow.
 const DIRECTORY: &str = "appendonlydir";

@@ -16,8 +16,8 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::sync::{mpsc, watch};
 
 use super::COMMAND;
-use super::home;
-use super::protocol::{Event, Request};
+use super::directory;
+use super::protocol::{SupervisorEvent, SupervisorRequest};
 
 /// Why there is no supervisor.
 #[derive(Debug, thiserror::Error)]
@@ -58,12 +58,12 @@ pub(crate) enum ServerState {
 /// servers.
 #[derive(Clone, Debug)]
 pub struct Supervisor {
-    inner: Arc<Inner>,
+    inner: Arc<SupervisorInner>,
 }
 
 #[derive(Debug)]
-struct Inner {
-    requests: mpsc::UnboundedSender<Request>,
+struct SupervisorInner {
+    requests: mpsc::UnboundedSender<SupervisorRequest>,
     states: States,
     next_id: AtomicU32,
     /// Changes to true when the supervisor's process has ended.
@@ -101,7 +101,9 @@ impl Supervisor {
         tokio::spawn(write(stdin, receiver));
         tokio::spawn(read(child, stdout, Arc::clone(&states), ended));
         let next_id = AtomicU32::new(0);
-        Ok(Self { inner: Arc::new(Inner { requests: sender, states, next_id, ended: end }) })
+        Ok(Self {
+            inner: Arc::new(SupervisorInner { requests: sender, states, next_id, ended: end }),
+        })
     }
 
     /// Ends every server and waits until nothing is left: no process, no directory. Dropping the
@@ -133,7 +135,7 @@ impl Supervisor {
         }
     }
 
-    pub(crate) fn request(&self, request: Request) -> Result<(), SuperviseError> {
+    pub(crate) fn request(&self, request: SupervisorRequest) -> Result<(), SuperviseError> {
         if *self.inner.ended.borrow() {
             return Err(SuperviseError::Gone);
         }
@@ -141,7 +143,7 @@ impl Supervisor {
     }
 }
 
-async fn write(mut stdin: ChildStdin, mut requests: mpsc::UnboundedReceiver<Request>) {
+async fn write(mut stdin: ChildStdin, mut requests: mpsc::UnboundedReceiver<SupervisorRequest>) {
     while let Some(request) = requests.recv().await {
         let Ok(mut line) = serde_json::to_vec(&request) else { continue };
         line.push(b'\n');
@@ -155,13 +157,17 @@ async fn read(mut child: Child, stdout: ChildStdout, states: States, ended: watc
     let mut lines = BufReader::new(stdout).lines();
     while let Ok(Some(line)) = lines.next_line().await {
         let (id, state) = match serde_json::from_str(&line) {
-            Ok(Event::Started { id, pid, port, dir }) => {
+            Ok(SupervisorEvent::Started { id, pid, port, dir }) => {
                 (id, ServerState::Started { pid, port, dir })
             }
-            Ok(Event::Exited { id, status, log }) => (id, ServerState::Exited { status, log }),
-            Ok(Event::Error { id: Some(id), message }) => (id, ServerState::Failed(message)),
+            Ok(SupervisorEvent::Exited { id, status, log }) => {
+                (id, ServerState::Exited { status, log })
+            }
+            Ok(SupervisorEvent::Error { id: Some(id), message }) => {
+                (id, ServerState::Failed(message))
+            }
             // Of no server: a request it could not read. Both ends are this binary.
-            Ok(Event::Error { id: None, .. }) | Err(_) => continue,
+            Ok(SupervisorEvent::Error { id: None, .. }) | Err(_) => continue,
         };
         if let Some(sender) = lock(&states).get(&id) {
             sender.send_modify(|known| {
@@ -178,17 +184,17 @@ async fn read(mut child: Child, stdout: ChildStdout, states: States, ended: watc
         lock(&states).values().map(|sender| sender.send_replace(ServerState::Gone)).collect();
     let status = child.wait().await;
     if status.is_ok_and(|status| !status.success()) {
-        last.iter().for_each(bury);
+        last.iter().for_each(clear_directory);
     }
     ended.send_replace(true);
 }
 
 /// Clears away what a supervisor that was killed has left behind, should its watcher be gone, too.
-fn bury(server: &ServerState) {
+fn clear_directory(server: &ServerState) {
     if let ServerState::Started { dir, .. } = server
         && let Some(root) = dir.parent()
     {
-        home::clear(root);
+        directory::clear(root);
     }
 }
 

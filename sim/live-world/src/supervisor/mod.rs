@@ -6,8 +6,8 @@
 //! supervisor was killed, too.
 
 mod child;
+mod directory;
 mod handle;
-mod home;
 mod protocol;
 mod watcher;
 
@@ -15,5 +15,6 @@ pub use child::main;
 pub(super) use handle::ServerState;
 pub use handle::{SuperviseError, Supervisor};
 pub use protocol::{
-    COMMAND, DIRECTORY_PREFIX, Event, LOG_FILE, PAGE_FILE, Port, Request, Signal, Start,
+    COMMAND, DIRECTORY_PREFIX, LOG_FILE, PAGE_FILE, Port, Signal, StartRequest, SupervisorEvent,
+    SupervisorRequest,
 };

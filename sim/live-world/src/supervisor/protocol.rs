@@ -1,6 +1,6 @@
 //! What picklock and its supervisor say to each other: a JSON object a line.
 //!
-//! Invariant: every [`Request::Start`] is answered by `started` or `error`, and every `started` is
+//! Invariant: every [`SupervisorRequest::Start`] is answered by `started` or `error`, and every `started` is
 //! followed by exactly one `exited` unless the supervisor ends first. Deliberately absent:
 //! versions; both ends are the same binary.
 
@@ -48,9 +48,9 @@ pub enum Signal {
 /// What the supervisor is asked to do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "lowercase")]
-pub enum Request {
-    /// Start a server. The number of one that has ended starts it again in its old directory.
-    Start(Start),
+pub enum SupervisorRequest {
+    /// StartRequest a server. The number of one that has ended starts it again in its old directory.
+    Start(StartRequest),
     /// Send a signal to a server.
     Signal {
         /// Which server.
@@ -67,7 +67,7 @@ pub enum Request {
 
 /// Which server to start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Start {
+pub struct StartRequest {
     /// The server's number, chosen by who asks.
     pub id: u32,
     /// The executable.
@@ -106,7 +106,7 @@ mod bytes {
 /// What the supervisor tells.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "lowercase")]
-pub enum Event {
+pub enum SupervisorEvent {
     /// A server's process runs; it need not answer yet.
     Started {
         /// Which server.

@@ -10,7 +10,7 @@ use std::process::{Child, Command, ExitCode, Stdio};
 
 use nix::sys::signal::SigSet;
 
-use super::home;
+use super::directory;
 use std::os::unix::process::CommandExt;
 
 /// The hidden command under which the binary becomes the watcher; the directory follows.
@@ -54,6 +54,6 @@ pub(super) fn main(root: Option<PathBuf>) -> ExitCode {
     }
     // An error means the same as the end.
     let _ = io::stdin().lock().read_to_end(&mut Vec::new());
-    home::clear(&root);
+    directory::clear(&root);
     ExitCode::SUCCESS
 }

@@ -27,12 +27,12 @@ const CLEAR_WITHIN: Duration = Duration::from_secs(5);
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
 /// The directory, and the lock that says that it is in use.
-pub(super) struct Home {
+pub(super) struct ServersDirectory {
     path: PathBuf,
     _lock: Flock<File>,
 }
 
-impl Home {
+impl ServersDirectory {
     /// Makes one in the directory for temporary files, readable by its owner alone.
     pub(super) fn make() -> io::Result<Self> {
         let path = tempfile::Builder::new()
@@ -147,20 +147,20 @@ mod tests {
 
     #[test]
     fn a_directory_is_read_by_its_owner_alone() {
-        let home = Home::make().unwrap();
-        let server = home.server(0).unwrap();
+        let directory = ServersDirectory::make().unwrap();
+        let server = directory.server(0).unwrap();
         write_private(&server.join("redis.conf"), b"requirepass x").unwrap();
         let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
-        assert_eq!((mode(home.path()), mode(&server)), (0o700, 0o700));
+        assert_eq!((mode(directory.path()), mode(&server)), (0o700, 0o700));
         assert_eq!(mode(&server.join("redis.conf")), 0o600);
-        clear(home.path());
-        assert!(!home.path().exists());
+        clear(directory.path());
+        assert!(!directory.path().exists());
     }
 
     #[test]
     fn only_processes_that_write_a_log_of_the_directory_are_ended() {
-        let home = Home::make().unwrap();
-        let server = home.server(0).unwrap();
+        let directory = ServersDirectory::make().unwrap();
+        let server = directory.server(0).unwrap();
         let mut ours = writing_to(&server.join(LOG_FILE));
         // Somebody who looks around in there, and a server of another directory.
         let mut reader = Command::new("sleep").arg("600").current_dir(&server).spawn().unwrap();
@@ -168,7 +168,7 @@ mod tests {
         let mut other = writing_to(&elsewhere.path().join(LOG_FILE));
         // The child is reaped meanwhile, as a supervisor or init would.
         let reaped = std::thread::spawn(move || ours.wait().unwrap());
-        clear(home.path());
+        clear(directory.path());
         assert!(!reaped.join().unwrap().success());
         assert!(reader.try_wait().unwrap().is_none() && other.try_wait().unwrap().is_none());
         for child in [&mut reader, &mut other] {
@@ -179,10 +179,10 @@ mod tests {
 
     #[test]
     fn a_directory_is_dead_only_once_its_supervisor_is() {
-        let home = Home::make().unwrap();
-        let path = home.path().to_owned();
+        let directory = ServersDirectory::make().unwrap();
+        let path = directory.path().to_owned();
         assert!(!is_dead(&path), "it is held");
-        drop(home);
+        drop(directory);
         assert!(is_dead(&path));
         clear(&path);
         let strangers = tempfile::Builder::new().prefix(DIRECTORY_PREFIX).tempdir().unwrap();

@@ -44,7 +44,7 @@ struct Off {
 
 impl Page {
     /// The page in this file, which has been made for a server.
-    pub(super) fn open(path: &Path) -> io::Result<Self> {
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let file = OpenOptions::new().read(true).write(true).open(path)?;
         Ok(Self { file, off: Off::default(), version: 0 })
     }
