@@ -30,7 +30,7 @@ impl LiveWorld {
         Self { choice, supervisor: None, runtime, interrupted }
     }
 
-    /// The same, whose servers are looked after by this executable instead of the one that runs.
+    /// The same, with this executable as the supervisor of its servers instead of the running one.
     pub fn supervised_by(self, picklock: PathBuf) -> Self {
         Self { supervisor: Some(picklock), ..self }
     }

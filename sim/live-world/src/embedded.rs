@@ -2,9 +2,8 @@
 //! redis-server, and for clients in any language.
 //!
 //! Invariant: one thread owns the model, and every request is carried out whole, in the order in which
-//! it arrived, at the wall clock of that moment. A connection that breaks the protocol is told so and
-//! closed; no other one notices. A client that waits is not read from, but its going away is noticed.
-//! Deliberately absent: faults, which are the proxy's.
+//! it arrived, at the wall clock of that moment. A connection that breaks the protocol gets an error and is
+//! closed; no other one is affected. No request of a blocked client is carried out, but its disconnecting is noticed.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -27,13 +26,13 @@ use redis_model::reply::{Fail, Reply};
 use redis_model::resp::encode::encode;
 use redis_model::resp::request::{Parsed, RequestParser, is_http};
 
-/// How often keys are taken away that nobody asks for, as redis-server does with `hz 10`.
+/// How often expired keys are deleted that no client accesses, as redis-server does with `hz 10`.
 const EXPIRY_INTERVAL: Duration = Duration::from_millis(100);
-/// At most so many at a time, so that nobody waits for it.
+/// How many at a time at most, so that no client waits for it.
 const EXPIRY_LIMIT: usize = 10_000;
 /// Read at once from one connection.
 const CHUNK_BYTES: usize = 16 * 1024;
-/// A client that waits may send so much more; then it is no longer read from.
+/// How much more a blocked client may send before it is no longer read from.
 const WAITING_BYTES: usize = 64 * 1024 * 1024;
 /// Replies are written once they have grown to this, even if more requests wait.
 const FLUSH_BYTES: usize = 1024 * 1024;
@@ -92,7 +91,7 @@ impl EmbeddedServer {
 
 impl Drop for EmbeddedServer {
     fn drop(&mut self) {
-        // That nobody listens any more means that the thread has ended by itself.
+        // An error means that the thread has ended by itself.
         let _ = self.stop.take().map(|stop| stop.send(()));
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -123,7 +122,7 @@ async fn serve(
             accepted = listener.accept() => match accepted {
                 Ok((stream, peer)) => {
                     let connection = ClientConnection::new(Rc::clone(&hub), peer);
-                    // A broken connection ends itself; there is nobody to tell.
+                    // A broken connection ends by itself, and concerns no other one.
                     tokio::task::spawn_local(async move {
                         let _ = connection.run(stream).await;
                     });
@@ -137,12 +136,12 @@ async fn serve(
     }
 }
 
-/// The model, and the way from one connection to another.
+/// The model, and what it has for each connection.
 struct Hub {
     model: Rc<RefCell<Model>>,
     /// What is still to be written to each client, already encoded.
     outboxes: RefCell<BTreeMap<ClientId, Rc<Outbox>>>,
-    /// Somebody has begun to wait.
+    /// A client has begun to block.
     deadlines: Notify,
 }
 
@@ -153,7 +152,7 @@ struct Outbox {
 }
 
 impl Hub {
-    /// Takes what the model has for its clients to their connections.
+    /// Moves what the model has for its clients to their connections.
     fn deliver(&self) {
         let mut replies: SmallVec<[(ClientId, Reply); 4]> = SmallVec::new();
         let mut model = self.model.borrow_mut();
@@ -175,7 +174,7 @@ impl Hub {
         tokio::select! {
             biased;
             () = self.deadlines.notified() => {}
-            // The wall clock may be stepped meanwhile, so it is looked at again before long.
+            // The wall clock may be stepped meanwhile, so it is read again within a second.
             () = pass(Duration::from_nanos(left_ns).min(Duration::from_secs(1))) => {}
         }
     }
@@ -202,7 +201,7 @@ impl ClientConnection {
         let mut input = Vec::with_capacity(CHUNK_BYTES);
         let mut output = Vec::with_capacity(CHUNK_BYTES);
         loop {
-            // While the client waits, more of it is read (or its end), but nothing is carried out.
+            // While the client is blocked, it is read from, which also shows its end, but nothing is carried out.
             tokio::select! {
                 biased;
                 () = self.outbox.arrived.notified() => {}
@@ -238,7 +237,7 @@ impl ClientConnection {
         unread < WAITING_BYTES || !self.hub.model.borrow().is_blocked(self.client)
     }
 
-    /// Carries out the first request of the buffer, unless the client waits.
+    /// Carries out the first request of the buffer, unless the client is blocked.
     fn step(&self, parser: &mut RequestParser, input: &[u8], output: &mut Vec<u8>) -> Handled {
         output.append(&mut self.outbox.bytes.borrow_mut());
         let mut model = self.hub.model.borrow_mut();
@@ -277,7 +276,7 @@ impl ClientConnection {
 }
 
 enum Handled {
-    /// So many bytes are done with.
+    /// So many bytes have been consumed.
     Used(usize),
     Wait,
     Close,

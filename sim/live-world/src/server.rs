@@ -1,8 +1,9 @@
-//! A private redis-server: started, asked, signalled, ended.
+//! A private redis-server: started, queried, signalled, ended.
+//!
+//! Its process belongs to the [supervisor](super::supervisor), which this asks to start, signal and end it.
 //!
 //! Invariant: a [`PrivateServer`] that has been handed out was ready and was *ours*: what answered on its
-//! port lives in the directory the supervisor made for it. Deliberately absent: topologies, and any
-//! server that we did not start.
+//! port runs in the directory that the supervisor made for it.
 
 #![expect(clippy::disallowed_methods, reason = "the live worlds run in real time")]
 
@@ -27,9 +28,9 @@ use super::supervisor::{
     SupervisorRequest,
 };
 
-/// How often to try another port when somebody else was faster.
+/// How often to try another port when somebody else has taken one first.
 const PORT_TRIES: usize = 10;
-/// How long between two looks at a server that is starting.
+/// How often to check a server that is starting.
 const POLL: Duration = Duration::from_millis(5);
 
 /// What kind of server to start.
@@ -45,7 +46,7 @@ pub struct ServerSpec {
     pub ready_within: Duration,
     /// Whether its clocks are to be set wrong, or its power is to be lost.
     pub paged: bool,
-    /// What it asks of its clients; none: nothing.
+    /// What its clients have to log in with; none: nothing.
     pub password: Option<Password>,
 }
 
@@ -62,7 +63,7 @@ impl ServerSpec {
 /// Why there is no server.
 #[derive(Debug, thiserror::Error)]
 pub enum PrivateServerError {
-    /// There is nobody to start it.
+    /// There is no supervisor to start it.
     #[error(transparent)]
     Supervise(#[from] SuperviseError),
     /// The supervisor could not do it.
@@ -81,7 +82,7 @@ pub enum PrivateServerError {
     },
     /// It runs, and does not answer.
     #[error("{binary} did not answer PING within {within:?}: {why}; \
-             is it a Redis server, and the machine not overloaded?", binary = binary.display())]
+             check that it is a Redis server and that the machine is not overloaded", binary = binary.display())]
     NotReady {
         /// Which executable.
         binary: PathBuf,
@@ -183,7 +184,7 @@ impl PrivateServer {
                 let (binary, within) = (self.spec.binary.clone(), self.spec.ready_within);
                 return Err(PrivateServerError::NotReady { binary, within, why });
             }
-            // Whichever comes first: news from the supervisor, or time for another look.
+            // Whichever comes first: an event of the supervisor, or the next check.
             let _ = tokio::time::timeout(POLL, self.state.changed()).await;
         }
     }
@@ -196,25 +197,25 @@ impl PrivateServer {
         Ok(())
     }
 
-    /// Its page, where it was started with one. Only its answers show whether it takes any notice.
+    /// Its page, if it was started with one. Only its answers show whether it uses it.
     pub(crate) fn page(&mut self) -> Option<&mut Page> {
         self.page.as_mut()
     }
 
-    /// What it had written and not synced yet is lost, now that it has been killed; where the cut lies, if it
-    /// keeps a file.
+    /// Now that it has been killed, it loses what it had written and not synced yet; where its file was cut, if it
+    /// keeps one.
     ///
     /// # Errors
-    /// [`PrivateServerError::Refused`] where nobody knows what was on its disk.
+    /// [`PrivateServerError::Refused`] if it is unknown what was on its disk.
     pub(crate) fn lose_power(&mut self) -> Result<Option<CutAt>, PrivateServerError> {
         let unknown =
-            || PrivateServerError::Refused(String::from("nobody has seen what was on its disk"));
+            || PrivateServerError::Refused(String::from("it is unknown what was on its disk"));
         let page = self.page.as_ref().ok_or_else(unknown)?;
         aof::lose_unsynced(&self.dir, page)
             .map_err(|error| PrivateServerError::Refused(error.to_string()))
     }
 
-    /// Whether all that it has written so far is on its disk; true where nobody can know.
+    /// Whether all that it has written so far is on its disk; true if that is unknown.
     pub(crate) fn is_synced(&self) -> bool {
         self.page.as_ref().is_none_or(|page| aof::is_synced(&self.dir, page).unwrap_or(true))
     }
@@ -284,7 +285,7 @@ impl PrivateServer {
 
 impl Drop for PrivateServer {
     fn drop(&mut self) {
-        // Where this fails the supervisor is gone, and took the server along.
+        // If this fails, the supervisor is gone, and the server with it.
         let _ = self
             .supervisor
             .request(SupervisorRequest::Signal { id: self.id, signal: Signal::Kill });

@@ -1,13 +1,13 @@
 //! The lease model against a real server: the shipped lock takes leases there, in real time, and as many of them
-//! must go wrong as the model says.
+//! must be lost as the model predicts.
 //!
-//! What is worth asking about happens once in years, and nobody waits for that. So the model is tried where
-//! something is to be seen: at the setting of the grid that goes wrong often enough, or else at a shorter TTL; with
-//! all times but the round trips stretched alike, so that the lease lasts for half a second.
+//! The failures that matter happen once in years. So the model is tested where failures are frequent enough to
+//! measure: at the setting of the grid that fails often enough, or else at a shorter TTL, with all times but the round
+//! trips scaled so that the lease lasts half a second.
 //!
-//! Invariant: the model counts with what was measured in the same run: work and pauses as long as they were, round
-//! trips as they were. So a timer that rings late is nobody's error, and what is compared is what becomes of a
-//! lease. Deliberately absent: other clients that want the same lock.
+//! Invariant: the model is given what was measured in the same run: work, pauses and round trips as long as they were.
+//! So a late timer counts for neither side, and only what becomes of a lease is compared. No other clients want the
+//! same lock.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,7 +30,7 @@ use ttl_model::played::{Played, StandStill, Unplayed};
 use ttl_model::stat::wilson_surely;
 use ttl_model::{Conditions, Setting};
 
-/// How many clients take leases at once, each of a lock of its own.
+/// How many clients take leases at once, each of its own lock.
 pub const CLIENTS: u32 = 200;
 /// How long a lease lasts as it is played.
 const PLAYED: Duration = Duration::from_millis(500);
@@ -50,7 +50,7 @@ const MOST_STEPS: f64 = 200.0;
 /// So many holds without an answer are an accident, and of more one in so many may be.
 const ACCIDENTS: u64 = 20;
 const ACCIDENT_PART: u64 = 50;
-/// After one of them its client waits so long.
+/// How long a client waits after one of them.
 const AFTER_ACCIDENT: Duration = PLAYED;
 
 /// Why nothing was confirmed.

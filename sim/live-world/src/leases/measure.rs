@@ -1,11 +1,10 @@
-//! What this machine and a server show: how long commands take, and how long the machine stands still.
+//! Measures how long commands take on a server, and how long this machine pauses.
 //!
-//! A thread sleeps for a millisecond at a time and notes by how much later it wakes, as jHiccup does: whatever
-//! stops that thread would have stopped a client.
+//! A thread sleeps for a millisecond at a time and notes how much later it wakes, as jHiccup does: what
+//! stops that thread would have stopped a client. Pauses of a single process, such as its garbage collector's, have to
+//! be measured in that process.
 //!
-//! Invariant: a round trip is measured on a connection of its own that nothing else uses, with a pause between
-//! two. Deliberately absent: pauses of one process alone, such as its garbage collector's; they are measured in
-//! that process.
+//! Invariant: round trips are measured on a connection that nothing else uses, with a pause after each.
 
 #![expect(clippy::disallowed_methods, reason = "what is measured here is real time")]
 
@@ -22,7 +21,7 @@ use ttl_model::law::float;
 
 /// How long the thread sleeps.
 const NAP: Duration = Duration::from_millis(1);
-/// What is shorter is the timer's own grain, and no pause.
+/// What is shorter is the timer's resolution, and no pause.
 const PAUSE_NS: u64 = 1_000_000;
 /// The tags in the log.
 const PAUSES: &str = "pause";
@@ -87,7 +86,7 @@ fn found(trips: &[u64], late: &[u64], length: Duration) -> Measurements {
     }
     let mut pauses: Vec<u64> = late.iter().copied().filter(|it| *it >= PAUSE_NS).collect();
     if pauses.is_empty() {
-        // Of no pause at all something is known, too: how rare it is.
+        // The longest delay bounds how rare pauses are.
         pauses.extend(late.iter().max());
     }
     let count = pauses.len() as u64;

@@ -12,7 +12,7 @@ use scenarios::history::What;
 
 use super::{Locked, staged};
 use fault_proxy::{Action, ClientId, Gate, Occurrence, Rule, RuleId, Rules, Side};
-use harness::cues::End;
+use harness::cues::Recovery;
 use harness::injector;
 use redis_model::resp::frame::Name;
 
@@ -82,7 +82,7 @@ impl Locked<'_> {
                 let gate = Gate::shut();
                 let held = self.state.messages.gates.len();
                 self.state.messages.gates.push(gate.clone());
-                injector::lasts(self, cue, client, End::Deliver(held));
+                injector::lasts(self, cue, client, Recovery::Deliver(held));
                 sides.map(|side| Action::Hold(side, gate.clone())).collect()
             }
             _ => {

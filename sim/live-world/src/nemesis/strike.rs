@@ -11,7 +11,7 @@ use scenarios::history::What;
 
 use super::{Locked, ServerAction};
 use fault_proxy::Cut;
-use harness::cues::{Cues, End};
+use harness::cues::{Cues, Recovery};
 use harness::injector::{self, Clocks, Injector};
 
 /// How long a client that is to crash may take to send what it was about to send.
@@ -29,7 +29,7 @@ impl Injector for Locked<'_> {
         self.nemesis.later(in_ns, move |it| injector::due(&mut it.lock(), cue));
     }
 
-    fn end_later(&mut self, end: End<usize>, in_ns: u64) {
+    fn end_later(&mut self, end: Recovery<usize>, in_ns: u64) {
         self.nemesis.later(in_ns, move |it| injector::end(&mut it.lock(), end));
     }
 

@@ -1,9 +1,8 @@
 //! The supervisor's own process.
 //!
 //! Invariant: a server is in the table from the moment it exists, because starting and the end of
-//! standard input are handled one after the other by one task; so at the end every process is
-//! known, killed and waited for before the directory goes. Deliberately absent: knowing whether a
-//! server is ready; who asked for it asks it.
+//! standard input are handled one after the other by one task. So at the end every process is
+//! known, killed and waited for before the directory is removed.
 
 #![expect(clippy::disallowed_methods, reason = "the live worlds run in real time")]
 
@@ -35,7 +34,7 @@ const TERM_GRACE: Duration = Duration::from_secs(2);
 /// How much of a server's log is quoted.
 const LOG_TAIL: usize = 4096;
 
-/// Becomes the supervisor or its watcher where the arguments of this program say so. The caller is
+/// Becomes the supervisor or its watcher if the arguments of this program say so. The caller is
 /// the whole program.
 pub fn main(mut args: impl Iterator<Item = OsString>) -> Option<ExitCode> {
     let name = args.next()?;
@@ -58,7 +57,7 @@ fn supervisor() -> ExitCode {
 }
 
 fn fail(error: &io::Error) -> ExitCode {
-    // Nobody may be listening any more, which is no reason to panic.
+    // Standard error may be closed, which is no reason to panic.
     let _ = writeln!(io::stderr(), "picklock supervisor: {error}");
     ExitCode::FAILURE
 }
@@ -69,13 +68,13 @@ enum Incoming {
     /// Standard input has ended: so has picklock.
     Eof,
     Ended(u32, io::Result<ExitStatus>),
-    /// A server was asked to end this long ago; the pid tells it from its successor.
+    /// A server was asked to end this long ago. The pid tells it from one that was started since under its number.
     GraceOver(u32, Pid),
 }
 
 async fn supervise() -> io::Result<()> {
-    // Streams nobody reads: the signals are caught, and forgotten. Unlike an ignored signal, a
-    // caught one is back to its default in the servers.
+    // The signals are caught and dropped, so that a Ctrl-C ends picklock first. Unlike an ignored signal, a caught
+    // one is reset to its default in the servers.
     let _swallowed = [
         signal_stream(SignalKind::interrupt())?,
         signal_stream(SignalKind::terminate())?,
@@ -86,7 +85,7 @@ async fn supervise() -> io::Result<()> {
     std::thread::Builder::new().name("stdin".into()).spawn(move || read_lines(&lines))?;
     let mut table = ServerTable { directory: None, servers: BTreeMap::new(), news: sender };
     while let Some(what) = news.recv().await {
-        let told = match what {
+        let written = match what {
             Incoming::Eof => break,
             Incoming::Line(line) => table.line(&line),
             Incoming::Ended(id, status) => table.ended(id, &status),
@@ -97,8 +96,8 @@ async fn supervise() -> io::Result<()> {
                 Ok(())
             }
         };
-        if told.is_err() {
-            break; // Nobody reads what we say: picklock is gone.
+        if written.is_err() {
+            break; // Our standard output is closed: picklock is gone.
         }
     }
     table.kill_all();
@@ -126,7 +125,7 @@ fn read_lines(news: &mpsc::UnboundedSender<Incoming>) {
 
 /// Every server there is or was.
 struct ServerTable {
-    /// Made with the first server, and watched over from then on.
+    /// Made with the first server, and watched from then on.
     directory: Option<(ServersDirectory, Watcher)>,
     servers: BTreeMap<u32, ServerEntry>,
     news: mpsc::UnboundedSender<Incoming>,
@@ -190,7 +189,7 @@ impl ServerTable {
                 io::Error::new(error.kind(), format!("cannot run {}: {error}", binary.display()))
             })?;
         let pid = child.id().and_then(|pid| i32::try_from(pid).ok()).map(Pid::from_raw);
-        let Some(pid) = pid else { return Err(io::Error::other("a new process has no number")) };
+        let Some(pid) = pid else { return Err(io::Error::other("the new process has no pid")) };
         self.servers.insert(id, ServerEntry { pid: Some(pid), dir: dir.clone() });
         tokio::spawn(wait(id, child, self.news.clone()));
         Ok(Some(SupervisorEvent::Started { id, pid: pid.as_raw(), port, dir }))
@@ -201,7 +200,7 @@ impl ServerTable {
         let directory = match &self.directory {
             Some((directory, _)) => directory,
             None => {
-                // Beside what is asked for: nobody waits for it.
+                // In a thread of its own: starting a server need not wait for it.
                 std::thread::Builder::new().name("sweep".into()).spawn(directory::sweep)?;
                 let directory = ServersDirectory::make().map_err(|error| no_room(&error))?;
                 let watcher = Watcher::start(directory.path())?;
@@ -225,7 +224,7 @@ impl ServerTable {
     fn stop(&self, id: u32) -> io::Result<Option<SupervisorEvent>> {
         let pid = self.known(id)?;
         send(pid, signal::Signal::SIGTERM);
-        // A stopped process gets it only when it goes on.
+        // A stopped process handles SIGTERM only after it is continued.
         send(pid, signal::Signal::SIGCONT);
         let news = self.news.clone();
         tokio::spawn(async move {
@@ -268,15 +267,15 @@ impl ServerTable {
 
 fn no_room(error: &io::Error) -> io::Error {
     let why = format!(
-        "no directory can be made for it in {} ({}): make room there, or set TMPDIR to another place",
+        "cannot create a directory for it in {} ({}): make room there, or set TMPDIR to another directory",
         std::env::temp_dir().display(),
         error.kind()
     );
     io::Error::new(error.kind(), why)
 }
 
-/// Has a server load the library that shares a page with picklock. One that is started again has its page
-/// from before: its clocks are its machine's.
+/// Has a server load the library that shares a page with picklock. A server that is started again keeps its page:
+/// its clocks are those of its machine.
 fn share_page(dir: &Path, command: &mut Command) -> io::Result<()> {
     let (library, page) = (dir.join("preload.so"), dir.join(PAGE_FILE));
     fs::write(&library, LIBRARY)?;
@@ -286,8 +285,8 @@ fn share_page(dir: &Path, command: &mut Command) -> io::Result<()> {
     Ok(())
 }
 
-/// Waits for the end of a server's leader, and then ends what it may have started itself (a
-/// background save), so that nothing writes into the directory any more.
+/// Waits for the end of a server, and then kills what it may have started itself (a background save), so that nothing
+/// writes into the directory any more.
 async fn wait(id: u32, mut child: Child, news: mpsc::UnboundedSender<Incoming>) {
     let group = child.id().and_then(|pid| i32::try_from(pid).ok()).map(Pid::from_raw);
     let status = child.wait().await;
@@ -300,7 +299,7 @@ async fn wait(id: u32, mut child: Child, news: mpsc::UnboundedSender<Incoming>) 
 /// Sends a signal to a server and what it has started.
 fn send(pid: Pid, signal: signal::Signal) {
     match killpg(pid, signal) {
-        // It has ended meanwhile, which its waiter will tell.
+        // It has ended meanwhile, which its waiter will report.
         Ok(()) | Err(Errno::ESRCH) => {}
         Err(error) => {
             let _ = writeln!(io::stderr(), "picklock supervisor: cannot signal {pid}: {error}");
@@ -317,7 +316,7 @@ fn tell(event: &SupervisorEvent) -> io::Result<()> {
 }
 
 /// A port that was free a moment ago. Somebody may take it first; the server then says so and
-/// ends, and whoever asked for it asks again.
+/// ends, and is requested again.
 fn free_port() -> io::Result<u16> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
 }

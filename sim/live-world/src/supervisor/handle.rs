@@ -1,8 +1,7 @@
 //! picklock's end of the pipe to its supervisor.
 //!
 //! Invariant: the pipe closes when the last handle is dropped, or when this process ends in any way
-//! at all; the pipe is the only thing that keeps servers alive. Deliberately absent: killing the
-//! supervisor; where somebody else does, what it leaves behind is ended here.
+//! at all, and only the pipe keeps servers alive. If somebody kills the supervisor, what it leaves behind is ended here.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -26,7 +25,7 @@ pub enum SuperviseError {
     #[error("cannot find picklock's own executable: {0}")]
     OwnPath(io::Error),
     /// It cannot be run once more.
-    #[error("cannot run {path} as supervisor: {source}", path = path.display())]
+    #[error("cannot run {path} as the supervisor of servers: {source}", path = path.display())]
     Spawn {
         /// Which file.
         path: PathBuf,
@@ -41,7 +40,7 @@ pub enum SuperviseError {
 /// What is known of a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum ServerState {
-    /// It has been asked for.
+    /// It has been requested.
     #[default]
     Asked,
     /// Its process runs.
@@ -54,8 +53,8 @@ pub(crate) enum ServerState {
     Gone,
 }
 
-/// The supervisor of this run's servers. Cloning gives another handle; with the last one go the
-/// servers.
+/// The supervisor of this run's servers. Cloning gives another handle; the servers end with the last
+/// one.
 #[derive(Clone, Debug)]
 pub struct Supervisor {
     inner: Arc<SupervisorInner>,
@@ -148,7 +147,7 @@ async fn write(mut stdin: ChildStdin, mut requests: mpsc::UnboundedReceiver<Supe
         let Ok(mut line) = serde_json::to_vec(&request) else { continue };
         line.push(b'\n');
         if stdin.write_all(&line).await.is_err() {
-            return; // The reader sees the end of the supervisor and tells everybody.
+            return; // The reader sees the end of the supervisor and reports it.
         }
     }
 }
@@ -171,7 +170,7 @@ async fn read(mut child: Child, stdout: ChildStdout, states: States, ended: watc
         };
         if let Some(sender) = lock(&states).get(&id) {
             sender.send_modify(|known| {
-                // A signal that came too late says nothing new about a server that has ended.
+                // That a signal came too late is no news about a server that has ended.
                 let late =
                     matches!(state, ServerState::Failed(_)) && !matches!(known, ServerState::Asked);
                 if !late {
@@ -189,7 +188,7 @@ async fn read(mut child: Child, stdout: ChildStdout, states: States, ended: watc
     ended.send_replace(true);
 }
 
-/// Clears away what a supervisor that was killed has left behind, should its watcher be gone, too.
+/// Removes what a supervisor that was killed has left behind, in case its watcher was killed, too.
 fn clear_directory(server: &ServerState) {
     if let ServerState::Started { dir, .. } = server
         && let Some(root) = dir.parent()

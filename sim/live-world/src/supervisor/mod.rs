@@ -1,9 +1,9 @@
-//! Servers that die with us however we die.
+//! Servers that end with picklock, however it ends.
 //!
-//! A process that is killed with SIGKILL cleans nothing up, so another one must: `picklock` runs
-//! itself once more as a supervisor, which starts the servers, waits for the end of its standard
-//! input, and then leaves nothing behind; and once more as a watcher, which does the same where the
-//! supervisor was killed, too.
+//! A process that is killed with SIGKILL cleans nothing up, so another one must. `picklock` runs
+//! itself once more as a supervisor (`child.rs`), which starts the servers, waits for the end of its standard
+//! input, and then removes everything; and once more as a watcher (`watcher.rs`), which does the same if the
+//! supervisor was killed, too. `handle.rs` is picklock's own end.
 
 mod child;
 mod directory;

@@ -37,7 +37,7 @@ impl Watcher {
         Ok(Self { process })
     }
 
-    /// Waits until it has looked whether anything is left.
+    /// Waits until it has removed what is left.
     pub(super) fn end(mut self) {
         drop(self.process.stdin.take());
         let _ = self.process.wait();
@@ -48,7 +48,7 @@ impl Watcher {
 /// program.
 pub(super) fn main(root: Option<PathBuf>) -> ExitCode {
     let Some(root) = root else { return ExitCode::FAILURE };
-    // Only SIGKILL ends it before its time.
+    // Only SIGKILL may end it before the supervisor ends.
     if SigSet::all().thread_block().is_err() {
         return ExitCode::FAILURE;
     }
