@@ -46,7 +46,7 @@ pub(super) fn text(server: &ServerArgs) -> Result<String, Failure> {
     if let Err(error) = runtime.block_on(look(&mut text, "the embedded model", Choice::Embedded)) {
         wrong.get_or_insert(error);
     }
-    let links = Links { apart: CLIENTS, each: 1, ..Links::default() };
+    let links = Links { external: CLIENTS, each: 1, ..Links::default() };
     match ensure_open_files(links.needed() + BESIDES) {
         Ok(limit) => {
             let _ = writeln!(text, "open files: {limit}, enough for {CLIENTS} clients");

@@ -16,7 +16,7 @@ use crate::args::{Taken, TuneArgs, World};
 use crate::failure::Failure;
 use crate::print;
 use crate::terminal::Terminal;
-use live_world::leases::measure::{Found, measure};
+use live_world::leases::measure::{Measurements, measure};
 use ttl_model::law::Law;
 use ttl_model::{Conditions, Rate, Traffic, presets};
 
@@ -146,8 +146,8 @@ pub(super) fn gather(
     Ok(Inputs { conditions, traffic, told, log })
 }
 
-/// Measures; also names the server.
-async fn measured(args: &TuneArgs, terminal: &Terminal) -> Result<(Found, String), Failure> {
+/// Measures, and says where.
+async fn measured(args: &TuneArgs, terminal: &Terminal) -> Result<(Measurements, String), Failure> {
     if args.measure_for.0.is_zero() {
         return Err(Failure::usage_text(
             "--measure-for is zero",

@@ -12,7 +12,7 @@ use super::super::process::State;
 use super::super::world::World;
 use super::draw::Rates;
 use super::strike::Plan;
-use harness::cues::End;
+use harness::cues::Recovery;
 
 impl World {
     /// Whether this client is stopped before it sends: it then goes on by itself, later, or never.
@@ -58,7 +58,7 @@ impl World {
             return false;
         }
         let for_ns = self.choices().span(Draw::Fault, most_ns);
-        self.plan_in(for_ns, Plan::Over(End::Resume(process)));
+        self.plan_in(for_ns, Plan::Over(Recovery::Resume(process)));
         self.stop(process, for_ns)
     }
 

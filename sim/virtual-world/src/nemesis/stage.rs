@@ -14,7 +14,7 @@ use super::super::choices::Draw;
 use super::super::network::Way;
 use super::super::world::World;
 use super::strike::{Flow, Plan};
-use harness::cues::{Cues, End};
+use harness::cues::{Cues, Recovery};
 use harness::injector::{self, Clocks, Injector, as_cue};
 
 /// What is staged, and what it is about to do.
@@ -56,7 +56,7 @@ impl Injector for World {
         self.plan_in(in_ns, Plan::Cue(cue));
     }
 
-    fn end_later(&mut self, end: End<Flow>, in_ns: u64) {
+    fn end_later(&mut self, end: Recovery<Flow>, in_ns: u64) {
         self.plan_in(in_ns, Plan::Over(end));
     }
 
@@ -193,7 +193,7 @@ impl World {
             for (way, on) in [(Way::There, ways[0]), (Way::Back, ways[1])] {
                 if on && cue.until.is_some() {
                     self.conns[conn as usize].stalled[way as usize] = true;
-                    injector::lasts(self, cue, process, End::Deliver(Flow { conn, way }));
+                    injector::lasts(self, cue, process, Recovery::Deliver(Flow { conn, way }));
                 } else if on {
                     late = cue.lasts_ns().unwrap_or(0);
                     if way == Way::There {

@@ -10,7 +10,7 @@ use scenarios::history::What;
 use super::super::network::Way;
 use super::super::process::State;
 use super::super::world::World;
-use harness::cues::End;
+use harness::cues::Recovery;
 use harness::injector::{self, Clocks};
 use redis_model::model::Termination;
 
@@ -18,7 +18,7 @@ use redis_model::model::Termination;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in super::super) enum Plan {
     /// A fault that lasted is over.
-    Over(End<Flow>),
+    Over(Recovery<Flow>),
     /// A process is cut off from the servers, and for how long.
     Cut { process: u32, ways: [bool; 2], for_ns: u64 },
     /// A wall clock jumps.
@@ -52,7 +52,7 @@ impl World {
             Plan::Over(over) => injector::end(self, over),
             Plan::Cut { process, ways, for_ns } => {
                 self.cut_off(process, ways, for_ns);
-                self.plan_in(for_ns, Plan::Over(End::Mend(process)));
+                self.plan_in(for_ns, Plan::Over(Recovery::Mend(process)));
             }
             Plan::Step { whose, by_ns } => self.step_clock(whose, by_ns),
             Plan::FlushScripts(server) => self.flush_scripts(server),
@@ -76,7 +76,7 @@ impl World {
                 self.promote(to);
                 self.start_server(old);
             }
-            Plan::Over(End::Deliver(held)) => self.flow(held),
+            Plan::Over(Recovery::Deliver(held)) => self.flow(held),
             _ => {}
         }
     }

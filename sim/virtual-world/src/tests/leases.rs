@@ -3,7 +3,7 @@
 //!
 //! Invariant: nothing here computes what the lock does. What it says and what the server says are counted.
 
-use harness::cues::End;
+use harness::cues::Recovery;
 use picklock::Renewal;
 use picklock::time::span_ns;
 
@@ -36,7 +36,7 @@ impl Pausable for VirtualEnv {
     async fn pause_for(&self, span: Duration) {
         with(|world| {
             world.stop(1, 0);
-            harness::injector::Injector::end_later(world, End::Resume(1), span_ns(span));
+            harness::injector::Injector::end_later(world, Recovery::Resume(1), span_ns(span));
         });
         // Goes on when the process does.
         self.sleep(Duration::from_nanos(1)).await;

@@ -1,19 +1,19 @@
 //! A real server that a run cannot be made against is refused beforehand, with one clear reason.
 
+mod endpoint_support;
 mod proxy_support;
-mod target_support;
 
+use endpoint_support::{PASSWORD, Theirs, open, refusal};
 use live_world::endpoint::Refusal;
 use proxy_support::DEADLINE;
-use target_support::{PASSWORD, Theirs, open, refusal};
 
 #[tokio::test]
 async fn a_server_without_a_fault_is_taken() {
     let theirs = Theirs::start(&[]).await;
-    let target = open(&theirs.url("", "")).await.unwrap();
-    assert_eq!(target.server().version, theirs.server.version());
-    assert!(!target.is_private());
-    target.close().await;
+    let endpoint = open(&theirs.url("", "")).await.unwrap();
+    assert_eq!(endpoint.server().version, theirs.server.version());
+    assert!(!endpoint.is_private());
+    endpoint.close().await;
 }
 
 #[tokio::test]
@@ -65,9 +65,9 @@ async fn a_server_that_refuses_info_is_taken_all_the_same() {
     let mut theirs = Theirs::start(&[]).await;
     let create = ["ACL", "SETUSER", "bob", "on", ">hunter2", "+@all", "-info", "~*"];
     theirs.admin(&create, "+OK\r\n").await;
-    let target = open(&theirs.url("bob:hunter2@", "")).await.unwrap();
-    assert_eq!(target.server().version, "of unknown version");
-    assert_eq!(target.command_stats().await, Ok(None));
+    let endpoint = open(&theirs.url("bob:hunter2@", "")).await.unwrap();
+    assert_eq!(endpoint.server().version, "of unknown version");
+    assert_eq!(endpoint.command_stats().await, Ok(None));
 }
 
 #[tokio::test]
@@ -125,9 +125,9 @@ async fn a_database_that_is_not_there_is_refused() {
 #[tokio::test]
 async fn the_probe_leaves_no_key_behind() {
     let mut theirs = Theirs::start(&[]).await;
-    let target = open(&theirs.url("", "")).await.unwrap();
+    let endpoint = open(&theirs.url("", "")).await.unwrap();
     theirs.admin(&["DBSIZE"], ":0\r\n").await;
-    assert_eq!(target.own_commands().await.get("set"), Some(&1), "it has written one");
+    assert_eq!(endpoint.own_commands().await.get("set"), Some(&1), "it has written one");
 }
 
 #[tokio::test]

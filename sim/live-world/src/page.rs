@@ -1,9 +1,8 @@
-//! The page of memory that picklock shares with a server it has started: what the server's clocks are off by,
-//! and how much of each file is surely on the disk.
+//! The page of memory that picklock shares with a server it has started: by how much the server's clocks are off,
+//! and how much of each file is certainly on the disk.
 //!
-//! Invariant: the layout is that of `native/preload.c`, byte for byte. Deliberately absent: whether the server has
-//! loaded the library, which only its answers can show; and a mapping: what is read and written as a file is the
-//! same memory, and needs no `unsafe`.
+//! Invariant: the layout is that of `native/preload.c`, byte for byte. It is not mapped here: reads and writes of the
+//! file reach the same memory without `unsafe`. Only the server's answers show whether it has loaded the library.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -13,7 +12,7 @@ use std::path::Path;
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, clock_gettime};
 
-/// The library, as the build has made it; empty where there is none for this system.
+/// The library, as the build has made it; empty on a system that has none.
 pub(crate) const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/preload.so"));
 /// How long a page is.
 pub(crate) const PAGE_BYTES: u64 = FILES_AT + FILES * FILE_BYTES;
@@ -44,7 +43,7 @@ struct Off {
 
 impl Page {
     /// The page in this file, which has been made for a server.
-    pub(super) fn open(path: &Path) -> io::Result<Self> {
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let file = OpenOptions::new().read(true).write(true).open(path)?;
         Ok(Self { file, off: Off::default(), version: 0 })
     }
@@ -61,7 +60,7 @@ impl Page {
         self.write_clock()
     }
 
-    /// How many bytes of the file with this number are surely on the disk.
+    /// How many bytes of the file with this inode are certainly on the disk.
     pub(crate) fn synced(&self, inode: u64) -> io::Result<u64> {
         for place in 0..FILES {
             let at = FILES_AT + place * FILE_BYTES;
@@ -74,7 +73,7 @@ impl Page {
         Ok(0)
     }
 
-    /// Forgets what has been synced so far. A file's number may be that of one that is gone.
+    /// Forgets what has been synced so far: the inode of a file may have been that of one that is gone.
     pub(crate) fn forget_synced(&self) -> io::Result<()> {
         for place in 0..FILES {
             self.file.write_all_at(&[0; 16], FILES_AT + place * FILE_BYTES)?;
@@ -82,7 +81,7 @@ impl Page {
         Ok(())
     }
 
-    /// Writes the clock, so that who reads meanwhile reads again.
+    /// Writes the clock under a version that is odd meanwhile, so that a concurrent reader reads again.
     fn write_clock(&mut self) -> io::Result<()> {
         let Off { step_ns, since_ns, extra_ns, ppm } = self.off;
         self.file.write_all_at(&(self.version + 1).to_ne_bytes(), VERSION_AT)?;
@@ -143,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_has_synced_is_not_on_the_disk() {
+    fn what_has_not_been_synced_is_not_on_the_disk() {
         let (_file, page) = page();
         assert_eq!(page.synced(7).unwrap(), 0);
         let second = FILES_AT + FILE_BYTES;
@@ -156,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn who_reads_a_clock_that_is_being_written_can_tell() {
+    fn a_reader_of_a_clock_that_is_being_written_can_tell() {
         let (_file, mut page) = page();
         page.step_wall(-5).unwrap();
         page.step_wall(15).unwrap();

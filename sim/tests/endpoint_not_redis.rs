@@ -1,17 +1,17 @@
 //! Whatever may listen where a Redis was expected, or nothing: it is told apart, and gets no password.
 
+mod endpoint_support;
 mod proxy_support;
-mod target_support;
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use endpoint_support::{PASSWORD, Theirs, open, open_with, refusal, refusal_with, settings};
 use fault_proxy::Trust;
-use live_world::endpoint::{Refusal, Settings, TargetError};
+use live_world::endpoint::{EndpointError, Refusal, Settings};
 use proxy_support::{file, terminator};
-use target_support::{PASSWORD, Theirs, open, open_with, refusal, refusal_with, settings};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -98,8 +98,8 @@ async fn a_server_with_tls_wants_it_and_a_certificate_that_is_trusted() {
     let url = format!("rediss://localhost:{port}");
     let ca = Trust::SystemAnd(file("ca.pem"));
     for trust in [ca, Trust::Anyone] {
-        let target = open_with(&url, trust, &settings()).await.unwrap();
-        assert_eq!(target.server().version, theirs.server.version());
+        let endpoint = open_with(&url, trust, &settings()).await.unwrap();
+        assert_eq!(endpoint.server().version, theirs.server.version());
     }
     // A root, but not the one that has signed it.
     let stranger = Trust::SystemAnd(file("server.pem"));
@@ -107,7 +107,7 @@ async fn a_server_with_tls_wants_it_and_a_certificate_that_is_trusted() {
     assert!(matches!(refusal, Refusal::Untrusted(_)), "{refusal}");
     let missing = Trust::SystemAnd("/nonexistent/ca.pem".into());
     let error = open_with(&url, missing, &settings()).await.err().unwrap();
-    assert!(matches!(error, TargetError::Tls { .. }), "{error}");
+    assert!(matches!(error, EndpointError::Tls { .. }), "{error}");
     assert!(error.to_string().contains("/nonexistent/ca.pem"), "{error}");
 }
 

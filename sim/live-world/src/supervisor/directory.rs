@@ -1,10 +1,9 @@
-//! The directory of a run's servers: made for nobody else to read, held while its supervisor lives,
-//! and cleared away with every process in it.
+//! The directory of a run's servers: readable by its owner alone, locked while its supervisor lives,
+//! and removed with every process in it.
 //!
-//! Invariant: a process is ended only if its standard output is a server's log in this directory,
-//! which no process has but the servers started there and what they fork; and a directory is swept
-//! only if it is ours and its supervisor is dead. Deliberately absent: process numbers kept from
-//! earlier, which may belong to others by now.
+//! Invariant: a process is killed only if its standard output is a server's log in this directory,
+//! which is true only of the servers started there and what they fork. Pids are not remembered: they may belong to
+//! other processes by now. A directory is swept only if it is this user's and its supervisor is dead.
 
 #![expect(clippy::disallowed_methods, reason = "the live worlds run in real time")]
 
@@ -22,17 +21,17 @@ use super::protocol::{DIRECTORY_PREFIX, LOG_FILE};
 
 /// The file whose lock says that a supervisor lives.
 const LOCK_FILE: &str = "lock";
-/// How long to try to clear a directory away; a process that was sent SIGKILL may take a while.
+/// How long to try to remove a directory; a process that was sent SIGKILL may take a while.
 const CLEAR_WITHIN: Duration = Duration::from_secs(5);
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
 /// The directory, and the lock that says that it is in use.
-pub(super) struct Home {
+pub(super) struct ServersDirectory {
     path: PathBuf,
     _lock: Flock<File>,
 }
 
-impl Home {
+impl ServersDirectory {
     /// Makes one in the directory for temporary files, readable by its owner alone.
     pub(super) fn make() -> io::Result<Self> {
         let path = tempfile::Builder::new()
@@ -85,8 +84,8 @@ pub(super) fn clear(root: &Path) {
             let _ = kill(pid, Signal::SIGKILL);
         }
         let _ = fs::remove_dir_all(root);
-        // Looked for once more behind the removal: a server that was being started finds no
-        // directory then and ends by itself.
+        // Checked once more after the removal: a server that is started from now on finds no directory and ends
+        // by itself.
         let is_clear = !root.exists() && processes(root).is_empty();
         if is_clear || Instant::now() >= end {
             return;
@@ -95,13 +94,13 @@ pub(super) fn clear(root: &Path) {
     }
 }
 
-/// Clears away what dead supervisors of this user have left in the directory for temporary files.
+/// Removes what dead supervisors of this user have left in the temporary directory.
 pub(super) fn sweep() {
     let Ok(entries) = fs::read_dir(std::env::temp_dir()) else { return };
     for entry in entries.flatten() {
         let is_named = entry.file_name().to_string_lossy().starts_with(DIRECTORY_PREFIX);
         let Ok(path) = entry.path().canonicalize() else { continue };
-        // A link is nobody's directory.
+        // A symbolic link is none of ours.
         let is_ours =
             entry.metadata().is_ok_and(|it| it.is_dir() && it.uid() == geteuid().as_raw());
         if is_named && is_ours && is_dead(&path) {
@@ -147,20 +146,20 @@ mod tests {
 
     #[test]
     fn a_directory_is_read_by_its_owner_alone() {
-        let home = Home::make().unwrap();
-        let server = home.server(0).unwrap();
+        let directory = ServersDirectory::make().unwrap();
+        let server = directory.server(0).unwrap();
         write_private(&server.join("redis.conf"), b"requirepass x").unwrap();
         let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
-        assert_eq!((mode(home.path()), mode(&server)), (0o700, 0o700));
+        assert_eq!((mode(directory.path()), mode(&server)), (0o700, 0o700));
         assert_eq!(mode(&server.join("redis.conf")), 0o600);
-        clear(home.path());
-        assert!(!home.path().exists());
+        clear(directory.path());
+        assert!(!directory.path().exists());
     }
 
     #[test]
     fn only_processes_that_write_a_log_of_the_directory_are_ended() {
-        let home = Home::make().unwrap();
-        let server = home.server(0).unwrap();
+        let directory = ServersDirectory::make().unwrap();
+        let server = directory.server(0).unwrap();
         let mut ours = writing_to(&server.join(LOG_FILE));
         // Somebody who looks around in there, and a server of another directory.
         let mut reader = Command::new("sleep").arg("600").current_dir(&server).spawn().unwrap();
@@ -168,7 +167,7 @@ mod tests {
         let mut other = writing_to(&elsewhere.path().join(LOG_FILE));
         // The child is reaped meanwhile, as a supervisor or init would.
         let reaped = std::thread::spawn(move || ours.wait().unwrap());
-        clear(home.path());
+        clear(directory.path());
         assert!(!reaped.join().unwrap().success());
         assert!(reader.try_wait().unwrap().is_none() && other.try_wait().unwrap().is_none());
         for child in [&mut reader, &mut other] {
@@ -179,15 +178,15 @@ mod tests {
 
     #[test]
     fn a_directory_is_dead_only_once_its_supervisor_is() {
-        let home = Home::make().unwrap();
-        let path = home.path().to_owned();
+        let directory = ServersDirectory::make().unwrap();
+        let path = directory.path().to_owned();
         assert!(!is_dead(&path), "it is held");
-        drop(home);
+        drop(directory);
         assert!(is_dead(&path));
         clear(&path);
-        let strangers = tempfile::Builder::new().prefix(DIRECTORY_PREFIX).tempdir().unwrap();
-        assert!(!is_dead(strangers.path()), "no supervisor has ever held it");
-        std::os::unix::fs::symlink("/etc/hostname", strangers.path().join(LOCK_FILE)).unwrap();
-        assert!(!is_dead(strangers.path()), "a link is no lock of ours");
+        let foreign = tempfile::Builder::new().prefix(DIRECTORY_PREFIX).tempdir().unwrap();
+        assert!(!is_dead(foreign.path()), "no supervisor has ever held it");
+        std::os::unix::fs::symlink("/etc/hostname", foreign.path().join(LOCK_FILE)).unwrap();
+        assert!(!is_dead(foreign.path()), "a link is no lock of ours");
     }
 }

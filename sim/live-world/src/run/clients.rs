@@ -1,68 +1,67 @@
-//! The clients of a live run: each with its own way through the proxy, connected before the start.
+//! The clients of a live run: each with its own links through the proxy, connected before the start.
 //!
-//! Invariant: nobody starts before everybody is connected, so that the contention is that of the
-//! lock and not of the connecting; connected is who has been answered, for a server that is full
-//! accepts a connection before it turns it away. A crew that is dropped stops its clients.
-//! Deliberately absent: what clients do.
+//! Invariant: no client starts before all are connected, so that they contend for the lock and not for connections.
+//! A client is connected once it has been answered: a server that is full accepts a connection before it refuses it.
+//! Dropping this stops the clients.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use harness::world::Gauge;
+use harness::world::RunRequest;
 use picklock::command::Command;
 use picklock::env::{CallError, Conn, Env, Node};
 use picklock::tokio_env::{Cluster, TokioEnv, TokioOptions};
 use scenarios::fault::Staged;
 use scenarios::history::Journal;
+use scenarios::record::Observed;
 use scenarios::trial::Trial;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::{Barrier, Mutex, Semaphore};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
 
-use super::{NotRun, Order};
-use crate::endpoint::own_client;
+use super::NotRun;
+use crate::deployment::{Deployment, SERVICE};
+use crate::endpoint::private_client;
 use crate::env::{LiveEnv, StillBusy};
-use crate::fleet::{Fleet, SERVICE};
-use crate::nemesis::{Cast, Errand, Nemesis};
+use crate::nemesis::{ClientControl, ClientLinks, LiveNemesis, ServerOp};
 use crate::server::Password;
 use fault_proxy::{Addresses, ClientId, Latency, Link, Plan, Proxy, ProxyError, Upstream};
 
 /// How many clients connect at once: a server's queue of connections is short.
 const CONNECT_AT_ONCE: usize = 32;
-/// The node of the links to sentinels, which no lock sends anything to.
+/// The node of the links to sentinels, to which no lock sends anything.
 const SENTINEL: Node = Node(u16::MAX);
 /// How long a client waits for its first answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
 /// The clients of a run, and the run itself as client 0.
-pub(super) struct Crew {
+pub(super) struct RunClients {
     run: LiveEnv,
     clients: Vec<LiveEnv>,
-    /// Their ways to the servers of the lock, the run's own first.
-    ways: Vec<Vec<Link>>,
-    nemesis: Nemesis,
-    /// The servers there are.
+    /// Their links to the servers of the lock, the run's own first.
+    links: Vec<Vec<Link>>,
+    nemesis: LiveNemesis,
+    /// The lock's nodes, and then the resource's.
     nodes: Vec<Node>,
-    /// How many of them are the lock's.
-    locks: usize,
+    lock_nodes: usize,
     /// The clients at work.
-    playing: Mutex<JoinSet<()>>,
+    working: Mutex<JoinSet<()>>,
 }
 
-impl Crew {
-    /// Opens a link for every client to each server: those of the lock and, where there is one, that of
-    /// the protected resource. The run's own have no latency. Whatever is to be done to a server on the way
-    /// is sent for.
-    pub(super) fn hire(
-        fleet: &Fleet,
+impl RunClients {
+    /// Opens a link for every client to each server: those of the lock and, if there is one, that of
+    /// the protected resource. The run's own have no latency. Also gives the server operations that the
+    /// nemesis will request.
+    pub(super) fn open(
+        deployment: &Deployment,
         resource: Option<(SocketAddr, &Password)>,
         proxy: &Proxy,
-        order: &Order<'_>,
+        request: &RunRequest,
         journal: &Journal,
-    ) -> Result<(Self, UnboundedReceiver<Errand>), NotRun> {
-        let Order { scenario, seed, .. } = *order;
+    ) -> Result<(Self, UnboundedReceiver<ServerOp>), NotRun> {
+        let (scenario, seed) = (&*request.scenario, request.seed);
         let network = &scenario.network;
         // One table for each distribution, whoever draws from it.
         let usual = Latency::from(&network.latency);
@@ -81,34 +80,39 @@ impl Crew {
             let mut beside = Vec::new();
             if let (Some(node), Some((addr, password))) = (scenario.resource(), resource) {
                 let link = link(client, node, Upstream::Tcp(addr), None)?;
-                beside.push(own_client(link.addr(), password));
+                beside.push(private_client(link.addr(), password));
             }
-            if fleet.is_watched() || fleet.is_cluster() {
-                let (inner, ways) = led(fleet, client, link)?;
+            if deployment.has_sentinels() || deployment.is_cluster() {
+                let (inner, links) = discovering(deployment, client, link)?;
                 let env = LiveEnv::over(ClientId(client), seed, inner.beside(beside));
-                return Ok::<_, NotRun>((env, ways));
+                return Ok::<_, NotRun>((env, links));
             }
-            let ways = fleet.nodes().map(|node| link(client, node, fleet.upstream(node), None));
-            let ways = ways.collect::<Result<Vec<Link>, _>>()?;
-            let mut clients: Vec<_> = ways.iter().map(|way| fleet.client(way.addr())).collect();
-            clients.append(&mut beside);
-            Ok((LiveEnv::new(ClientId(client), seed, clients), ways))
+            let links =
+                deployment.nodes().map(|it| link(client, it, deployment.upstream(it), None));
+            let links = links.collect::<Result<Vec<Link>, _>>()?;
+            let mut to: Vec<_> = links.iter().map(|it| deployment.client(it.addr())).collect();
+            to.append(&mut beside);
+            Ok((LiveEnv::new(ClientId(client), seed, to), links))
         };
-        let hired: Result<Vec<_>, _> = (0..=scenario.clients).map(env).collect();
-        let (envs, ways): (Vec<LiveEnv>, Vec<_>) = hired?.into_iter().unzip();
+        let opened: Result<Vec<_>, _> = (0..=scenario.clients).map(env).collect();
+        let (envs, links): (Vec<LiveEnv>, Vec<_>) = opened?.into_iter().unzip();
         let origin = envs[0].now();
-        let (nemesis, errands) = Nemesis::new(proxy, journal.clone(), seed, origin);
-        let mut envs = envs.into_iter().map(|env| env.since(origin).seen_by(nemesis.clone()));
+        let clock = envs[0].clone().since(origin);
+        let (nemesis, requested) =
+            LiveNemesis::new(scenario.clients, proxy, journal.clone(), seed, move || {
+                clock.run_ns()
+            });
+        let mut envs = envs.into_iter().map(|env| env.since(origin).observed_by(nemesis.clone()));
         let run = envs.next().expect("the run itself is the first");
-        let nodes = fleet.nodes().chain(scenario.resource()).collect();
-        let (clients, locks) = (envs.collect(), fleet.nodes().count());
-        let playing = Mutex::default();
-        Ok((Self { run, clients, ways, nemesis, nodes, locks, playing }, errands))
+        let nodes = deployment.nodes().chain(scenario.resource()).collect();
+        let (clients, lock_nodes) = (envs.collect(), deployment.nodes().count());
+        let working = Mutex::default();
+        Ok((Self { run, clients, links, nemesis, nodes, lock_nodes, working }, requested))
     }
 
     /// How many connections there have been to the servers of the lock.
     pub(super) fn connections(&self) -> u64 {
-        self.ways.iter().flatten().map(|way| way.counters().connections).sum()
+        self.links.iter().flatten().map(|link| link.counters().connections).sum()
     }
 
     /// The run itself, as a client without latency.
@@ -123,11 +127,11 @@ impl Crew {
         for env in std::iter::once(&self.run).chain(&self.clients) {
             let (env, gate, nodes) = (env.clone(), Arc::clone(&gate), self.nodes.clone());
             connecting.spawn(async move {
-                let _place = gate.acquire().await;
+                let _permit = gate.acquire().await;
                 let client = env.client().0;
                 // The environment keeps the connection; the handle is not needed.
-                let greeted = tokio::time::timeout(ANSWER_WITHIN, greet_all(&env, &nodes)).await;
-                greeted
+                let answered = tokio::time::timeout(ANSWER_WITHIN, ping_all(&env, &nodes)).await;
+                answered
                     .unwrap_or_else(|_| {
                         let why = format!("no answer within {ANSWER_WITHIN:?}");
                         Err(CallError::Indeterminate(why.into()))
@@ -141,31 +145,33 @@ impl Crew {
         Ok(())
     }
 
-    /// Has the run itself find out which of its connections are broken.
+    /// Uses every connection of the run itself once, which shows which are broken.
     pub(super) async fn reconnect(&self) {
         for node in &self.nodes {
-            let _ = tokio::time::timeout(ANSWER_WITHIN, greet(&self.run, *node)).await;
+            let _ = tokio::time::timeout(ANSWER_WITHIN, ping(&self.run, *node)).await;
         }
     }
 
-    /// Starts all clients at once, stages these faults, and waits for the last client. What is staged
-    /// ends where nobody can go on otherwise, or after `patience`. Where the future is dropped, clients go
-    /// on until they are [stopped](Self::stop).
-    pub(super) async fn play(
+    /// Starts all clients at once with the faults staged, and waits for the last client. Everything is healed
+    /// once no client can go on otherwise, or after `patience`. If the future is dropped, clients go on until
+    /// they are [stopped](Self::stop).
+    pub(super) async fn work(
         &self,
         trial: &Arc<Trial<LiveEnv>>,
-        cues: &Arc<[Staged]>,
+        request: &RunRequest,
         patience: Duration,
-        gauge: &Gauge,
     ) -> Result<(), JoinError> {
         let start = Arc::new(Barrier::new(self.clients.len()));
-        let mut playing = self.playing.lock().await;
-        let clients = std::iter::once(&self.run).chain(&self.clients).map(LiveEnv::unseen);
-        self.nemesis.stage(cues, Cast::new(clients.collect(), self.ways.clone(), self.locks));
+        let mut working = self.working.lock().await;
+        let cues: Arc<[Staged]> = request.scenario.faults.clone().into();
+        // Not observed by the nemesis that owns them: they would keep each other alive.
+        let controls = std::iter::once(&self.run).chain(&self.clients).map(LiveEnv::unobserved);
+        let controls = controls.map(|it| Arc::new(it) as Arc<dyn ClientControl>).collect();
+        self.nemesis.stage(&cues, controls, ClientLinks::new(self.links.clone(), self.lock_nodes));
         for env in &self.clients {
             let (env, trial) = (env.clone(), Arc::clone(trial));
-            let (start, gauge) = (Arc::clone(&start), gauge.clone());
-            playing.spawn(async move {
+            let (start, gauge) = (Arc::clone(&start), request.gauge.clone());
+            working.spawn(async move {
                 start.wait().await;
                 let (client, process) = (env.client().0, Arc::clone(env.process()));
                 process.unless_gone(trial.client(env, client)).await;
@@ -182,8 +188,8 @@ impl Crew {
             std::future::pending::<()>().await;
         };
         let ended = async {
-            while let Some(played) = playing.join_next().await {
-                played?;
+            while let Some(ended) = working.join_next().await {
+                ended?;
             }
             Ok(())
         };
@@ -193,35 +199,35 @@ impl Crew {
             () = healing => Ok(()),
         };
         self.nemesis.heal();
-        // Who looks at the servers afterwards finds them there.
-        self.nemesis.settled().await;
+        // What is asked of the servers afterwards must find them running.
+        self.nemesis.servers_settled().await;
         ended
     }
 
-    /// Who strikes them.
-    pub(super) fn nemesis(&self) -> &Nemesis {
+    /// What strikes them.
+    pub(super) fn nemesis(&self) -> &LiveNemesis {
         &self.nemesis
     }
 
     /// Stops the clients that are still at work, and waits until none of them is.
     pub(super) async fn stop(&self) {
         self.nemesis.heal();
-        self.playing.lock().await.shutdown().await;
+        self.working.lock().await.shutdown().await;
     }
 
-    /// Waits until the server has dealt with everything that was sent to it: replies come in the
+    /// Waits until the server has carried out everything that was sent to it: replies come in the
     /// order of the requests, so whoever has the last has them all.
     pub(super) async fn drain(&self, within: Duration) {
         let mut asking = JoinSet::new();
         for env in std::iter::once(&self.run).chain(&self.clients) {
             let (env, nodes) = (env.clone(), self.nodes.clone());
-            asking.spawn(async move { greet_all(&env, &nodes).await.is_ok() });
+            asking.spawn(async move { ping_all(&env, &nodes).await.is_ok() });
         }
         // Where no answer comes, nothing that was sent can be waited for.
         let _ = tokio::time::timeout(within, asking.join_all()).await;
     }
 
-    /// Waits until nobody has anything left to do in the background.
+    /// Waits until no client has a task left in the background.
     pub(super) async fn idle(&self, within: Duration) -> Result<(), StillBusy> {
         let end = Instant::now() + within;
         for env in &self.clients {
@@ -231,51 +237,51 @@ impl Crew {
     }
 }
 
-/// The environment of a client that is led to its server by the word of sentinels, or of the nodes of a cluster; and
-/// its ways: to every server, and then to every sentinel. Whom these name it finds behind its own links.
-fn led(
-    fleet: &Fleet,
+/// The environment of a client that asks sentinels, or the nodes of a cluster, for its server; and its links: to every
+/// server, and then to every sentinel. Addresses in their answers are replaced by those of its own links.
+fn discovering(
+    deployment: &Deployment,
     client: u32,
     link: impl Fn(u32, Node, Upstream, Option<Arc<Addresses>>) -> Result<Link, ProxyError>,
 ) -> Result<(TokioEnv, Vec<Link>), ProxyError> {
     let addresses = Arc::new(Addresses::new());
-    let mut ways = Vec::new();
-    for (upstream, addr) in fleet.servers() {
-        let way = link(client, Node(0), upstream, Some(Arc::clone(&addresses)))?;
-        addresses.insert(addr, way.addr());
-        ways.push(way);
+    let mut links = Vec::new();
+    for (upstream, addr) in deployment.servers() {
+        let link = link(client, Node(0), upstream, Some(Arc::clone(&addresses)))?;
+        addresses.insert(addr, link.addr());
+        links.push(link);
     }
-    let like = |link: &Link| fleet.client(link.addr()).get_connection_info().clone();
-    if fleet.is_cluster() {
-        let cluster = Cluster::open(ways.iter().map(like));
-        let cluster = cluster.expect("there are nodes, and their addresses need no reading");
-        return Ok((TokioEnv::for_key(&cluster, fleet.keys().key("lock")), ways));
+    let like = |link: &Link| deployment.client(link.addr()).get_connection_info().clone();
+    if deployment.is_cluster() {
+        let cluster = Cluster::open(links.iter().map(like));
+        let cluster = cluster.expect("there are nodes, and their addresses need no parsing");
+        return Ok((TokioEnv::for_key(&cluster, deployment.keys().key("lock")), links));
     }
-    let like = like(&ways[0]);
+    let like = like(&links[0]);
     let mut sentinels = Vec::new();
-    for upstream in fleet.watchers() {
-        let way = link(client, SENTINEL, upstream, Some(Arc::clone(&addresses)))?;
-        sentinels.push(fleet.client(way.addr()));
-        ways.push(way);
+    for upstream in deployment.sentinel_upstreams() {
+        let link = link(client, SENTINEL, upstream, Some(Arc::clone(&addresses)))?;
+        sentinels.push(deployment.client(link.addr()));
+        links.push(link);
     }
     let options = TokioOptions::default();
-    Ok((TokioEnv::from_sentinels(sentinels, SERVICE, like, options), ways))
+    Ok((TokioEnv::from_sentinels(sentinels, SERVICE, like, options), links))
 }
 
-/// Has a client say something to every server.
-async fn greet_all(env: &LiveEnv, nodes: &[Node]) -> Result<(), CallError> {
+/// Pings every server.
+async fn ping_all(env: &LiveEnv, nodes: &[Node]) -> Result<(), CallError> {
     for node in nodes {
-        greet(env, *node).await?;
+        ping(env, *node).await?;
     }
     Ok(())
 }
 
-/// Has a client say something and waits for the answer.
-async fn greet(env: &LiveEnv, node: Node) -> Result<(), CallError> {
+/// Pings a server and waits for the answer.
+async fn ping(env: &LiveEnv, node: Node) -> Result<(), CallError> {
     let answer = env.connect(node).await?.call(Command::new("PING")).await;
     match answer {
         Ok(_) => Ok(()),
-        // That is an answer too: the user may lock, and may not greet.
+        // That is an answer too: the user may lock, and may not run PING.
         Err(CallError::Refused(error)) if &*error.code == "NOPERM" => Ok(()),
         Err(error) => Err(error),
     }

@@ -1,14 +1,13 @@
-//! What clients say of file descriptors that ran out.
+//! Operations that failed because this process had no file descriptor for a connection.
 //!
-//! Invariant: an operation that failed because this process could open no socket is never held against the
-//! lock. Deliberately absent: connections that clients had made and the proxy could not pass on, which it
-//! counts itself.
+//! Invariant: such an operation never counts against the lock. Connections that the proxy could not pass on are
+//! counted by the proxy itself.
 
 use scenarios::history::{History, What};
 
 use fault_proxy::descriptors::says_out_of_files;
 
-/// How often a client of this history had no file descriptor for a connection.
+/// How many operations of this history they are.
 pub(super) fn times(history: &History) -> u64 {
     let why = |what| match what {
         What::NotAcquired(why)
@@ -33,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_had_no_file_descriptor_counts() {
+    fn only_operations_without_a_file_descriptor_count() {
         let mut history = History::new(Head::default());
         let mut say = |why: &str, what: fn(scenarios::history::Text) -> What| {
             let what = what(history.texts.intern(why));

@@ -1,4 +1,4 @@
-//! Servers to open as targets, for the tests named `target_*`.
+//! Servers to open as endpoints, for the tests named `endpoint_*`.
 
 #![allow(dead_code, reason = "every test file uses a part of it")]
 
@@ -6,8 +6,10 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use fault_proxy::Trust;
-use live_world::endpoint::{Choice, Endpoint, KeySpace, RedisUrl, Refusal, Settings, TargetError};
-use live_world::server::{Server, ServerSpec, find_server};
+use live_world::endpoint::{
+    Choice, Endpoint, EndpointError, KeySpace, RedisUrl, Refusal, Settings,
+};
+use live_world::server::{PrivateServer, ServerSpec, find_server};
 use live_world::supervisor::Supervisor;
 use tokio::net::TcpStream;
 
@@ -18,7 +20,7 @@ pub(crate) const PASSWORD: &str = "hunter2";
 
 /// A server that somebody else runs.
 pub(crate) struct Theirs {
-    pub(crate) server: Server,
+    pub(crate) server: PrivateServer,
     pub(crate) supervisor: Supervisor,
     admin: Raw,
 }
@@ -30,7 +32,7 @@ impl Theirs {
         let binary = find_server(None, None).unwrap().path;
         let args = args.iter().map(ToString::to_string).collect();
         let spec = ServerSpec { args, ..ServerSpec::new(binary) };
-        let server = Server::start(&supervisor, spec).await.unwrap();
+        let server = PrivateServer::start(&supervisor, spec).await.unwrap();
         let admin = Raw(TcpStream::connect(server.addr()).await.unwrap());
         Self { server, supervisor, admin }
     }
@@ -61,7 +63,7 @@ pub(crate) fn settings() -> Settings {
     Settings { supervisor, ..Settings::default() }
 }
 
-pub(crate) async fn open(url: &str) -> Result<Endpoint, TargetError> {
+pub(crate) async fn open(url: &str) -> Result<Endpoint, EndpointError> {
     open_with(url, Trust::System, &settings()).await
 }
 
@@ -69,7 +71,7 @@ pub(crate) async fn open_with(
     url: &str,
     trust: Trust,
     settings: &Settings,
-) -> Result<Endpoint, TargetError> {
+) -> Result<Endpoint, EndpointError> {
     let url = RedisUrl::parse(url, trust).unwrap();
     Endpoint::open(Choice::Url(url), keys(), settings).await
 }
@@ -83,7 +85,7 @@ pub(crate) async fn refusal_with(url: &str, trust: Trust, settings: &Settings) -
     let error = open_with(url, trust, settings).await.err().expect("this server is of no use");
     let told = error.to_string();
     assert!(!format!("{told} {error:?}").contains(PASSWORD), "{told}");
-    let TargetError::Refused { place, refusal } = error else { panic!("{told}") };
+    let EndpointError::Refused { place, refusal } = error else { panic!("{told}") };
     assert!(told.starts_with("redis"), "it says which server: {told}");
     assert_eq!(told, format!("{place}: {refusal}"));
     refusal
