@@ -17,7 +17,7 @@ struct Expected {
     what: ExpectedReply,
     /// What the reply may name.
     asked: AddressQuery,
-    /// What is to be done to the reply.
+    /// What happens to the reply.
     fate: Option<Action>,
 }
 
@@ -42,14 +42,14 @@ enum ReplyMode {
     Skip,
 }
 
-/// What is to be done to a frame from the server.
+/// What happens to a frame from the server.
 #[derive(Debug)]
 pub(super) enum Passage {
     /// On to the client.
     Deliver,
     /// Lost, and so is everything behind it; the request that it answered.
     Lose(u64),
-    /// Lost since the request was: nothing is to be told.
+    /// Lost because the request was; not logged again.
     Silence,
     /// A delay, a gate or a reset.
     Apply(Action),
@@ -62,7 +62,7 @@ pub(super) struct ProxySession {
     outstanding: VecDeque<Expected>,
     reply_mode: ReplyMode,
     in_multi: bool,
-    /// What has been asked since MULTI.
+    /// The queries since MULTI.
     queued: Vec<AddressQuery>,
     /// RESP2 subscriptions: of channels and patterns, and of shard channels.
     subscribed: [i64; 2],
@@ -202,7 +202,7 @@ impl ProxySession {
         self.outstanding.iter().any(lost)
     }
 
-    /// What is to be done to this frame from the server, and what it is the answer to.
+    /// What happens to this frame from the server, and the query it answers.
     pub(super) fn received(&mut self, kind: Kind, bytes: &[u8]) -> (Passage, AddressQuery) {
         let told = |passage| (passage, AddressQuery::Other);
         if self.silent() {

@@ -27,7 +27,9 @@ pub enum SwitchError {
     #[error("`{0}` is not an address to listen on: use one such as 127.0.0.1:6400, or a port")]
     BadListen(String),
     /// An address that others can reach, and that the command line has not named.
-    #[error("`{0}` is reachable from other machines: only a proxy of the command line may listen there")]
+    #[error(
+        "`{0}` is reachable from other machines: only a proxy of the command line may listen there"
+    )]
     Beyond(String),
     /// An address of a server with a user or a password. Nothing of it is quoted.
     #[error(

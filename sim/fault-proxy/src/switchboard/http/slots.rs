@@ -18,7 +18,7 @@ pub(super) struct ConnectionSlots(Mutex<SlotTable>);
 
 #[derive(Debug, Default)]
 struct SlotTable {
-    /// Counts connections and requests: what is later is higher.
+    /// Logical time: counts connections and requests.
     turns: u64,
     by_first_turn: BTreeMap<u64, SlotEntry>,
 }
