@@ -241,25 +241,19 @@ fn unmet(points: &[Point], all: &[(usize, &Point)], targets: &Targets, keeping: 
             point.misses.join("; ")
         ));
     }
-    let says = match answer {
-        Answer::Unknown => {
-            because.push(
-                "its best estimate meets the targets, but its upper bound does not: measure for longer, or raise --holds; \
-                 beyond the longest measured value only an upper bound of the frequency is known"
-                    .to_owned(),
-            );
-            "the data are insufficient for these targets"
-        }
-        Answer::TooSlow => {
-            because.push(
-                "a longer TTL makes overlaps and lost holds rarer, but then a crashed holder blocks the others for \
-                 longer"
-                    .to_owned(),
-            );
-            "no setting meets all targets at once"
-        }
-        _ => "no TTL makes overlaps rare enough",
+    let (says, why) = match answer {
+        Answer::Unknown => (
+            "the data are insufficient for these targets",
+            "its best estimate meets the targets, but its upper bound does not: measure for longer, or raise --holds; \
+             beyond the longest measured value only an upper bound of the frequency is known",
+        ),
+        Answer::TooSlow => (
+            "no setting meets all targets at once",
+            "a longer TTL makes overlaps and lost holds rarer, but then a crashed holder blocks the others for longer",
+        ),
+        _ => ("no TTL makes overlaps rare enough", ""),
     };
+    because.extend(Some(why.to_owned()).filter(|why| !why.is_empty()));
     if answer != Answer::Unknown {
         because.extend(fence(points, keeping));
     }
