@@ -53,7 +53,6 @@ impl Failure {
         Self { exit: Exit::Internal, diagnostic }
     }
 
-    /// The exit.
     pub(super) fn exit(&self) -> Exit {
         self.exit
     }

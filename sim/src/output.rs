@@ -13,7 +13,6 @@ use super::args::{Output, OutputFormat};
 use super::failure::Failure;
 use super::{print, signal};
 
-/// Text on stdout.
 pub(super) const HUMAN: [Output; 1] = [Output { format: OutputFormat::Human, file: None }];
 
 /// Refuses what cannot be written, before anything runs.

@@ -50,17 +50,14 @@ impl Terminal {
         }
     }
 
-    /// Whether stderr is a terminal.
     pub(super) fn is_stderr(&self) -> bool {
         self.stderr
     }
 
-    /// Whether to use colours on stdout.
     pub(super) fn colour_on_stdout(&self) -> bool {
         self.colour(self.stdout)
     }
 
-    /// Whether to use colours on stderr.
     pub(super) fn colour_on_stderr(&self) -> bool {
         self.colour(self.stderr)
     }
@@ -78,7 +75,6 @@ impl Terminal {
         self.utf8
     }
 
-    /// Width in columns.
     pub(super) fn width(&self) -> usize {
         self.columns.unwrap_or(WIDTH_UNKNOWN).clamp(*WIDTH.start(), *WIDTH.end())
     }

@@ -28,14 +28,12 @@ use super::session::{Passage, ProxySession};
 use super::timer::WakeTimer;
 use redis_model::resp::frame::{Kind, Request, Scanner};
 
-/// How a connection ended.
 #[derive(Debug, PartialEq, Eq)]
 enum ConnectionEnd {
     Closed,
     Reset,
 }
 
-/// The surroundings of a connection.
 #[derive(Clone, Debug)]
 pub(super) struct ConnectionContext {
     pub(super) link: Arc<LinkState>,

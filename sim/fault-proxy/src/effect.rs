@@ -70,7 +70,6 @@ const APART: u64 = 0x746f_7869_6369_7479;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EffectId(pub u64);
 
-/// An effect on a link.
 #[derive(Clone, Debug)]
 pub(super) struct InstalledEffect {
     pub(super) id: EffectId,

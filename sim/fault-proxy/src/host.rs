@@ -223,7 +223,6 @@ impl Drop for Proxy {
 #[derive(Clone, Debug)]
 struct ConnectionLimit {
     free: Arc<Semaphore>,
-    /// How often there was no file descriptor.
     starved: Arc<AtomicU64>,
 }
 

@@ -28,7 +28,6 @@ const SLICES: usize = 32;
 const PIECE_TIME_MS: u64 = 20;
 const PIECE_LEAST: u64 = 256;
 
-/// A queued item.
 #[derive(Debug)]
 enum Payload {
     Bytes(BytesMut),
@@ -56,14 +55,12 @@ pub(super) enum WriteProgress {
     Reset,
 }
 
-/// One direction of a connection.
 #[derive(Debug)]
 pub(super) struct Lane {
     pub(super) input: BytesMut,
     pub(super) scanner: Scanner,
     pub(super) latency: Latency,
     pub(super) cut: bool,
-    /// Effects on the wire.
     pub(super) wire: WireState,
     /// Input is discarded: a frame was lost, or the receiver is gone.
     pub(super) deaf: bool,

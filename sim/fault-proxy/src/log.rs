@@ -124,7 +124,6 @@ pub struct ProxyLog {
     limit: usize,
     /// When it is full, the oldest record makes room for the newest.
     keeps_newest: bool,
-    /// Who gets a copy of each record.
     copies: Option<SyncSender<Record>>,
     inner: Mutex<LogState>,
 }

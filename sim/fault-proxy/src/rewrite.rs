@@ -76,7 +76,6 @@ impl AddressQuery {
     }
 }
 
-/// What has become of a frame.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Rewritten {
     /// The frame that takes its place, where there is one.
@@ -210,7 +209,6 @@ impl<'a> Rewriter<'a> {
         }
     }
 
-    /// The frame with its addresses replaced.
     fn finish(mut self) -> Rewritten {
         if self.edits.is_empty() {
             return Rewritten { bytes: None, left: self.left };

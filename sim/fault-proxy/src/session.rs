@@ -17,7 +17,6 @@ struct Expected {
     what: ExpectedReply,
     /// What the reply may name.
     asked: AddressQuery,
-    /// What happens to the reply.
     fate: Option<Action>,
 }
 
@@ -55,14 +54,12 @@ pub(super) enum Passage {
     Apply(Action),
 }
 
-/// The memory of one connection.
 #[derive(Debug, Default)]
 pub(super) struct ProxySession {
     frames: u64,
     outstanding: VecDeque<Expected>,
     reply_mode: ReplyMode,
     in_multi: bool,
-    /// The queries since MULTI.
     queued: Vec<AddressQuery>,
     /// RESP2 subscriptions: of channels and patterns, and of shard channels.
     subscribed: [i64; 2],

@@ -9,7 +9,6 @@ use std::thread;
 
 /// Size of a buffer, in bytes.
 pub(super) const AT_A_TIME: usize = 256 * 1024;
-/// How many buffers there are.
 const BUFFERS: usize = 4;
 
 /// Input that another thread reads.
@@ -47,7 +46,6 @@ impl Ahead {
     }
 }
 
-/// Reads once, and says how much.
 fn fill(input: &mut impl Read, buffer: &mut Vec<u8>) -> io::Result<usize> {
     buffer.resize(AT_A_TIME, 0);
     loop {

@@ -53,7 +53,6 @@ impl HistorySource {
         Ok(Self { name, from })
     }
 
-    /// Its name in messages.
     pub(super) fn name(&self) -> &str {
         &self.name
     }

@@ -81,7 +81,6 @@ fn unfinished() -> Advice {
     }
 }
 
-/// Its rate of renewals.
 fn renewals(point: &Point) -> String {
     let (middle, high) = (point.renewals_per_second, point.renewals_per_second_high);
     let figure = |number: f64| match number {
@@ -95,7 +94,6 @@ fn renewals(point: &Point) -> String {
     }
 }
 
-/// The setting, as text.
 fn setting(point: &Point) -> String {
     match point.renew {
         Some(every) => format!("a TTL of {}, renewed every {}", time(point.ttl), time(every)),
@@ -261,7 +259,6 @@ fn unmet(points: &[Point], all: &[(usize, &Point)], targets: &Targets, keeping: 
     Advice { answer, point: nearest.map(|it| it.0), says: says.to_owned(), objective, because }
 }
 
-/// What fencing would change.
 fn fence(points: &[Point], keeping: Keeping) -> Vec<String> {
     if keeping == Keeping::Fenced {
         return vec![

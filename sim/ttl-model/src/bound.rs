@@ -14,7 +14,6 @@ use super::lease::LeaseModel;
 
 /// Steps in which the slack is divided between work and everything else.
 const STEPS: u64 = 24;
-/// The most pauses considered.
 const MOST_PAUSES: u64 = 1_000_000;
 
 /// What must outlast the work.

@@ -20,7 +20,6 @@ const LONG_WORK: f64 = 0.35;
 const SLOW_TRIP: f64 = 0.15;
 /// The smallest tail probability that is oversampled.
 const RAREST: f64 = 1e-16;
-/// Number of sums per hold.
 const SUMS: usize = 5;
 
 /// Weighted sums of one setting.
@@ -36,12 +35,10 @@ pub(super) struct ImportanceSampling {
     pub(super) overlap_most: Mean,
     /// Its last write arrives after its lease, with the upper bound of pauses, whether or not others wait.
     pub(super) late_most: Mean,
-    /// Renewals of a hold.
     pub(super) renewals: Mean,
 }
 
 impl ImportanceSampling {
-    /// Simulates holds.
     pub(super) fn add(
         &mut self,
         lease: &LeaseModel<'_>,
@@ -142,7 +139,6 @@ struct RiskObserver<'a> {
     pauses: Option<&'a Tail>,
     /// Those of [`ImportanceSampling`], in its order.
     sums: [f64; SUMS],
-    /// Whether anything has been evaluated.
     asked: bool,
 }
 

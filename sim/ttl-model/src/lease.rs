@@ -66,7 +66,6 @@ impl<'a> LeaseModel<'a> {
         round_trip_ns < self.timeout_ns.min(self.validity_ns)
     }
 
-    /// Draws the start of a hold.
     #[inline]
     pub(super) fn start(&self, random: &mut Random) -> HoldStart {
         let conditions = self.conditions;
@@ -92,7 +91,6 @@ impl<'a> LeaseModel<'a> {
         }
     }
 
-    /// Simulates a hold.
     #[inline]
     pub(super) fn walk<W: HoldObserver>(
         &self,

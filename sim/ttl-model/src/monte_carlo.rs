@@ -15,10 +15,8 @@ const CRASHES: u64 = 2_000;
 /// Holds of a part whose wait is recorded; those before them fill the queue.
 const REMEMBERED: u64 = 2_000;
 
-/// Counts of one setting.
 #[derive(Clone, Debug, Default)]
 pub(super) struct MonteCarlo {
-    /// Number of holds.
     pub(super) holds: u64,
     /// Holds whose validity ended before their work.
     pub(super) lost: u64,
@@ -26,11 +24,9 @@ pub(super) struct MonteCarlo {
     pub(super) outlived: u64,
     /// The probability that another client took the lock before the last command; of holds without tracked validity.
     pub(super) overlap: Mean,
-    /// Renewals per hold.
     pub(super) renewals: Mean,
     /// How long each hold kept the lock, in nanoseconds.
     pub(super) kept: Mean,
-    /// The same squared.
     pub(super) kept_squares: Mean,
     /// Ticks from the acquisition until the lock is free; if clients skip.
     pub(super) ticks: Mean,
@@ -38,7 +34,6 @@ pub(super) struct MonteCarlo {
     takeovers: Vec<(u64, f64)>,
     /// Ticks missed after a crash, with the same weight; if clients skip.
     missed: Vec<(u64, f64)>,
-    /// Waits for the lock.
     waits: Vec<u64>,
 }
 
@@ -62,7 +57,6 @@ pub fn shares(
 }
 
 impl MonteCarlo {
-    /// Simulates holds.
     pub(super) fn add(
         &mut self,
         lease: &LeaseModel<'_>,

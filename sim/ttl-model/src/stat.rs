@@ -58,7 +58,6 @@ fn interval(hits: u64, of: u64, Confidence { z, none_seen }: Confidence) -> Inte
     Interval { middle: share, low, high }
 }
 
-/// A running mean.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Mean {
     pub(super) count: u64,

@@ -71,7 +71,6 @@ pub struct StudyProgress {
 }
 
 impl StudyProgress {
-    /// Records a finished part.
     fn add(&self, holds: u64) {
         self.holds.fetch_add(holds, Ordering::Relaxed);
         self.done.fetch_add(1, Ordering::Relaxed);
@@ -378,7 +377,6 @@ impl Study {
     }
 }
 
-/// The estimates of a setting.
 #[derive(Clone, Debug, Default)]
 struct SettingEstimates {
     monte_carlo: MonteCarlo,
@@ -386,7 +384,6 @@ struct SettingEstimates {
     closed_form: Option<f64>,
 }
 
-/// An unfinished setting.
 fn unfinished(keeping: Keeping, lease: &LeaseModel<'_>) -> Point {
     let unknown = share((0.0, f64::INFINITY), wilson(0, 0), How::Counted { hits: 0, of: 0 });
     let unknown = Share { per_day_high: f64::MAX, ..unknown };

@@ -15,7 +15,6 @@ use scenarios::span::Span;
 use super::ProxyFault;
 use crate::{Action, Effect, Gate, Latency, Occurrence, Rule, Side, Toxicity};
 
-/// The faults.
 const KINDS: [&str; 12] = [
     "latency",
     "bandwidth",

@@ -26,7 +26,6 @@ use tokio::net::TcpListener;
 use super::{SwitchError, Switchboard};
 use slots::ConnectionSlots;
 
-/// The longest body that is read.
 const BODY_MOST: usize = 1 << 20;
 /// How long a client may take to send the head of a request, and then its body.
 const HEAD_WITHIN: Duration = Duration::from_secs(30);
@@ -158,7 +157,6 @@ fn response(ApiResponse(status, body): ApiResponse) -> Response<Full<Bytes>> {
     response
 }
 
-/// The HTTP status of an error.
 fn status(error: &SwitchError) -> StatusCode {
     match error {
         SwitchError::NoProxy(_) | SwitchError::NoToxic(_) => StatusCode::NOT_FOUND,

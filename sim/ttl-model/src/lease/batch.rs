@@ -14,7 +14,6 @@ const MOST_SLOW: f64 = 0.05;
 /// A round trip that delays no renewal.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FastRoundTrips {
-    /// Its upper bound.
     pub(super) than_ns: u64,
     /// The share of slower round trips.
     pub(super) slower: f64,

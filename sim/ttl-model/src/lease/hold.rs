@@ -23,7 +23,6 @@ pub(crate) trait HoldObserver {
     );
 }
 
-/// Observes nothing.
 pub(crate) struct NoObserver;
 
 impl HoldObserver for NoObserver {
@@ -46,12 +45,10 @@ pub(crate) struct HoldState {
     /// When the last regular renewal was due, and how often in a row it has failed.
     pub(super) place_ns: u64,
     pub(super) failures: u32,
-    /// The renewal in flight.
     pub(super) open: Option<PendingRenewal>,
     /// When the last renewal arrived, and when it was answered.
     pub(super) arrived_ns: u64,
     pub(super) answered_ns: u64,
-    /// Renewals sent.
     pub(crate) renewals: u32,
     /// Whether the next round trip is a slow one.
     pub(super) slow: bool,
@@ -67,24 +64,20 @@ pub(super) struct PendingRenewal {
     pub(super) granted: bool,
 }
 
-/// The start of a hold.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HoldStart {
     pub(crate) round_trip_ns: u64,
     pub(crate) work_ns: u64,
     /// The first pause, in work done; drawn where it is `None`.
     pub(crate) first_pause_ns: Option<u64>,
-    /// Whether there are pauses at all.
     pub(crate) pauses: bool,
     /// After how much work the lease is recorded, as if the client crashed there.
     pub(crate) crash_ns: u64,
 }
 
-/// The end of a hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct HoldEnd {
     pub(crate) state: HoldState,
-    /// When the work was done.
     pub(crate) done_ns: u64,
     /// How long after the end of the lease the last command arrived; 0 if before.
     pub(crate) overrun_ns: u64,

@@ -11,7 +11,6 @@ use picklock::time::span_ns;
 
 use crate::lease::{LeaseModel, Setting};
 
-/// Upper bounds of a setting.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct UpperBounds {
     /// Of the share of holds that go wrong.

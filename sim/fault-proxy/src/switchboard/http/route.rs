@@ -17,7 +17,6 @@ const RECORDS_USUALLY: usize = 1000;
 
 type ApiResult = Result<ApiResponse, SwitchError>;
 
-/// Answers a request.
 pub(super) fn answer(
     method: &Method,
     path: &str,

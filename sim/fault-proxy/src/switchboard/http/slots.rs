@@ -9,10 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::task::AbortHandle;
 
-/// Connections at a time.
 const MOST: usize = 64;
 
-/// The connections there are.
 #[derive(Debug, Default)]
 pub(super) struct ConnectionSlots(Mutex<SlotTable>);
 
