@@ -27,7 +27,6 @@ pub(super) fn check(outputs: &[Output]) -> Result<(), Failure> {
     files.try_for_each(file::check).map_err(|error| Failure::usage_error(&error))
 }
 
-/// Writes the text of each format.
 pub(super) fn write(
     outputs: &[Output],
     mut text: impl FnMut(OutputFormat) -> Result<String, Failure>,

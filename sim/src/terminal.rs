@@ -27,7 +27,6 @@ pub(super) struct Terminal {
 }
 
 impl Terminal {
-    /// Inspects the streams of this process.
     pub(super) fn of_process(options: OutputOptions) -> Self {
         let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
@@ -89,12 +88,10 @@ impl Terminal {
         }
     }
 
-    /// Whether to print only the verdict.
     pub(super) fn is_quiet(&self) -> bool {
         self.options.quiet
     }
 
-    /// Whether to print reasons.
     pub(super) fn is_verbose(&self) -> bool {
         self.options.verbose
     }

@@ -31,10 +31,13 @@ pub enum Upstream {
     Tcp(SocketAddr),
     /// A server on TLS; see [`Upstream::tls`].
     Tls {
+        /// The host to connect to.
         host: String,
+        /// Its port.
         port: u16,
         /// The name the certificate must bear.
         name: ServerName<'static>,
+        /// Roots and ciphers.
         config: Arc<ClientConfig>,
     },
 }

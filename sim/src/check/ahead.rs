@@ -11,7 +11,6 @@ use std::thread;
 pub(super) const AT_A_TIME: usize = 256 * 1024;
 const BUFFERS: usize = 4;
 
-/// Input that another thread reads.
 pub(super) struct Ahead {
     full: Receiver<io::Result<Vec<u8>>>,
     empty: SyncSender<Vec<u8>>,
@@ -21,10 +20,6 @@ pub(super) struct Ahead {
 }
 
 impl Ahead {
-    /// Starts the thread.
-    ///
-    /// # Errors
-    /// The system's error if it cannot start a thread.
     pub(super) fn of(mut input: impl Read + Send + 'static) -> io::Result<Self> {
         let (give, full) = sync_channel(BUFFERS);
         let (empty, take) = sync_channel(BUFFERS);

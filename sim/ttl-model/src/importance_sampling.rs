@@ -60,23 +60,20 @@ impl ImportanceSampling {
                 let start = HoldStart { first_pause_ns: first, ..start };
                 renewals += story(lease, traffic, start, paused, &mut sums, random);
             }
-            let [wrong, wrong_most, overlap, overlap_most, late_most] = sums;
-            self.wrong.add(wrong * weight);
-            self.wrong_most.add(wrong_most * weight);
-            self.overlap.add(overlap * weight);
-            self.overlap_most.add(overlap_most * weight);
-            self.late_most.add(late_most * weight);
-            self.renewals.add(renewals * weight);
+            for (mean, sum) in self.means().into_iter().zip(sums.into_iter().chain([renewals])) {
+                mean.add(sum * weight);
+            }
         }
     }
 
-    pub(super) fn merge(&mut self, other: &Self) {
-        self.wrong.merge(&other.wrong);
-        self.wrong_most.merge(&other.wrong_most);
-        self.overlap.merge(&other.overlap);
-        self.overlap_most.merge(&other.overlap_most);
-        self.late_most.merge(&other.late_most);
-        self.renewals.merge(&other.renewals);
+    pub(super) fn merge(&mut self, mut other: Self) {
+        self.means().into_iter().zip(other.means()).for_each(|(mean, other)| mean.merge(other));
+    }
+
+    /// In the order of the sums, then renewals.
+    fn means(&mut self) -> [&mut Mean; SUMS + 1] {
+        let Self { wrong, wrong_most, overlap, overlap_most, late_most, renewals } = self;
+        [wrong, wrong_most, overlap, overlap_most, late_most, renewals]
     }
 }
 

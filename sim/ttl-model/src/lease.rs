@@ -37,8 +37,6 @@ pub(super) struct LeaseModel<'a> {
 }
 
 impl<'a> LeaseModel<'a> {
-    /// # Errors
-    /// [`OptionsError`] if the lock refuses the setting.
     pub(super) fn new(conditions: &'a Conditions, setting: Setting) -> Result<Self, OptionsError> {
         let mut builder = Options::builder(setting.ttl);
         if let Some(every) = setting.renew {

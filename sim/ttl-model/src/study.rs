@@ -203,7 +203,7 @@ impl Study {
         for (&(place, _), part) in asking.iter().zip(parts) {
             let found = &mut found[at(place)];
             match (part.flatten(), found.as_mut()) {
-                (Some(part), Some(found)) => found.importance.merge(&part),
+                (Some(part), Some(found)) => found.importance.merge(part),
                 _ => *found = None,
             }
         }
