@@ -21,7 +21,6 @@ use super::terminal::Terminal;
 use super::{output, print};
 use source::HistorySource;
 
-/// Reads and judges the history, and prints the result.
 pub(super) fn main(args: &CheckArgs, terminal: &Terminal) -> Result<Exit, Failure> {
     output::check(&args.format)?;
     let mut source = HistorySource::open(&args.history)?;

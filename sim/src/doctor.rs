@@ -15,7 +15,6 @@ use live_world::server::DiscoverError;
 /// Clients that the open-file limit should allow.
 const CLIENTS: u64 = 500;
 
-/// The findings, for stdout.
 pub(super) fn text(server: &ServerArgs) -> Result<String, Failure> {
     let mut text = format!("picklock {}\n", env!("CARGO_PKG_VERSION"));
     let runtime = tokio::runtime::Builder::new_multi_thread()

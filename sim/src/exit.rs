@@ -33,7 +33,6 @@ pub(crate) enum Exit {
 }
 
 impl Exit {
-    /// The code.
     pub(crate) const fn code(self) -> u8 {
         match self {
             Self::Held => 0,
@@ -48,35 +47,27 @@ impl Exit {
         }
     }
 
-    /// The exit of a run.
     pub(crate) fn of(result: &RunResult) -> Self {
         if result.complete { Self::of_incomplete(result) } else { Self::Interrupted }
     }
 
     /// The exit of a result that counts although it is incomplete.
     pub(crate) fn of_incomplete(result: &RunResult) -> Self {
-        let violated = |level| result.level(level) == Outcome::Violated;
-        match result.verdict {
-            Outcome::Violated
-                if [Level::Key, Level::Belief, Level::Effect].iter().any(|it| violated(*it)) =>
-            {
-                Self::Violated
-            }
-            Outcome::Violated => Self::ProgressOnly,
-            Outcome::Inconclusive => Self::Inconclusive,
-            Outcome::Held => Self::Held,
-            Outcome::NotApplicable => Self::NothingRan,
+        Self::of_outcome(result.verdict, |level| result.level(level))
+    }
+
+    pub(crate) fn of_sweep(found: &Sweep) -> Self {
+        match found.interrupted {
+            true => Self::Interrupted,
+            false => Self::of_outcome(found.verdict(), |level| found.level(level)),
         }
     }
 
-    /// The exit of a sweep.
-    pub(crate) fn of_sweep(found: &Sweep) -> Self {
+    /// A violation of progress alone has an exit of its own.
+    fn of_outcome(verdict: Outcome, of: impl Fn(Level) -> Outcome) -> Self {
         let safety = [Level::Key, Level::Belief, Level::Effect];
-        match found.verdict() {
-            _ if found.interrupted => Self::Interrupted,
-            _ if safety.iter().any(|level| found.level(*level) == Outcome::Violated) => {
-                Self::Violated
-            }
+        match verdict {
+            _ if safety.into_iter().any(|level| of(level) == Outcome::Violated) => Self::Violated,
             Outcome::Violated => Self::ProgressOnly,
             Outcome::Inconclusive => Self::Inconclusive,
             Outcome::Held => Self::Held,

@@ -7,7 +7,6 @@ use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme, MietteDiagnosti
 use super::exit::Exit;
 use super::terminal::Terminal;
 
-/// Why a command failed.
 #[derive(Debug)]
 pub(super) struct Failure {
     exit: Exit,
@@ -46,14 +45,12 @@ impl Failure {
         Self { exit: Exit::Interrupted, ..Self::unavailable_text(message, help) }
     }
 
-    /// A bug in picklock.
     pub(super) fn internal(message: impl Into<String>) -> Self {
         let help = "this is a bug in picklock: please report it, with the command line";
         let diagnostic = Box::new(MietteDiagnostic::new(message.into()).with_help(help));
         Self { exit: Exit::Internal, diagnostic }
     }
 
-    /// The exit.
     pub(super) fn exit(&self) -> Exit {
         self.exit
     }
@@ -63,7 +60,6 @@ impl Failure {
         self.diagnostic.to_string().lines().next().unwrap_or_default().to_owned()
     }
 
-    /// The message for stderr.
     pub(super) fn render(&self, terminal: &Terminal) -> String {
         let theme = match (terminal.colour_on_stderr(), terminal.is_utf8()) {
             (true, true) => GraphicalTheme::unicode(),

@@ -24,7 +24,6 @@ impl Line {
         self
     }
 
-    /// An option and its value.
     pub(super) fn option(self, option: &str, value: &str) -> Self {
         self.word(option).word(&quoted(value))
     }
@@ -43,7 +42,6 @@ impl Line {
         if server.tls_insecure { self.word("--tls-insecure") } else { self }
     }
 
-    /// The text.
     pub(super) fn text(self) -> String {
         self.0
     }

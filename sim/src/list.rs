@@ -15,10 +15,8 @@ use super::output;
 use super::run::report;
 use super::terminal::Terminal;
 
-/// The version of the format.
 const SCHEMA: &str = "picklock/list/1";
 
-/// Writes the lists.
 pub(super) fn main(args: &ListArgs, terminal: &Terminal) -> Result<Exit, Failure> {
     let is_other = |it: &Output| !matches!(it.format, OutputFormat::Human | OutputFormat::Json);
     if args.format.iter().any(is_other) {
@@ -36,7 +34,6 @@ pub(super) fn main(args: &ListArgs, terminal: &Terminal) -> Result<Exit, Failure
     Ok(Exit::Held)
 }
 
-/// The lists for programs.
 fn json(scenarios: &[Scenario]) -> Value {
     let scenarios: Vec<Value> = scenarios
         .iter()
@@ -52,7 +49,6 @@ fn json(scenarios: &[Scenario]) -> Value {
     json!({ "schema": SCHEMA, "scenarios": scenarios, "recipes": recipes })
 }
 
-/// The lists for people.
 fn text(scenarios: &[Scenario], terminal: &Terminal) -> String {
     let mut table = table(terminal, ["scenario", "story"]);
     for scenario in scenarios {

@@ -23,7 +23,6 @@ pub(super) struct Source {
     /// The file as messages name it.
     pub(super) file: String,
     pub(super) text: Cow<'static, str>,
-    /// Whether it is a user's file.
     pub(super) is_file: bool,
 }
 
@@ -86,7 +85,6 @@ fn read(path: &Path) -> Result<String, String> {
     })
 }
 
-/// Whether the word names a file.
 pub(super) fn is_file(asked: &OsStr) -> bool {
     asked.as_encoded_bytes().iter().any(|byte| matches!(byte, b'/' | b'\\'))
         || Path::new(asked).extension().is_some_and(|it| it == "toml")

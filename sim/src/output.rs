@@ -13,7 +13,6 @@ use super::args::{Output, OutputFormat};
 use super::failure::Failure;
 use super::{print, signal};
 
-/// Text on stdout.
 pub(super) const HUMAN: [Output; 1] = [Output { format: OutputFormat::Human, file: None }];
 
 /// Refuses what cannot be written, before anything runs.
@@ -28,7 +27,6 @@ pub(super) fn check(outputs: &[Output]) -> Result<(), Failure> {
     files.try_for_each(file::check).map_err(|error| Failure::usage_error(&error))
 }
 
-/// Writes the text of each format.
 pub(super) fn write(
     outputs: &[Output],
     mut text: impl FnMut(OutputFormat) -> Result<String, Failure>,

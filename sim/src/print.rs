@@ -7,7 +7,6 @@ use std::io::{ErrorKind, Write};
 
 use super::failure::Failure;
 
-/// Prints results on stdout.
 pub(super) fn results(text: &str) -> Result<(), Failure> {
     let mut stdout = std::io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
@@ -21,7 +20,6 @@ pub(super) fn results(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// Prints a line on stderr.
 pub(super) fn note(line: &str) {
     raw(&format!("{line}\n"));
 }

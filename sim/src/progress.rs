@@ -14,9 +14,7 @@ use super::args::ProgressMode;
 use super::print;
 use super::terminal::Terminal;
 
-/// How often a bar is drawn again.
 const BAR_EVERY: Duration = Duration::from_millis(50);
-/// How often a line is written.
 const LINE_EVERY: Duration = Duration::from_secs(3);
 
 /// Progress on display, until dropped.

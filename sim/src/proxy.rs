@@ -130,7 +130,6 @@ fn control_port(text: &str) -> Result<u16, Failure> {
     ))
 }
 
-/// The proxies of the command line.
 fn proxies(args: &ProxyArgs) -> Result<Vec<ProxySpec>, Failure> {
     let (listen, upstream) = (&args.listen, &args.upstream);
     if listen.len() != upstream.len() {
@@ -238,7 +237,6 @@ impl LogFile {
         Ok(Self { path: path.to_owned(), sender, thread })
     }
 
-    /// The queue of records.
     fn sender(&self) -> SyncSender<Record> {
         self.sender.clone()
     }

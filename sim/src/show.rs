@@ -159,7 +159,6 @@ fn searched(scenario: &Scenario) -> String {
     text
 }
 
-/// The servers and their persistence.
 fn servers(scenario: &Scenario) -> String {
     let mut text = scenario.topology().to_string();
     if scenario.kind() == TopologyKind::Replicated {

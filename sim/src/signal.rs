@@ -6,9 +6,6 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 /// Turns true with the first signal. Must be called on a tokio runtime.
-///
-/// # Errors
-/// If no signal handler can be installed.
 pub(super) fn watch() -> std::io::Result<watch::Receiver<bool>> {
     let mut int = signal(SignalKind::interrupt())?;
     let mut term = signal(SignalKind::terminate())?;

@@ -27,7 +27,6 @@ pub(super) struct Terminal {
 }
 
 impl Terminal {
-    /// Inspects the streams of this process.
     pub(super) fn of_process(options: OutputOptions) -> Self {
         let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
@@ -50,17 +49,14 @@ impl Terminal {
         }
     }
 
-    /// Whether stderr is a terminal.
     pub(super) fn is_stderr(&self) -> bool {
         self.stderr
     }
 
-    /// Whether to use colours on stdout.
     pub(super) fn colour_on_stdout(&self) -> bool {
         self.colour(self.stdout)
     }
 
-    /// Whether to use colours on stderr.
     pub(super) fn colour_on_stderr(&self) -> bool {
         self.colour(self.stderr)
     }
@@ -78,7 +74,6 @@ impl Terminal {
         self.utf8
     }
 
-    /// Width in columns.
     pub(super) fn width(&self) -> usize {
         self.columns.unwrap_or(WIDTH_UNKNOWN).clamp(*WIDTH.start(), *WIDTH.end())
     }
@@ -93,12 +88,10 @@ impl Terminal {
         }
     }
 
-    /// Whether to print only the verdict.
     pub(super) fn is_quiet(&self) -> bool {
         self.options.quiet
     }
 
-    /// Whether to print reasons.
     pub(super) fn is_verbose(&self) -> bool {
         self.options.verbose
     }

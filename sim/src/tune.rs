@@ -42,7 +42,6 @@ const SHORTEST_CONFIRMATION: Duration = Duration::from_secs(1);
 /// Utilization of a lock beyond which its queue grows without bound.
 const BUSY: f64 = 0.95;
 
-/// Simulates, advises, writes the report.
 pub(super) fn main(args: &TuneArgs, terminal: &Terminal) -> Result<Exit, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -252,7 +251,6 @@ fn fits(args: &TuneArgs, inputs: &Inputs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Simulates until done or interrupted.
 async fn look(
     args: &TuneArgs,
     study: Study,

@@ -29,14 +29,12 @@ use super::rule::{Action, Rules};
 use super::session::{Passage, ProxySession};
 use super::timer::WakeTimer;
 
-/// How a connection ended.
 #[derive(Debug, PartialEq, Eq)]
 enum ConnectionEnd {
     Closed,
     Reset,
 }
 
-/// What a connection needs to know of its surroundings.
 #[derive(Clone, Debug)]
 pub(super) struct ConnectionContext {
     pub(super) link: Arc<LinkState>,
@@ -52,7 +50,7 @@ pub(super) struct ConnectionContext {
     pub(super) server: Option<IpAddr>,
 }
 
-/// The frame that takes this one's place, if it names servers to which the client has links.
+/// The rewritten frame, if it names servers to which the client has links.
 fn rewritten(
     around: &ConnectionContext,
     kind: FrameKind,
@@ -79,12 +77,12 @@ struct ProxiedConnection<U> {
     session: ProxySession,
     /// The version of the switches that has been taken over.
     version: Option<u64>,
-    /// True once the first bytes of the client have been looked at.
+    /// Whether the first bytes of the client have been inspected.
     begun: bool,
     opaque: bool,
-    /// The server's leg broke rather than closed.
+    /// The server's leg broke instead of closing.
     broken: bool,
-    /// When the silence after a lost frame is to end.
+    /// When the silence after a lost frame ends.
     grace_ends: Option<Instant>,
     struck: ActiveEffects,
 }
@@ -185,7 +183,7 @@ impl<U: AsyncRead + AsyncWrite + Unpin> ProxiedConnection<U> {
         }
     }
 
-    /// Takes over the link's switches; says where the connection is to be ended at once.
+    /// Applies the link's switches; returns how to end the connection if it must end now.
     fn must_end(&mut self, cx: &mut Context<'_>) -> Option<ConnectionEnd> {
         let ConnectionContext { link, timer, task, number, epoch, .. } = &self.around;
         if self.version.is_none() {
@@ -234,7 +232,7 @@ impl<U: AsyncRead + AsyncWrite + Unpin> ProxiedConnection<U> {
         None
     }
 
-    /// Tells of an effect by which a direction was closed.
+    /// Logs the effect that closed a direction.
     fn tell_limit(&mut self, side: Side) {
         let lane = if side == Side::Request { &mut self.requests } else { &mut self.replies };
         if let Some(id) = lane.closed_by.take() {
@@ -272,7 +270,7 @@ impl<U: AsyncRead + AsyncWrite + Unpin> ProxiedConnection<U> {
         self.requests.forward(rest, now);
     }
 
-    /// Decides on the request behind `run` bytes that may go; gives how many may go now.
+    /// Decides on the request after `run` bytes that may go; returns how many may go now.
     fn take_request(
         &mut self,
         cx: &mut Context<'_>,

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use super::ids::Side;
 use super::latency::{Draws, Latency};
 
-/// What befalls one direction of a wire.
+/// An effect on one direction of a wire.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// What is sent arrives later by this, on top of the link's own latency and of other effects.
@@ -29,11 +29,11 @@ pub enum Effect {
     HalfOpen,
     /// After this time the connection is reset.
     ResetAfter(Duration),
-    /// After so many bytes the connection is closed.
+    /// The connection is closed after this many bytes.
     Limit(u64),
 }
 
-/// How many connections in a thousand million an effect or a rule befalls.
+/// The share of connections that an effect or a rule strikes, in parts per thousand million.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Toxicity(u32);
 
@@ -42,7 +42,7 @@ impl Toxicity {
     pub const ALL: Self = Self(Self::WHOLE);
     const WHOLE: u32 = 1_000_000_000;
 
-    /// This part of them; nothing where it is not from 0 to 1.
+    /// This share; `None` unless from 0 to 1.
     pub fn of(part: f64) -> Option<Self> {
         if !(0.0..=1.0).contains(&part) {
             return None;
@@ -57,7 +57,7 @@ impl Toxicity {
         f64::from(self.0) / f64::from(Self::WHOLE)
     }
 
-    /// Whether the connection of these names is befallen.
+    /// Whether it strikes the connection with these numbers.
     pub(super) fn strikes(self, seed: u64, names: [u64; 4]) -> bool {
         // Named apart from the latencies of directions, which are 0 and 1.
         self == Self::ALL || Draws::new(seed ^ APART, names).below(Self::WHOLE) < self.0
@@ -70,7 +70,6 @@ const APART: u64 = 0x746f_7869_6369_7479;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EffectId(pub u64);
 
-/// An effect on a link.
 #[derive(Clone, Debug)]
 pub(super) struct InstalledEffect {
     pub(super) id: EffectId,
@@ -79,7 +78,7 @@ pub(super) struct InstalledEffect {
     pub(super) toxicity: Toxicity,
 }
 
-/// What befalls one direction of one connection at present.
+/// The effects on one direction of one connection.
 #[derive(Clone, Debug, Default)]
 pub(super) struct WireState {
     pub(super) latencies: Vec<Latency>,
@@ -121,15 +120,15 @@ pub(super) enum ScheduledEnd {
 /// The effects on one connection: which there are, and since when.
 #[derive(Debug, Default)]
 pub(super) struct ActiveEffects {
-    /// Whether each effect on the link befalls the connection, and since when it has been there.
+    /// For each effect: whether it strikes the connection, and since when it is installed.
     seen: BTreeMap<EffectId, (bool, Instant)>,
     /// When the connection is to be ended, by which effect, and how.
     pub(super) scheduled_end: Option<(Instant, EffectId, ScheduledEnd)>,
 }
 
 impl ActiveEffects {
-    /// Takes over what is on the link now. Gives what befalls requests and replies, and tells of each
-    /// effect that is new whether it befalls the connection.
+    /// Applies the link's effects; returns the state of requests and of replies, and reports for each new effect
+    /// whether it strikes the connection.
     pub(super) fn take_over(
         &mut self,
         installed: &[InstalledEffect],

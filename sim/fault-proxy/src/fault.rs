@@ -18,7 +18,7 @@ pub enum ProxyFault {
     Wire {
         /// In which directions.
         sides: Vec<Side>,
-        /// What befalls them.
+        /// The effect.
         effect: Effect,
         /// On which part of the connections.
         toxicity: Toxicity,
@@ -37,7 +37,7 @@ impl ProxyFault {
         }
     }
 
-    /// The part of the connections that it befalls.
+    /// The share of connections it strikes.
     pub fn toxicity(&self) -> Toxicity {
         match self {
             Self::Wire { toxicity, .. } => *toxicity,

@@ -49,7 +49,7 @@ impl Gate {
         Self::default()
     }
 
-    /// Lets pass what waits here, and everything that comes later.
+    /// Lets everything pass, waiting or later.
     pub fn open(&self) {
         self.inner.open.store(true, Ordering::SeqCst);
         self.inner.waiting.wake_all();

@@ -147,10 +147,10 @@ impl Proxy {
         self.listen_on(loopback, client, node, upstream, plan)
     }
 
-    /// The same on an address of one's own. Whoever can reach it can reach the server.
+    /// The same on a given address. Whoever can reach it can reach the server.
     ///
     /// # Errors
-    /// [`ProxyError::Listen`] where it is taken or not this machine's.
+    /// [`ProxyError::Listen`] if it is in use or not of this machine.
     pub fn listen_on(
         &self,
         addr: SocketAddr,
@@ -188,12 +188,12 @@ impl Proxy {
         self.rules.add(rule)
     }
 
-    /// Its rules, for who has to add some while it runs.
+    /// Its rules, to add some while it runs.
     pub fn rules(&self) -> Arc<Rules> {
         Arc::clone(&self.rules)
     }
 
-    /// Takes a rule back; false where there is none of this name. What it has decided stands.
+    /// Removes a rule; false if there is none of this id. Its past decisions stand.
     pub fn remove_rule(&self, id: RuleId) -> bool {
         self.rules.remove(id)
     }
@@ -223,12 +223,11 @@ impl Drop for Proxy {
 #[derive(Clone, Debug)]
 struct ConnectionLimit {
     free: Arc<Semaphore>,
-    /// How often there was no file descriptor.
     starved: Arc<AtomicU64>,
 }
 
 impl ConnectionLimit {
-    /// Accepts a connection for which there is room. Nobody takes up room while nobody comes.
+    /// Accepts a connection within the limit. A listener without clients occupies no permit.
     async fn accept(
         &self,
         listener: &TcpListener,
@@ -282,7 +281,7 @@ async fn serve(
     }
 }
 
-/// Accepts connections until it is asked to stop. What it is given then it drops behind the listener.
+/// Accepts connections until it is asked to stop; the sender it gets then is dropped after the listener.
 async fn accept(
     listener: TcpListener,
     mut stop: oneshot::Receiver<Ended>,

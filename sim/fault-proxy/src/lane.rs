@@ -24,11 +24,10 @@ const READ_MOST: usize = 1 << 20;
 const QUEUE_MOST: usize = 4 << 20;
 /// How many pieces one write may gather.
 const SLICES: usize = 32;
-/// On a slow wire bytes go in pieces of so much time, but no smaller ones than this.
+/// A limited bandwidth sends pieces of this duration, but no smaller ones than `PIECE_LEAST` bytes.
 const PIECE_TIME_MS: u64 = 20;
 const PIECE_LEAST: u64 = 256;
 
-/// What is on its way.
 #[derive(Debug)]
 enum Payload {
     Bytes(BytesMut),
@@ -56,16 +55,14 @@ pub(super) enum WriteProgress {
     Reset,
 }
 
-/// One direction of a connection.
 #[derive(Debug)]
 pub(super) struct Lane {
     pub(super) input: BytesMut,
     pub(super) scanner: Scanner,
     pub(super) latency: Latency,
     pub(super) cut: bool,
-    /// What befalls the wire besides.
     pub(super) wire: WireState,
-    /// What comes in is thrown away: a frame was lost, or the receiver is gone.
+    /// Input is discarded: a frame was lost, or the receiver is gone.
     pub(super) deaf: bool,
     /// The sender has closed.
     pub(super) ended: bool,
@@ -73,13 +70,13 @@ pub(super) struct Lane {
     queue: VecDeque<QueuedItem>,
     queued: usize,
     last_due: Option<Instant>,
-    /// When a slow wire has sent off what is queued on it.
+    /// When a limited bandwidth has sent everything queued.
     wire_free: Option<Instant>,
     /// Bytes sent on their way so far.
     passed: u64,
     /// The byte behind which the connection is closed, and by which effect.
     close_behind: Option<(EffectId, u64)>,
-    /// The effect by which that has happened, until somebody has told it.
+    /// The effect that closed it, until logged.
     pub(super) closed_by: Option<EffectId>,
     /// For when the timer has been set.
     armed: Option<Instant>,
@@ -139,7 +136,7 @@ impl Lane {
         Poll::Ready(read.map(|count| count > 0))
     }
 
-    /// True while so much is on its way that nothing more is read.
+    /// Whether the queue is full, so that nothing more is read.
     pub(super) fn is_full(&self) -> bool {
         self.queued > QUEUE_MOST
     }
@@ -150,7 +147,7 @@ impl Lane {
         is_drawn(&self.latency) || self.wire.latencies.iter().any(is_drawn)
     }
 
-    /// Takes over what befalls the wire from now on.
+    /// Applies the effects on the wire from now on.
     pub(super) fn take_over(&mut self, cut: bool, latency: Latency, wire: WireState) {
         let limit = |(id, bytes)| match self.close_behind {
             Some((old, end)) if old == id => (id, end),
@@ -237,7 +234,7 @@ impl Lane {
         self.lose_rest();
     }
 
-    /// Throws away what has been read and not sent on its way, and what will be read.
+    /// Discards what was read but not queued, and everything read later.
     pub(super) fn lose_rest(&mut self) {
         self.deaf = true;
         self.input.clear();
@@ -250,7 +247,7 @@ impl Lane {
         self.queued = 0;
     }
 
-    /// What has been sent off at `sent` and travels so long.
+    /// Queues something sent at `sent` that travels this long.
     fn push(&mut self, what: Payload, sent: Instant, travel: Duration, gate: Option<Gate>) {
         let is_slow = !travel.is_zero() || self.wire.bandwidth.is_some();
         let due = sent.checked_add(travel).unwrap_or(sent);
@@ -260,7 +257,7 @@ impl Lane {
         self.queue.push_back(QueuedItem { at, gate, what });
     }
 
-    /// Writes what is due, as far as the receiver takes it.
+    /// Writes what is due, as far as the receiver accepts it.
     pub(super) fn poll_write<W: AsyncWrite + Unpin>(
         &mut self,
         cx: &mut Context<'_>,
@@ -313,7 +310,7 @@ impl Lane {
         Ok(WriteProgress::Waiting)
     }
 
-    /// Writes the bytes at the front of the queue, and what else is due with them.
+    /// Writes the bytes at the front of the queue, and others due.
     fn write_due<W: AsyncWrite + Unpin>(
         &self,
         cx: &mut Context<'_>,

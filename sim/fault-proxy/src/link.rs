@@ -20,7 +20,7 @@ use super::latency::Latency;
 use super::log::{FaultId, LinkCounters, ProxyEvent, ProxyLog};
 use super::upstream::Upstream;
 
-/// What becomes of the requests behind one whose reply is lost.
+/// What happens to requests after one whose reply is lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AfterLostReply {
     /// They do not reach the server: the connection is dead from there on.
@@ -30,7 +30,7 @@ pub enum AfterLostReply {
     RequestsPass,
 }
 
-/// What is made of the bytes of a link.
+/// The protocol of a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Protocol {
     /// Frames of RESP: rules apply, requests and replies are counted.
@@ -45,7 +45,7 @@ pub enum Protocol {
 /// How a link behaves from its start.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
-    /// What is made of its bytes.
+    /// The protocol of its bytes.
     pub protocol: Protocol,
     /// Names the draws of [`Latency::Drawn`].
     pub seed: u64,
@@ -58,7 +58,7 @@ pub struct Plan {
     pub grace: Option<Duration>,
     /// Whether later requests still get through after a lost reply.
     pub after_lost_reply: AfterLostReply,
-    /// What counts as hostile.
+    /// Limits of frames.
     pub limits: Limits,
     /// Where the client is sent when a reply names a server: in answers of sentinels and of cluster
     /// nodes, of ROLE, in redirections, and in what sentinels publish. `None` leaves replies as they
@@ -66,7 +66,7 @@ pub struct Plan {
     pub addresses: Option<Arc<Addresses>>,
 }
 
-/// What can be switched while connections are open.
+/// Settings that can change while connections are open.
 #[derive(Clone, Debug)]
 pub(super) struct Switches {
     pub(super) cut: Cut,
@@ -78,7 +78,7 @@ pub(super) struct Switches {
     pub(super) epoch: u64,
 }
 
-/// What a link's handle, its listener and its connections share.
+/// Shared by a link's handle, listener and connections.
 #[derive(Debug)]
 pub(super) struct LinkState {
     pub(super) client: ClientId,
@@ -92,7 +92,7 @@ pub(super) struct LinkState {
     /// Connections accepted, listener after listener.
     pub(super) accepted: AtomicU64,
     effects_made: AtomicU64,
-    /// Asks the listener to end; it drops what it is given once it has.
+    /// Asks the listener to stop; it drops the sender once it has.
     stop: Mutex<Option<oneshot::Sender<Ended>>>,
 }
 
@@ -125,7 +125,7 @@ impl LinkState {
         }
     }
 
-    /// Whether an effect befalls this connection.
+    /// Whether an effect strikes this connection.
     pub(super) fn strikes(&self, installed: &InstalledEffect, connection: u64) -> bool {
         let ConnectionId { client, node, .. } = self.place(connection);
         let names = [u64::from(client.0), u64::from(node.0), connection, installed.id.0];
@@ -210,7 +210,7 @@ impl Link {
         self.state.switch(|switches| switches.upstream = upstream);
     }
 
-    /// Resets every open connection; what was on its way is lost. New ones are welcome.
+    /// Resets every open connection; data in flight is lost. New connections are accepted.
     pub fn reset_connections(&self) {
         self.state.log.note(self.state.place(0), ProxyEvent::ResetAll);
         self.state.switch(|switches| switches.epoch += 1);
@@ -221,7 +221,7 @@ impl Link {
         self.add_effects(&[side], &effect, toxicity)
     }
 
-    /// Puts one on these directions: a connection is befallen in all of them or in none.
+    /// Adds an effect on these directions: a connection is struck in all of them or none.
     pub fn add_effects(&self, sides: &[Side], effect: &Effect, toxicity: Toxicity) -> EffectId {
         let id = EffectId(self.state.effects_made.fetch_add(1, Ordering::Relaxed) + 1);
         for side in sides.iter().copied() {
@@ -236,7 +236,7 @@ impl Link {
         id
     }
 
-    /// Takes an effect away; false where there is none of this name. What it has done stands.
+    /// Removes an effect; false if there is none of this id. What it has done stands.
     pub fn remove_effect(&self, id: EffectId) -> bool {
         let mut is_gone = false;
         self.state.switch(|switches| {
@@ -250,7 +250,7 @@ impl Link {
         is_gone
     }
 
-    /// Has the log say what a fault on this link is called.
+    /// Logs the name of a fault on this link.
     pub fn note_put(&self, name: &str, id: FaultId) {
         self.state.log.note(self.state.place(0), ProxyEvent::ToxicPut(name.to_owned(), id));
     }
@@ -274,7 +274,7 @@ impl Link {
         self.reset_connections();
     }
 
-    /// What has gone through so far.
+    /// The traffic so far.
     pub fn counters(&self) -> LinkCounters {
         self.state.counters.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

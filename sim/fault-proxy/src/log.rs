@@ -22,7 +22,7 @@ use super::rule::{Action, RuleId};
 /// How much is written down.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Detail {
-    /// Faults and what befell connections.
+    /// Faults, and the connections they struck.
     #[default]
     Faults,
     /// Every request as well.
@@ -48,9 +48,9 @@ pub enum ProxyEvent {
     EffectPut(EffectId, Side, Effect, Toxicity),
     /// An effect was taken away.
     EffectTaken(EffectId),
-    /// An effect befalls the connection.
+    /// An effect strikes the connection.
     Struck(EffectId),
-    /// An effect does not befall the connection.
+    /// An effect spares the connection.
     Spared(EffectId),
     /// An effect has ended the connection, or its direction.
     EndedBy(EffectId),
@@ -69,7 +69,7 @@ pub enum ProxyEvent {
     Unreachable(String),
 }
 
-/// What a fault is called in the log.
+/// The id of a fault in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultId {
     /// One at commands.
@@ -101,7 +101,7 @@ pub struct Record {
     pub event: ProxyEvent,
 }
 
-/// What went through a link.
+/// The traffic of a link.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LinkCounters {
     /// Connections accepted.
@@ -112,7 +112,7 @@ pub struct LinkCounters {
     pub replies: u64,
     /// Requests for each command name.
     pub commands: BTreeMap<CommandName, u64>,
-    /// Effects that have befallen a connection.
+    /// Effects that have struck a connection.
     pub struck: BTreeSet<EffectId>,
 }
 
@@ -124,7 +124,6 @@ pub struct ProxyLog {
     limit: usize,
     /// When it is full, the oldest record makes room for the newest.
     keeps_newest: bool,
-    /// Who gets a copy of each record.
     copies: Option<SyncSender<Record>>,
     inner: Mutex<LogState>,
 }
@@ -159,7 +158,7 @@ impl ProxyLog {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner).records.iter().cloned().collect()
     }
 
-    /// The newest of the records that are meant, at most so many, the oldest of them first.
+    /// The newest matching records, at most `limit`, oldest first.
     pub fn newest(&self, limit: usize, is_meant: impl Fn(&Record) -> bool) -> Vec<Record> {
         let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         let meant = inner.records.iter().rev().filter(|record| is_meant(record));

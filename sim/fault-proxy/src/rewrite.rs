@@ -14,10 +14,10 @@ use resp::frame::{CommandName, FrameKind, RequestFrame, tree::Element};
 
 use super::addresses::Addresses;
 
-/// What was asked, as far as the answer may name servers.
+/// A query whose reply may name servers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) enum AddressQuery {
-    /// Anything else: no more than an error of its reply may name a server.
+    /// Anything else: only an error reply may name a server.
     #[default]
     Other,
     /// SENTINEL GET-MASTER-ADDR-BY-NAME.
@@ -41,7 +41,7 @@ pub(super) enum AddressQuery {
 }
 
 impl AddressQuery {
-    /// What this request asks. Of EXEC the session knows more.
+    /// The query of this request. For EXEC the session adds the queued ones.
     pub(super) fn of(name: CommandName, request: RequestFrame<'_>) -> Self {
         let word = |place| request.arg(place).map(<[u8]>::to_ascii_uppercase).unwrap_or_default();
         match name.as_bytes() {
@@ -76,12 +76,11 @@ impl AddressQuery {
     }
 }
 
-/// What has become of a frame.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Rewritten {
     /// The frame that takes its place, where there is one.
     pub(super) bytes: Option<BytesMut>,
-    /// What was left although it may lead round the proxy.
+    /// Addresses left, which may bypass the proxy.
     pub(super) left: Vec<String>,
 }
 
@@ -151,7 +150,7 @@ impl<'a> Rewriter<'a> {
         }
     }
 
-    /// A host and a port that stand side by side.
+    /// An adjacent pair of host and port.
     fn pair(&mut self, host: Option<&Element>, port: Option<&Element>) {
         let (Some(host), Some(port)) = (host, port) else { return };
         if let Some(link) = self.link(self.text(host), self.text(port)) {
@@ -210,7 +209,6 @@ impl<'a> Rewriter<'a> {
         }
     }
 
-    /// The frame with what has been exchanged.
     fn finish(mut self) -> Rewritten {
         if self.edits.is_empty() {
             return Rewritten { bytes: None, left: self.left };

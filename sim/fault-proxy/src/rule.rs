@@ -30,9 +30,9 @@ pub enum Action {
     /// connection stays open and silent until the client closes it, or
     /// [`Plan::grace`](super::Plan::grace) is over.
     Drop(Side),
-    /// The frame arrives this much later than the link's latency says; what is behind it waits.
+    /// The frame arrives this much later than the link's latency; later frames wait.
     Delay(Side, Duration),
-    /// The frame waits for the gate; what is behind it waits too.
+    /// The frame waits for the gate, and so do later frames.
     Hold(Side, Gate),
     /// The client's connection is reset (RST) in the frame's place, and the server's is closed:
     /// [`Side::Request`] before the server sees the command, [`Side::Reply`] after it has answered.
@@ -169,7 +169,7 @@ impl Rule {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RuleId(pub u64);
 
-/// A rule in force. Dropping the handle leaves the rule where it is.
+/// An installed rule. Dropping the handle keeps the rule.
 #[derive(Clone, Debug)]
 pub struct RuleHandle {
     id: RuleId,
@@ -216,7 +216,7 @@ struct InstalledRule {
     fired: watch::Sender<u64>,
 }
 
-/// What is to be done to a request, and to its reply.
+/// What happens to a request, and to its reply.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Decision {
     pub(super) request: Option<(RuleId, Action)>,
@@ -242,7 +242,7 @@ impl Rules {
         RuleHandle { id, fired }
     }
 
-    /// Takes a rule back; false where there is none of this name. What it has decided stands.
+    /// Removes a rule; false if there is none of this id. Its past decisions stand.
     pub fn remove(&self, id: RuleId) -> bool {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         let before = inner.installed.len();

@@ -18,7 +18,6 @@ struct Expected {
     what: ExpectedReply,
     /// What the reply may name.
     asked: AddressQuery,
-    /// What is to be done to the reply.
     fate: Option<Action>,
 }
 
@@ -43,27 +42,25 @@ enum ReplyMode {
     Skip,
 }
 
-/// What is to be done to a frame from the server.
+/// What happens to a frame from the server.
 #[derive(Debug)]
 pub(super) enum Passage {
     /// On to the client.
     Deliver,
     /// Lost, and so is everything behind it; the request that it answered.
     Lose(u64),
-    /// Lost since the request was: nothing is to be told.
+    /// Lost because the request was; not logged again.
     Silence,
     /// A delay, a gate or a reset.
     Apply(Action),
 }
 
-/// The memory of one connection.
 #[derive(Debug, Default)]
 pub(super) struct ProxySession {
     frames: u64,
     outstanding: VecDeque<Expected>,
     reply_mode: ReplyMode,
     in_multi: bool,
-    /// What has been asked since MULTI.
     queued: Vec<AddressQuery>,
     /// RESP2 subscriptions: of channels and patterns, and of shard channels.
     subscribed: [i64; 2],
@@ -203,7 +200,7 @@ impl ProxySession {
         self.outstanding.iter().any(lost)
     }
 
-    /// What is to be done to this frame from the server, and what it is the answer to.
+    /// What happens to this frame from the server, and the query it answers.
     pub(super) fn received(&mut self, kind: FrameKind, bytes: &[u8]) -> (Passage, AddressQuery) {
         let told = |passage| (passage, AddressQuery::Other);
         if self.silent() {

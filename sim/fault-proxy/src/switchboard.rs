@@ -42,7 +42,6 @@ struct ProxyTable {
     made: u16,
 }
 
-/// A named proxy.
 #[derive(Debug)]
 struct ProxyEntry {
     node: Node,
@@ -52,7 +51,6 @@ struct ProxyEntry {
     faults: Vec<InstalledToxic>,
 }
 
-/// A fault in force.
 #[derive(Debug)]
 struct InstalledToxic {
     toxic: Toxic,

@@ -12,7 +12,6 @@ use std::task::Waker;
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-/// A thread that wakes tasks.
 #[derive(Debug)]
 pub(super) struct WakeTimer {
     shared: Arc<TimerShared>,
@@ -61,7 +60,6 @@ impl Ord for TimerEntry {
 }
 
 impl WakeTimer {
-    /// Starts the thread.
     pub(super) fn start() -> std::io::Result<Self> {
         let shared = Arc::new(TimerShared::default());
         let theirs = Arc::clone(&shared);

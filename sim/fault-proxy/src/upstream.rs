@@ -49,7 +49,7 @@ pub enum Trust {
     System,
     /// Those the system trusts, and those issued by the certificates in this PEM file.
     SystemAnd(PathBuf),
-    /// Any: nobody checks who answers.
+    /// Any certificate.
     Anyone,
 }
 

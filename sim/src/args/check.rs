@@ -23,14 +23,7 @@ pub(crate) struct CheckArgs {
     #[arg(long)]
     pub(crate) incomplete: bool,
     /// Output format: human, json, junit or markdown; FORMAT=FILE writes to a file; repeatable
-    #[arg(
-        long,
-        value_name = "FORMAT[=FILE]",
-        default_value = "human",
-        env = "PICKLOCK_FORMAT",
-        value_parser = outputs(),
-        value_delimiter = ';'
-    )]
+    #[arg(long, value_name = "FORMAT[=FILE]", default_value = "human", env = "PICKLOCK_FORMAT", value_parser = outputs(), value_delimiter = ';')]
     pub(crate) format: Vec<Output>,
     /// Thresholds of progress.
     #[command(flatten)]

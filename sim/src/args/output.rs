@@ -11,13 +11,7 @@ use clap::{Args, ValueEnum};
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ListArgs {
     /// Output format: human or json; FORMAT=FILE writes to a file; repeatable
-    #[arg(
-        long,
-        value_name = "FORMAT[=FILE]",
-        default_value = "human",
-        value_parser = outputs(),
-        value_delimiter = ';'
-    )]
+    #[arg(long, value_name = "FORMAT[=FILE]", default_value = "human", value_parser = outputs(), value_delimiter = ';')]
     pub(crate) format: Vec<Output>,
 }
 

@@ -66,14 +66,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "DIR", default_value = "picklock-out", env = "PICKLOCK_OUT")]
     pub(crate) out: PathBuf,
     /// Output format: human, json, junit or markdown; FORMAT=FILE writes to a file; repeatable
-    #[arg(
-        long,
-        value_name = "FORMAT[=FILE]",
-        default_value = "human",
-        env = "PICKLOCK_FORMAT",
-        value_parser = outputs(),
-        value_delimiter = ';'
-    )]
+    #[arg(long, value_name = "FORMAT[=FILE]", default_value = "human", env = "PICKLOCK_FORMAT", value_parser = outputs(), value_delimiter = ';')]
     pub(crate) format: Vec<Output>,
 }
 
@@ -104,14 +97,7 @@ pub(crate) struct MatrixArgs {
     #[arg(long, value_name = "N", env = "PICKLOCK_THREADS", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) threads: Option<u16>,
     /// Output format: human, json, junit or markdown; FORMAT=FILE writes to a file; repeatable
-    #[arg(
-        long,
-        value_name = "FORMAT[=FILE]",
-        default_value = "human",
-        env = "PICKLOCK_FORMAT",
-        value_parser = outputs(),
-        value_delimiter = ';'
-    )]
+    #[arg(long, value_name = "FORMAT[=FILE]", default_value = "human", env = "PICKLOCK_FORMAT", value_parser = outputs(), value_delimiter = ';')]
     pub(crate) format: Vec<Output>,
 }
 

@@ -9,10 +9,8 @@ use std::thread;
 
 /// Size of a buffer, in bytes.
 pub(super) const AT_A_TIME: usize = 256 * 1024;
-/// How many buffers there are.
 const BUFFERS: usize = 4;
 
-/// Input that another thread reads.
 pub(super) struct Ahead {
     full: Receiver<io::Result<Vec<u8>>>,
     empty: SyncSender<Vec<u8>>,
@@ -22,10 +20,6 @@ pub(super) struct Ahead {
 }
 
 impl Ahead {
-    /// Starts the thread.
-    ///
-    /// # Errors
-    /// The system's error if it cannot start a thread.
     pub(super) fn of(mut input: impl Read + Send + 'static) -> io::Result<Self> {
         let (give, full) = sync_channel(BUFFERS);
         let (empty, take) = sync_channel(BUFFERS);
@@ -47,7 +41,6 @@ impl Ahead {
     }
 }
 
-/// Reads once, and says how much.
 fn fill(input: &mut impl Read, buffer: &mut Vec<u8>) -> io::Result<usize> {
     buffer.resize(AT_A_TIME, 0);
     loop {

@@ -10,7 +10,6 @@ use std::path::Path;
 use super::ahead::Ahead;
 use crate::failure::Failure;
 
-/// A history file, or a pipe.
 pub(super) struct HistorySource {
     name: String,
     from: From,
@@ -53,15 +52,10 @@ impl HistorySource {
         Ok(Self { name, from })
     }
 
-    /// Its name in messages.
     pub(super) fn name(&self) -> &str {
         &self.name
     }
 
-    /// The first read.
-    ///
-    /// # Errors
-    /// The system's error.
     pub(super) fn first(&mut self) -> io::Result<Ahead> {
         match &mut self.from {
             From::File(file) => Ahead::of(file.try_clone()?),
@@ -73,9 +67,6 @@ impl HistorySource {
     }
 
     /// Reads the same bytes again; the first read must be complete.
-    ///
-    /// # Errors
-    /// The system's error.
     pub(super) fn again(&mut self) -> io::Result<Ahead> {
         let (From::File(file) | From::Pipe { kept: file, .. }) = &mut self.from;
         file.rewind()?;

@@ -34,7 +34,6 @@ pub(super) struct Inputs {
     pub(super) log: Option<(Latencies, u64)>,
 }
 
-/// Collects the inputs.
 pub(super) fn gather(
     args: &TuneArgs,
     runtime: &Runtime,

@@ -81,7 +81,6 @@ fn unfinished() -> Advice {
     }
 }
 
-/// Its rate of renewals.
 fn renewals(point: &Point) -> String {
     let (middle, high) = (point.renewals_per_second, point.renewals_per_second_high);
     let figure = |number: f64| match number {
@@ -95,7 +94,6 @@ fn renewals(point: &Point) -> String {
     }
 }
 
-/// The setting, as text.
 fn setting(point: &Point) -> String {
     match point.renew {
         Some(every) => format!("a TTL of {}, renewed every {}", time(point.ttl), time(every)),
@@ -246,25 +244,19 @@ fn unmet(
             point.misses.join("; ")
         ));
     }
-    let says = match answer {
-        TargetStatus::Unknown => {
-            because.push(
-                "its best estimate meets the targets, but its upper bound does not: measure for longer, or raise --holds; \
-                 beyond the longest measured value only an upper bound of the frequency is known"
-                    .to_owned(),
-            );
-            "the data are insufficient for these targets"
-        }
-        TargetStatus::TooSlow => {
-            because.push(
-                "a longer TTL makes overlaps and lost holds rarer, but then a crashed holder blocks the others for \
-                 longer"
-                    .to_owned(),
-            );
-            "no setting meets all targets at once"
-        }
-        _ => "no TTL makes overlaps rare enough",
+    let (says, why) = match answer {
+        TargetStatus::Unknown => (
+            "the data are insufficient for these targets",
+            "its best estimate meets the targets, but its upper bound does not: measure for longer, or raise --holds; \
+             beyond the longest measured value only an upper bound of the frequency is known",
+        ),
+        TargetStatus::TooSlow => (
+            "no setting meets all targets at once",
+            "a longer TTL makes overlaps and lost holds rarer, but then a crashed holder blocks the others for longer",
+        ),
+        _ => ("no TTL makes overlaps rare enough", ""),
     };
+    because.extend(Some(why.to_owned()).filter(|why| !why.is_empty()));
     if answer != TargetStatus::Unknown {
         because.extend(fence(points, keeping));
     }
@@ -272,7 +264,6 @@ fn unmet(
     Advice { answer, point: nearest.map(|it| it.0), says: says.to_owned(), objective, because }
 }
 
-/// What fencing would change.
 fn fence(points: &[Point], keeping: Protection) -> Vec<String> {
     if keeping == Protection::Fenced {
         return vec![

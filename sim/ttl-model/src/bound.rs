@@ -12,21 +12,20 @@ use super::closed_form::poisson_at_least;
 use super::law::{float, whole};
 use super::lease::LeaseModel;
 
-/// In so many steps the room is divided between the work and all that comes beside it.
+/// Steps in which the slack is divided between work and everything else.
 const STEPS: u64 = 24;
-/// No more pauses than these are tried to make up for the room.
 const MOST_PAUSES: u64 = 1_000_000;
 
-/// What has to last until the work is done.
+/// What must outlast the work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Deadline {
-    /// The validity, or where none is kept the lease until the last command arrives.
+    /// The validity; if it is not tracked, the lease until the last command arrives.
     Done,
-    /// The lease, until what was written after the last look arrives.
+    /// The lease, until the write after the last check arrives.
     Written,
 }
 
-/// How likely it is at most that it does not.
+/// An upper bound on the probability that it does not.
 pub(super) fn at_most(lease: &LeaseModel<'_>, until: Deadline) -> f64 {
     let drift = f64::from(lease.conditions.drift_ppm) / 1e6;
     let (options, tracked) = (&lease.options, lease.setting.tracked);
@@ -36,14 +35,14 @@ pub(super) fn at_most(lease: &LeaseModel<'_>, until: Deadline) -> f64 {
         Deadline::Done | Deadline::Written => span_ns(options.ttl()),
     };
     let write_ns = if until == Deadline::Written { lease.conditions.write_ns } else { 0 };
-    // A renewal only ever makes a lease longer.
+    // A renewal only extends a lease.
     let whole_hold = unrenewed(lease, room_ns, write_ns);
     let Some(every) = lease.setting.renew else { return whole_hold };
     let every_ns = whole(float(span_ns(every)) * (1.0 + drift));
     whole_hold.min(renewed(lease, room_ns, every_ns, write_ns))
 }
 
-/// Work, two round trips and pauses fit into the room, or one of them takes more than its part.
+/// Work, two round trips and pauses fit into the slack, or one of them exceeds its part.
 fn unrenewed(lease: &LeaseModel<'_>, room_ns: u64, write_ns: u64) -> f64 {
     let conditions = lease.conditions;
     let room_ns = room_ns.saturating_sub(write_ns);
@@ -65,8 +64,7 @@ fn unrenewed(lease: &LeaseModel<'_>, room_ns: u64, write_ns: u64) -> f64 {
     least
 }
 
-/// From each renewal to the next, a round trip and pauses fit into what is left of the lease when it is due; or one
-/// of them takes more than its part.
+/// Between renewals, a round trip and pauses fit into what is left of the lease, or one of them exceeds its part.
 fn renewed(lease: &LeaseModel<'_>, room_ns: u64, every_ns: u64, write_ns: u64) -> f64 {
     let conditions = lease.conditions;
     let slack_ns = room_ns.saturating_sub(every_ns);
@@ -77,13 +75,13 @@ fn renewed(lease: &LeaseModel<'_>, room_ns: u64, every_ns: u64, write_ns: u64) -
     }
     let trip_ns = part_ns.min(span_ns(lease.options.call_timeout()));
     let each = conditions.round_trip.tail.at_least(trip_ns) + pauses(lease, room_ns, 2 * part_ns);
-    // The acquisition and the last command are two more.
+    // The acquisition and the last command count as two more.
     let renewals = 3.0 + conditions.mean_hold_ns() / float(every_ns.max(1));
     (renewals * each).min(1.0)
 }
 
-/// How likely pauses take `room_ns` or longer, at most, while their process runs for `run_ns`: there are at least so
-/// many, or else one of the fewer takes more than its part.
+/// An upper bound on the probability that pauses total `room_ns` or more in `run_ns` of running time: there are more
+/// than a given number, or one of the fewer exceeds its part.
 fn pauses(lease: &LeaseModel<'_>, run_ns: u64, room_ns: u64) -> f64 {
     let Some((per_ns, lengths)) = &lease.conditions.pause else {
         return f64::from(u8::from(room_ns == 0));
@@ -96,7 +94,7 @@ fn pauses(lease: &LeaseModel<'_>, run_ns: u64, room_ns: u64) -> f64 {
         };
         poisson_at_least(fewer + 1, expected) + long
     };
-    // Where there is a longest, one fewer than it takes of these.
+    // With a longest pause: one fewer than are needed to fill the slack.
     let by_longest = lengths.tail.longest_ns().map(|it| room_ns.saturating_sub(1) / it.max(1));
     let by_steps = std::iter::successors(Some(0), |it| Some(it + it / 2 + 1));
     let tried = by_steps.take_while(|it| *it <= MOST_PAUSES).chain(by_longest);

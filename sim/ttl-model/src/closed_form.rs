@@ -6,23 +6,23 @@
 use super::law::{Law, float};
 use super::lease::Conditions;
 
-/// Beyond so many pauses in a hold, on the average, there is no formula here.
+/// The most pauses per hold, on average, for which the closed form is valid.
 const FEW: f64 = 0.1;
 const RAREST: f64 = 1e-17;
 const PARTS_OF_WORK: u32 = 120;
 const PARTS_OF_TRIPS: u32 = 6;
 const PARTS_OF_PAUSES: u32 = 40;
 
-/// A duration that stands for others, with their weight.
+/// A quadrature node: a duration and its weight.
 #[derive(Clone, Copy, Debug)]
 struct QuadratureNode {
     ns: u64,
     weight: f64,
 }
 
-/// Durations that stand for the whole law, as finely in the last billionth as in the first half.
+/// Quadrature nodes of a law, as fine in the last billionth as in the first half.
 fn nodes(law: &Law, parts: u32) -> Vec<QuadratureNode> {
-    // Up to a half by equal shares, beyond it by equal factors.
+    // Linear up to the median, geometric in the tail.
     let even = (1..=parts).map(|part| 1.0 - 0.5 * f64::from(part) / f64::from(parts));
     let far = (1..=parts).map(|part| 0.5 * RAREST.powf(f64::from(part) / f64::from(parts)));
     let mut above = 1.0;
@@ -40,8 +40,8 @@ fn nodes(law: &Law, parts: u32) -> Vec<QuadratureNode> {
     nodes
 }
 
-/// How likely it is that a hold that is not renewed needs more than its lease, or where `tracked` than its
-/// validity. `None` where there is no formula.
+/// The probability that a hold without renewal outlasts its lease, or if `tracked` its validity. `None` without a closed
+/// form.
 pub fn unrenewed(
     conditions: &Conditions,
     lease_ns: u64,
@@ -68,7 +68,7 @@ pub fn unrenewed(
         share += trip.weight * conditions.hold.tail.at_least(room_ns);
         for it in &work {
             let weight = trip.weight * it.weight;
-            // What is too long by itself has been added up.
+            // Work that is too long by itself is already counted.
             let Some(left_ns) = room_ns.checked_sub(it.ns).filter(|left_ns| *left_ns > 0) else {
                 continue;
             };
@@ -77,7 +77,7 @@ pub fn unrenewed(
             let one = many * (-many).exp();
             let more = -(-many).exp_m1() - one;
             share += weight * one * pauses.tail.at_least(left_ns);
-            // Two, and the few that are more count as two.
+            // Two pauses; the rare cases of more count as two.
             if more > 1e-12 && weight * more > share * 1e-6 {
                 let two: f64 = lengths
                     .iter()
@@ -90,18 +90,18 @@ pub fn unrenewed(
     Some(share)
 }
 
-/// The mean time from a crash at any moment of a hold that is renewed all the time until its key goes: what is
-/// left of the TTL lies anywhere in the last interval.
+/// The mean time from a crash at a uniform moment of a renewed hold until its key expires: the remaining TTL is uniform
+/// over the last interval.
 pub fn orphaned_renewed_ns(ttl_ns: u64, every_ns: u64) -> f64 {
     float(ttl_ns) - float(every_ns) / 2.0
 }
 
-/// How likely so many events or more are where so many are expected.
+/// P(N >= events) of a Poisson variable with this mean.
 pub fn poisson_at_least(events: u64, expected: f64) -> f64 {
     if events == 0 {
         return 1.0;
     }
-    // Term by term from the first; each is smaller than the last where more than expected are asked for.
+    // Term by term; beyond the mean each term is smaller than the one before.
     let first = float(events);
     let mut term = (first * expected.max(1e-300).ln() - expected - ln_factorial(events)).exp();
     if expected >= first {

@@ -2,9 +2,9 @@
 
 use scenarios::span::Span;
 
-/// Rarer than once in so many years is not worth a number.
+/// Rates below once in this many years are not printed.
 const NEVER_YEARS: f64 = 1e6;
-/// How a rate reads that is too low to matter.
+/// The text of a rate that is too low to matter.
 pub const NEVER: &str = "rarer than 1 in a million years";
 const YEAR_DAYS: f64 = 365.25;
 

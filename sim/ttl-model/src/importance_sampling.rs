@@ -15,33 +15,30 @@ use super::lease::{HoldEnd, HoldObserver, HoldStart, HoldState, LeaseModel};
 use super::stat::Mean;
 use super::traffic::Traffic;
 
-/// How often long work, and slow commands, are drawn on purpose.
+/// The share of samples with long work, and with a slow command.
 const LONG_WORK: f64 = 0.35;
 const SLOW_TRIP: f64 = 0.15;
-/// The rarest that is drawn on purpose.
+/// The smallest tail probability that is oversampled.
 const RAREST: f64 = 1e-16;
-/// How many sums there are of what goes wrong.
 const SUMS: usize = 5;
 
-/// What has been added up of one setting.
+/// Weighted sums of one setting.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ImportanceSampling {
-    /// A hold goes wrong: it outlives its lease, or where validity is kept its validity.
+    /// A hold goes wrong: it outlives its lease, or its tracked validity.
     pub(super) wrong: Mean,
-    /// The same with pauses as long as they may be where they were measured.
+    /// The same with the upper bound of measured pauses.
     pub(super) wrong_most: Mean,
-    /// It does, and another takes the lock meanwhile; where validity is kept, its last write comes after that.
+    /// It does and another client takes the lock; with tracked validity, its last write arrives after that.
     pub(super) overlap: Mean,
-    /// The same with pauses as long as they may be.
+    /// The same with the upper bound of measured pauses.
     pub(super) overlap_most: Mean,
-    /// Its last write comes after the end of its lease, with pauses as long as they may be, whoever waits for it.
+    /// Its last write arrives after its lease, with the upper bound of pauses, whether or not others wait.
     pub(super) late_most: Mean,
-    /// Renewals of a hold.
     pub(super) renewals: Mean,
 }
 
 impl ImportanceSampling {
-    /// Adds up so many holds.
     pub(super) fn add(
         &mut self,
         lease: &LeaseModel<'_>,
@@ -63,27 +60,24 @@ impl ImportanceSampling {
                 let start = HoldStart { first_pause_ns: first, ..start };
                 renewals += story(lease, traffic, start, paused, &mut sums, random);
             }
-            let [wrong, wrong_most, overlap, overlap_most, late_most] = sums;
-            self.wrong.add(wrong * weight);
-            self.wrong_most.add(wrong_most * weight);
-            self.overlap.add(overlap * weight);
-            self.overlap_most.add(overlap_most * weight);
-            self.late_most.add(late_most * weight);
-            self.renewals.add(renewals * weight);
+            for (mean, sum) in self.means().into_iter().zip(sums.into_iter().chain([renewals])) {
+                mean.add(sum * weight);
+            }
         }
     }
 
-    pub(super) fn merge(&mut self, other: &Self) {
-        self.wrong.merge(&other.wrong);
-        self.wrong_most.merge(&other.wrong_most);
-        self.overlap.merge(&other.overlap);
-        self.overlap_most.merge(&other.overlap_most);
-        self.late_most.merge(&other.late_most);
-        self.renewals.merge(&other.renewals);
+    pub(super) fn merge(&mut self, mut other: Self) {
+        self.means().into_iter().zip(other.means()).for_each(|(mean, other)| mean.merge(other));
+    }
+
+    /// In the order of the sums, then renewals.
+    fn means(&mut self) -> [&mut Mean; SUMS + 1] {
+        let Self { wrong, wrong_most, overlap, overlap_most, late_most, renewals } = self;
+        [wrong, wrong_most, overlap, overlap_most, late_most, renewals]
     }
 }
 
-/// A hold's beginning, and how much it weighs for having been chosen.
+/// The start of a hold, and its weight.
 fn start(lease: &LeaseModel<'_>, random: &mut Random) -> (HoldStart, f64) {
     let conditions = lease.conditions;
     let lot = random.unit();
@@ -93,7 +87,7 @@ fn start(lease: &LeaseModel<'_>, random: &mut Random) -> (HoldStart, f64) {
         lot if lot < LONG_WORK + SLOW_TRIP => trip = RAREST.powf(trip),
         _ => {}
     }
-    // How dense the tail's lot is, beside an even one.
+    // Density of the tail proposal relative to the uniform one.
     let tilted = |share: f64| if share >= RAREST { 1.0 / (share * -RAREST.ln()) } else { 0.0 };
     let plain = 1.0 - LONG_WORK - SLOW_TRIP;
     let density = plain + LONG_WORK * tilted(work) + SLOW_TRIP * tilted(trip);
@@ -106,11 +100,11 @@ fn start(lease: &LeaseModel<'_>, random: &mut Random) -> (HoldStart, f64) {
         pauses: true,
         crash_ns: u64::MAX,
     };
-    // What is answered too late is no hold.
+    // A reply that comes too late is no hold.
     (start, if lease.is_granted(round_trip_ns) { 1.0 / density } else { 0.0 })
 }
 
-/// Lets one hold go by, and adds how likely it was to go wrong; gives its renewals, weighed alike.
+/// Simulates one hold and adds its failure probabilities; returns its weighted renewals.
 fn story(
     lease: &LeaseModel<'_>,
     traffic: &Traffic,
@@ -135,19 +129,18 @@ fn story(
     weight * f64::from(end.state.renewals)
 }
 
-/// Asks at each turn how likely it is that the hold goes wrong there.
+/// Computes at each step the probability that the hold goes wrong there.
 struct RiskObserver<'a> {
     lease: &'a LeaseModel<'a>,
     traffic: &'a Traffic,
     pauses: Option<&'a Tail>,
     /// Those of [`ImportanceSampling`], in its order.
     sums: [f64; SUMS],
-    /// Whether anything has been asked.
     asked: bool,
 }
 
 impl RiskObserver<'_> {
-    /// A hold goes wrong with this probability (at most with that), and outlasts its lease by so much.
+    /// Adds a failure with its probability, its upper bound, and by how much the lease is outlasted.
     fn note(&mut self, hold: &HoldState, share: f64, most: f64, overrun_ns: u64) {
         self.sums[0] += share;
         self.sums[1] += most;
@@ -163,7 +156,7 @@ impl RiskObserver<'_> {
         self.sums[4] += most;
     }
 
-    /// The end of the work: what has gone wrong without anything to ask, and the last command.
+    /// The end of the work: failures without anything to evaluate, and the last command.
     fn finish(&mut self, end: &HoldEnd, pauses_per_ns: f64, random: &mut Random) {
         let (hold, conditions) = (&end.state, self.lease.conditions);
         if hold.over {
@@ -178,13 +171,13 @@ impl RiskObserver<'_> {
         }
         let left_ns = hold.lease_end_ns - end.done_ns;
         if !self.lease.setting.tracked {
-            // The write leaves when the work is done.
+            // The write is sent when the work is done.
             let late = conditions.round_trip.tail.at_least(2 * left_ns);
             let overrun_ns = overrun(&conditions.round_trip.tail, late, 2 * left_ns, random) / 2;
             self.note(hold, late, late, overrun_ns);
             return;
         }
-        // It looks, and writes a moment later.
+        // The client checks its validity, and writes a moment later.
         let left_ns = left_ns.saturating_sub(conditions.write_ns);
         let late = conditions.round_trip.tail.at_least((2 * left_ns).max(1));
         let overrun_ns = overrun(&conditions.round_trip.tail, late, 2 * left_ns, random) / 2;
@@ -200,10 +193,10 @@ impl RiskObserver<'_> {
     }
 }
 
-/// By how much something is longer than this that is at least as long, which has this share.
+/// Draws the excess over `than_ns`, given that it is exceeded; `share` is that probability.
 fn overrun(tail: &Tail, share: f64, than_ns: u64, random: &mut Random) -> u64 {
     let chosen = share * random.unit();
-    // What was measured has nothing beyond its longest; what may be there is taken for twice as long.
+    // Measurements have no tail beyond their longest value; assume twice that length.
     if share == 0.0 {
         return than_ns;
     }

@@ -6,24 +6,24 @@ use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::{Rng, SeedableRng};
 use scenarios::distribution::{Distribution, Sampler, Tail};
 
-/// A distribution, ready to be drawn from and to be asked for its far end.
+/// A distribution, prepared for sampling and tail probabilities.
 #[derive(Clone, Debug)]
 pub struct Law {
     distribution: Distribution,
     sampler: Sampler,
-    /// How likely it is to last longer than so long.
+    /// Its tail probabilities.
     pub tail: Tail,
     mean_ns: f64,
 }
 
 impl Law {
-    /// The law of this distribution.
+    /// Prepares a distribution.
     ///
     /// # Panics
-    /// Where its file has not been read.
+    /// If its file has not been read.
     pub fn new(distribution: &Distribution) -> Self {
         let (sampler, tail) = (distribution.sampler(), distribution.tail());
-        // The middles of equal parts, finer at the far end, where a heavy tail has its weight.
+        // Midpoints of equal parts, finer in the tail, where a heavy tail has its weight.
         const PARTS: u32 = 1 << 16;
         const FINE: u32 = 1 << 10;
         let wide = float(u64::from(PARTS - 1));
@@ -39,7 +39,7 @@ impl Law {
         Self { distribution: distribution.clone(), sampler, tail, mean_ns: body + last }
     }
 
-    /// The law of what takes so many times as long.
+    /// The same, scaled by a factor.
     pub fn stretched(&self, by: f64) -> Self {
         Self::new(&self.distribution.stretched(by))
     }
@@ -49,26 +49,26 @@ impl Law {
         self.mean_ns
     }
 
-    /// Half of all are shorter.
+    /// The median.
     pub fn median_ns(&self) -> u64 {
         self.sampler.at(1 << 31)
     }
 
-    /// A draw, in nanoseconds.
+    /// A sample, in nanoseconds.
     #[inline]
     pub fn draw(&self, random: &mut Random) -> u64 {
         self.sampler.always().unwrap_or_else(|| self.sampler.at(random.choice()))
     }
 }
 
-/// A named generator.
+/// A random number generator with a fixed algorithm.
 #[derive(Debug)]
 pub struct Random(Pcg64Mcg);
 
 impl Random {
-    /// The generator of this part of what has this seed.
+    /// The generator of a part of a seed's simulation.
     pub fn new(seed: u64, part: u64) -> Self {
-        // Two odd constants keep parts and seeds that are near each other apart.
+        // Two odd constants separate adjacent parts and seeds.
         let mixed = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15)
             ^ part.wrapping_add(1).wrapping_mul(0xd1b5_4a32_d192_ed03);
         Self(Pcg64Mcg::seed_from_u64(mixed))
@@ -84,27 +84,27 @@ impl Random {
         self.0.next_u64()
     }
 
-    /// Between 0 and 1, neither of which is drawn.
+    /// Uniform between 0 and 1, both excluded.
     #[inline]
     pub(super) fn unit(&mut self) -> f64 {
         (float(self.0.next_u64() >> 12) + 0.5) / 4_503_599_627_370_496.0
     }
 
-    /// A time until something that happens so many times in a nanosecond.
+    /// The time to the next event of a Poisson process of this rate.
     #[inline]
     pub fn gap(&mut self, per_ns: f64) -> u64 {
         if per_ns > 0.0 { whole(-self.unit().ln() / per_ns) } else { u64::MAX }
     }
 }
 
-/// As near as a floating-point number comes.
+/// The nearest floating-point number.
 #[inline]
 #[expect(clippy::cast_precision_loss, reason = "104 days are exact, and no more is asked")]
 pub fn float(number: u64) -> f64 {
     number as f64
 }
 
-/// The whole number below, or the nearest there is.
+/// Rounds down, saturating.
 #[inline]
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates")]
 pub fn whole(number: f64) -> u64 {

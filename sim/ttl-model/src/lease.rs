@@ -37,8 +37,6 @@ pub(super) struct LeaseModel<'a> {
 }
 
 impl<'a> LeaseModel<'a> {
-    /// # Errors
-    /// [`OptionsError`] where the lock refuses such a setting.
     pub(super) fn new(conditions: &'a Conditions, setting: Setting) -> Result<Self, OptionsError> {
         let mut builder = Options::builder(setting.ttl);
         if let Some(every) = setting.renew {
@@ -61,17 +59,16 @@ impl<'a> LeaseModel<'a> {
         })
     }
 
-    /// Whether an acquisition with this round trip gives a hold at all.
+    /// Whether an acquisition with this round trip succeeds.
     pub(super) fn is_granted(&self, round_trip_ns: u64) -> bool {
         round_trip_ns < self.timeout_ns.min(self.validity_ns)
     }
 
-    /// How a hold begins that is drawn plainly.
     #[inline]
     pub(super) fn start(&self, random: &mut Random) -> HoldStart {
         let conditions = self.conditions;
         let mut round_trip_ns = conditions.round_trip.draw(random);
-        // What comes too late is no hold; it is tried again.
+        // A reply that comes too late is no hold; the client retries.
         for _ in 0..100 {
             if self.is_granted(round_trip_ns) {
                 break;
@@ -83,7 +80,7 @@ impl<'a> LeaseModel<'a> {
         HoldStart { round_trip_ns, work_ns, first_pause_ns: None, pauses: true, crash_ns }
     }
 
-    /// How much longer a span of the client's clock lasts by the server's: one that is drawn within the drift.
+    /// The ratio of the server's clock to the client's, drawn within the drift.
     #[inline]
     fn lean(&self, random: &mut Random) -> f64 {
         match self.conditions.drift_ppm {
@@ -92,7 +89,6 @@ impl<'a> LeaseModel<'a> {
         }
     }
 
-    /// Lets a hold go by.
     #[inline]
     pub(super) fn walk<W: HoldObserver>(
         &self,
@@ -148,8 +144,8 @@ impl<'a> LeaseModel<'a> {
             }
             let Some(lengths) = lengths else { break };
             let until_ns = self.relied_until(&it, left_ns);
-            // One that renews works on for all that is left; one that does not may be beyond its lease already.
-            // What is left takes longer by the pauses that are still to come.
+            // A client that renews continues with all that is left; one that does not may be beyond its lease already.
+            // The remaining work takes longer by the pauses still to come.
             let later_ns = left_ns + whole(float(left_ns) * per_ns * lengths.mean_ns());
             let beyond_ns = (now_ns + later_ns).saturating_sub(it.lease_end_ns);
             let then_ns = if it.renews() { later_ns } else { beyond_ns };
@@ -172,7 +168,7 @@ impl<'a> LeaseModel<'a> {
         end_ns.saturating_sub(if it.renews() { 0 } else { left_ns })
     }
 
-    /// The client runs, from `from_ns` until `to_ns`; without a pause its work would end at `end_ns`.
+    /// The client runs from `from_ns` to `to_ns`; without a pause its work would end at `end_ns`.
     #[inline]
     fn run<W: HoldObserver>(
         &self,
@@ -193,7 +189,7 @@ impl<'a> LeaseModel<'a> {
                 return;
             }
             if now_ns >= it.valid_end_ns {
-                // A hold that is lost is renewed no more.
+                // A lost hold is not renewed.
                 (it.over, it.due_ns, it.open) = (true, u64::MAX, None);
                 return;
             }
@@ -264,8 +260,8 @@ impl<'a> LeaseModel<'a> {
 }
 
 impl LeaseModel<'_> {
-    /// Has it asked how likely a renewal that is sent at `at_ns` is to be too late; gives what is too late. Where
-    /// the work ends before the lease does, a renewal that is late does no harm.
+    /// Reports a renewal sent at `at_ns` to the observer; returns the round trip that is too long. If the work ends
+    /// before the lease, a late renewal does no harm.
     #[inline]
     fn ask<W: HoldObserver>(
         &self,

@@ -10,43 +10,38 @@ use super::lease::{Conditions, HoldStart, LeaseModel, NoObserver, Setting};
 use super::stat::{Mean, Quantile, quantile};
 use super::traffic::Traffic;
 
-/// So many holds of a part are asked what would become of their lock if they died.
+/// Holds of a part for which a crash is simulated.
 const CRASHES: u64 = 2_000;
-/// So many of a part stand in the queue and are remembered; those before them fill it.
+/// Holds of a part whose wait is recorded; those before them fill the queue.
 const REMEMBERED: u64 = 2_000;
 
-/// What has been counted of one setting.
 #[derive(Clone, Debug, Default)]
 pub(super) struct MonteCarlo {
-    /// How many holds.
     pub(super) holds: u64,
-    /// Those whose validity ended before their work.
+    /// Holds whose validity ended before their work.
     pub(super) lost: u64,
-    /// Those whose last command came after the end of their lease.
+    /// Holds whose last command arrived after the end of their lease.
     pub(super) outlived: u64,
-    /// How likely another was to take the lock over before the last command of each; of those without validity.
+    /// The probability that another client took the lock before the last command; of holds without tracked validity.
     pub(super) overlap: Mean,
-    /// Renewals of each.
     pub(super) renewals: Mean,
-    /// For how long each kept the lock, in nanoseconds.
+    /// How long each hold kept the lock, in nanoseconds.
     pub(super) kept: Mean,
-    /// The same squared.
     pub(super) kept_squares: Mean,
-    /// At how many ticks a lock is asked for from when it is taken until it is free; where clients skip.
+    /// Ticks from the acquisition until the lock is free; if clients skip.
     pub(super) ticks: Mean,
-    /// From a crash until another has the lock, with how likely such a crash is.
+    /// Takeover times after a crash, weighted by the probability of the crash.
     takeovers: Vec<(u64, f64)>,
-    /// How many ticks it is not to be had at after a crash, with the same; where clients skip.
+    /// Ticks missed after a crash, with the same weight; if clients skip.
     missed: Vec<(u64, f64)>,
-    /// How long holders waited for their lock.
     waits: Vec<u64>,
 }
 
-/// The shares of so many holds that lose their validity, and that outlive their lease, where nobody else wants
-/// the lock: what the shipped lock is compared with.
+/// The shares of uncontended holds that lose their validity, and that outlive their lease, for validation against the
+/// shipped lock.
 ///
 /// # Errors
-/// [`OptionsError`] where the lock refuses such a setting.
+/// [`OptionsError`] if the lock refuses the setting.
 pub fn shares(
     conditions: &Conditions,
     setting: Setting,
@@ -62,7 +57,6 @@ pub fn shares(
 }
 
 impl MonteCarlo {
-    /// Counts so many holds.
     pub(super) fn add(
         &mut self,
         lease: &LeaseModel<'_>,
@@ -76,7 +70,7 @@ impl MonteCarlo {
         for number in 0..holds {
             let start = lease.start(random);
             let asked = number < CRASHES && start.work_ns > 0;
-            // A crash at a moment of the work that is as likely as any other.
+            // A crash at a uniform moment of the work.
             let share = if asked { random.unit() } else { 0.0 };
             let crash_ns = if asked { whole(share * float(start.work_ns)) } else { u64::MAX };
             let end = lease.walk(HoldStart { crash_ns, ..start }, &mut NoObserver, random);
@@ -99,7 +93,7 @@ impl MonteCarlo {
                         whole(random.unit() * float(traffic.poll_ns)) + end.orphaned_ns
                     }
                     IfTaken::Skip => {
-                        // A tick that finds the holder dead and its key still there is a run that nobody does.
+                        // A tick that finds the key of a crashed holder is a missed run.
                         let [crash, free] = [0, end.orphaned_ns]
                             .map(|later_ns| traffic.ticks(end.crashed_ns.saturating_add(later_ns)));
                         self.missed.push((free - crash, weight));
@@ -113,7 +107,7 @@ impl MonteCarlo {
                 if number + REMEMBERED >= holds {
                     self.waits.push(queue_ns + start.round_trip_ns);
                 }
-                // Who waits for it finds it free at its next try.
+                // A waiting client notices the free lock at its next try.
                 let next_ns = random.gap(per_ns);
                 let busy_ns = queue_ns.saturating_add(free_ns);
                 queue_ns = match busy_ns.checked_sub(next_ns) {
@@ -141,12 +135,12 @@ impl MonteCarlo {
         self.waits.append(&mut other.waits);
     }
 
-    /// The delays after a crash; a long hold is the likelier to crash.
+    /// Takeover after a crash; weighted, because a long hold is more likely to crash.
     pub(super) fn takeover(&mut self) -> Option<Quantile> {
         quantile(&mut self.takeovers)
     }
 
-    /// How many runs a crash costs, where clients skip.
+    /// Runs missed by a crash, if clients skip.
     pub(super) fn missed(&mut self) -> Option<Quantile> {
         quantile(&mut self.missed)
     }

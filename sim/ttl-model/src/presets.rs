@@ -2,16 +2,16 @@
 //!
 //! Invariant: a preset names its source with its address, and says which figures are assumed.
 
-/// A kind of pause.
+/// A preset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Preset {
     /// Its name.
     pub name: &'static str,
-    /// How long pauses last, as a distribution's text.
+    /// Distribution of lengths, as text.
     pub length: &'static str,
-    /// How often a process has one.
+    /// Rate per process.
     pub rate: &'static str,
-    /// Where that comes from.
+    /// The source.
     pub source: &'static str,
 }
 
@@ -28,7 +28,7 @@ pub const ALL: [Preset; 4] = [
         rate: "1/second",
         source: "The Go Blog, \"Getting to Go: The Journey of Go's Garbage Collector\" (2018), \
                  https://go.dev/blog/ismmkeynote: an objective of 500 us a collection, remaining pauses of 100 to \
-                 200 us; rate assumed, that of a service that allocates much",
+                 200 us; rate assumed, for a service that allocates a lot",
     },
     // The source has the goal alone. G1 is told to keep it, and does not promise to: so one pause in a hundred is
     // assumed to be longer. How long the others are and how often they come depends on the service's heap.
@@ -38,8 +38,8 @@ pub const ALL: [Preset; 4] = [
         rate: "6/minute",
         source: "OpenJDK, g1Arguments.cpp, \
                  https://github.com/openjdk/jdk/blob/master/src/hotspot/share/gc/g1/g1Arguments.cpp: G1 aims at 200 \
-                 ms (MaxGCPauseMillis) by default, here kept by 99 of 100; median and rate assumed, those of a \
-                 service whose heap has room",
+                 ms (MaxGCPauseMillis) by default, met here by 99 % of pauses; median and rate assumed, for a \
+                 service with free heap",
     },
     // Lipcon saw about 10 s for each gigabyte of heap, HubSpot more than 10 s with G1. At that pace a heap of a hundred
     // megabytes takes a second, which is the median. One an hour is a service that is not well, and goes unnoticed.
@@ -51,8 +51,8 @@ pub const ALL: [Preset; 4] = [
                  https://product.hubspot.com/blog/g1gc-fundamentals-lessons-from-taming-garbage-collection: a \
                  service that regularly paused for more than 10 s; T. Lipcon, \"Avoiding Full GCs with \
                  MemStore-Local Allocation Buffers\" (2011), \
-                 https://www.slideshare.net/slideshow/hbase-hug-presentation/7038178: about 10 s a gigabyte; median \
-                 and rate assumed, those of a small heap that fills up now and then",
+                 https://www.slideshare.net/slideshow/hbase-hug-presentation/7038178: about 10 s per gigabyte; \
+                 median and rate assumed, for a small heap that fills up occasionally",
     },
     // Between none and the whole period: when in its period a group has used its quota up is anybody's guess.
     Preset {
@@ -61,8 +61,8 @@ pub const ALL: [Preset; 4] = [
         rate: "1/second",
         source: "Linux, \"CFS Bandwidth Control\", \
                  https://kernel.org/doc/Documentation/scheduler/sched-bwc.txt: \
-                 who has used its quota does not run until the next period, 100 ms by default; rate assumed, one \
-                 period in ten, and that any length up to a period is as likely as any other",
+                 a group that has used its quota does not run until the next period, 100 ms by default; assumed: one \
+                 period in ten, and a uniform length up to a period",
     },
 ];
 

@@ -16,20 +16,20 @@ const UNITS: [(&str, f64); 7] = [
 ];
 const DAY_S: f64 = 86_400.0;
 
-/// How often something happens.
+/// A rate.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rate {
     text: String,
     per_second: f64,
 }
 
-/// Why a text is no rate.
+/// Why a text is not a rate.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RateError {
-    /// There is no number in front, or none that can be.
+    /// The number is missing or invalid.
     #[error("{0:?} is no number from 0 up: write a rate as 1/year or 3/day")]
     Number(String),
-    /// There is no unit behind.
+    /// The unit is missing.
     #[error("a rate needs a unit, as in 1/year, 3/day, 0.5/hour or 6/minute")]
     Unit,
 }
@@ -55,12 +55,12 @@ impl FromStr for Rate {
 }
 
 impl Rate {
-    /// In a second.
+    /// Per second.
     pub fn per_second(&self) -> f64 {
         self.per_second
     }
 
-    /// In a day.
+    /// Per day.
     pub fn per_day(&self) -> f64 {
         self.per_second * DAY_S
     }

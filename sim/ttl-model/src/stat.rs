@@ -4,8 +4,7 @@
 
 use super::law::float;
 
-/// How sure one wants to be: the point of a standard normal variable beyond which half of the rest lies, and
-/// what the share is at most, times n, where of n none was hit.
+/// A confidence level: the two-sided normal quantile, and n times the upper bound of a share without hits in n.
 #[derive(Clone, Copy, Debug)]
 struct Confidence {
     z: f64,
@@ -17,31 +16,31 @@ const USUAL: Confidence = Confidence { z: 1.959_963_984_540_054, none_seen: 2.99
 /// 99.9 %: −ln 0.001.
 const SURE: Confidence = Confidence { z: 3.290_526_731_491_926, none_seen: 6.907_755_278_982_137 };
 
-/// A number between two others.
+/// A confidence interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Interval {
-    /// The best guess.
+    /// Best estimate.
     pub middle: f64,
-    /// At least.
+    /// Lower end.
     pub low: f64,
-    /// At most.
+    /// Upper end.
     pub high: f64,
 }
 
 impl Interval {
-    /// The same of what is certain to be no more than this.
+    /// The interval, capped by an upper bound.
     pub(super) fn below(self, most: f64) -> Self {
         let Self { middle, low, high } = self;
         Self { middle: middle.min(most), low: low.min(most), high: high.min(most) }
     }
 }
 
-/// Wilson's interval of a share; of none seen, from 0 to what it is at most. With a confidence of 95 %.
+/// Wilson's interval of a share, at 95 %; without hits from 0 to the upper bound.
 pub fn wilson(hits: u64, of: u64) -> Interval {
     interval(hits, of, USUAL)
 }
 
-/// The same with a confidence of 99.9 %: what lies outside is no accident.
+/// The same at 99.9 %: a value outside is no coincidence.
 pub fn wilson_999(hits: u64, of: u64) -> Interval {
     interval(hits, of, SURE)
 }
@@ -59,7 +58,6 @@ fn interval(hits: u64, of: u64, Confidence { z, none_seen }: Confidence) -> Inte
     Interval { middle: share, low, high }
 }
 
-/// The mean of what has been added up.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Mean {
     pub(super) count: u64,
@@ -81,7 +79,7 @@ impl Mean {
         self.squares += other.squares;
     }
 
-    /// The mean; as good as certain within its interval where many were added up.
+    /// The mean with its normal interval, valid for many values.
     pub(super) fn interval(&self) -> Interval {
         let count = float(self.count.max(1));
         let middle = self.sum / count;
@@ -95,16 +93,16 @@ impl Mean {
     }
 }
 
-/// A mean, and what ninety-nine in a hundred do not exceed.
+/// A mean and a 99th percentile.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Quantile {
     pub(super) mean: f64,
     pub(super) p99: u64,
-    /// The 99th percentile at most; none where too few were seen to say.
+    /// Upper bound of the 99th percentile; `None` with too few values.
     pub(super) p99_most: Option<u64>,
 }
 
-/// That of what was seen with these weights; none of nothing.
+/// The quantile of weighted values; `None` without values.
 pub(super) fn quantile(seen: &mut [(u64, f64)]) -> Option<Quantile> {
     seen.sort_unstable_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
     let sum = |of: fn(&(u64, f64)) -> f64| seen.iter().map(of).sum::<f64>();
@@ -117,7 +115,7 @@ pub(super) fn quantile(seen: &mut [(u64, f64)]) -> Option<Quantile> {
         });
         found.next().map(|it| it.0)
     };
-    // As many that weigh alike would say as much.
+    // The effective sample size of weighted values.
     let count = total * total / squares.max(f64::MIN_POSITIVE);
     let most = 0.99 + USUAL.z * (0.99 * 0.01 / count).sqrt();
     let p99_most = if most < 1.0 { at(most) } else { None };

@@ -25,60 +25,59 @@ use super::monte_carlo::MonteCarlo;
 use super::stat::{Interval, Mean, Quantile, wilson};
 use super::traffic::Traffic;
 
-/// Holds of a part, which is what a thread takes at a time.
+/// Holds of a part, the unit of work of a thread.
 const PART: u64 = 20_000;
-/// Holds that are counted at each point however long each takes, and those that are asked.
+/// The least holds per setting: simulated plainly, and by importance sampling.
 const FEWEST: u64 = 2_000;
 const FEWEST_ASKED: u64 = 500;
-/// So many steps a pause takes at most: what comes between two pauses is walked in one.
+/// Cost of a pause in steps, at most: renewals between two pauses are batched.
 const STEPS_OF_A_PAUSE: f64 = 4.0;
-/// One hold in so many is asked how likely it was to go wrong.
+/// Importance sampling takes one hold for this many plain ones.
 const ASKED: u64 = 4;
-/// And no more than these: a hundred times as many would say it no better than anybody needs.
+/// And at most this many: more precision is of no use.
 const MOST_ASKED: u64 = 500_000;
-/// Fewer hits than this say less than asking does.
+/// With fewer hits importance sampling is more precise than counting.
 const MANY_HITS: u64 = 400;
 const DAY_NS: f64 = 86_400.0 * 1e9;
 
-/// What to look at, and how hard.
+/// A simulation of a grid of settings.
 #[derive(Clone, Debug)]
 pub struct Study {
     /// How the lock is used.
     pub conditions: Conditions,
-    /// Who else wants it.
+    /// Who else wants the lock.
     pub traffic: Traffic,
-    /// TTL and renewal.
+    /// TTL and renewal interval of each setting.
     pub grid: Vec<(Duration, Option<Duration>)>,
-    /// Which locks.
+    /// The kinds of lock.
     pub keepings: Vec<Protection>,
-    /// How many holds are counted at each point; fewer where each takes long.
+    /// Holds per setting; fewer if each takes many steps.
     pub holds: u64,
-    /// What every drawn number follows from.
+    /// The seed of the simulation.
     pub seed: u64,
-    /// On how many threads.
+    /// Number of threads.
     pub threads: usize,
 }
 
-/// How far a study has come, and how to end it early.
+/// Progress of a study, and how to stop it.
 #[derive(Debug, Default)]
 pub struct StudyProgress {
-    /// Parts that are done.
+    /// Finished parts.
     pub done: AtomicU64,
-    /// Holds that were simulated.
+    /// Simulated holds.
     pub holds: AtomicU64,
-    /// Once true, no further part is begun.
+    /// Once true, no further part starts.
     pub stop: AtomicBool,
 }
 
 impl StudyProgress {
-    /// One more part is done, of so many holds.
     fn add(&self, holds: u64) {
         self.holds.fetch_add(holds, Ordering::Relaxed);
         self.done.fetch_add(1, Ordering::Relaxed);
     }
 }
 
-/// A part of a study: its number, and how many holds.
+/// A part of a study: its number, and its holds.
 type WorkPart = (u64, u64);
 
 impl Study {
@@ -86,13 +85,13 @@ impl Study {
     pub fn parts(&self) -> u64 {
         let parts = |setting| {
             let (counting, asking) = self.parts_of(setting);
-            // And it is set beside its formula.
+            // One more for the closed form.
             (counting.len() + asking.len() + 1) as u64
         };
         self.settings().iter().map(parts).sum()
     }
 
-    /// The parts in which holds are counted at this setting, and those in which they are asked.
+    /// The parts of a setting: plain, and by importance sampling.
     fn parts_of(&self, setting: &Setting) -> (Vec<WorkPart>, Vec<WorkPart>) {
         let holds = self.holds_of(setting);
         let asked = holds.div_ceil(ASKED).clamp(FEWEST_ASKED.min(holds), MOST_ASKED);
@@ -102,7 +101,7 @@ impl Study {
         (parts(holds, PART), parts(asked, PART / ASKED))
     }
 
-    /// How many holds are counted at this setting: where each takes many steps, fewer.
+    /// Holds of this setting: fewer if each takes many steps.
     fn holds_of(&self, setting: &Setting) -> u64 {
         let conditions = &self.conditions;
         let work_ns = conditions.hold.mean_ns();
@@ -122,17 +121,17 @@ impl Study {
         kinds.into_iter().flat_map(of).collect()
     }
 
-    /// Looks at every point.
+    /// Simulates every setting.
     ///
     /// # Errors
-    /// [`OptionsError`] where the lock refuses a setting.
+    /// [`OptionsError`] if the lock refuses a setting.
     pub fn run(&self, progress: &StudyProgress) -> Result<Vec<Point>, OptionsError> {
         let settings = self.settings();
         let leases: Result<Vec<LeaseModel<'_>>, OptionsError> =
             settings.iter().map(|it| LeaseModel::new(&self.conditions, *it)).collect();
         let leases = leases?;
         let mut found: Vec<Option<SettingEstimates>> = leases.iter().map(|_| None).collect();
-        // A few settings at a time, each for all locks, so that whoever ends it early has what was looked at before.
+        // A few settings at a time, each for all locks, so that an early stop leaves finished ones.
         let mut order: Vec<usize> = (0..leases.len()).collect();
         order.sort_by_key(|place| place % self.grid.len().max(1));
         for some in order.chunks(self.threads.max(1)) {
@@ -160,7 +159,7 @@ impl Study {
         Ok(points)
     }
 
-    /// Looks at the settings that stand at these places; none of one that was not looked at to the end.
+    /// Simulates the settings at these indexes; `None` for an unfinished one.
     fn look(
         &self,
         places: &[usize],
@@ -204,7 +203,7 @@ impl Study {
         for (&(place, _), part) in asking.iter().zip(parts) {
             let found = &mut found[at(place)];
             match (part.flatten(), found.as_mut()) {
-                (Some(part), Some(found)) => found.importance.merge(&part),
+                (Some(part), Some(found)) => found.importance.merge(part),
                 _ => *found = None,
             }
         }
@@ -222,7 +221,7 @@ impl Study {
         found
     }
 
-    /// Does each job on some thread; what comes of them stands in their order.
+    /// Runs each job on some thread; the results are in order of the jobs.
     fn each<J: Sync, D: Send>(
         &self,
         jobs: &[J],
@@ -247,13 +246,13 @@ impl Study {
         done.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The traffic, with how many wait for a lock that is kept so long (Pollaczek and Khinchine); who skips does not.
+    /// The traffic with its mean queue length (Pollaczek-Khinchine); clients that skip do not queue.
     fn crowd(&self, counted: &MonteCarlo) -> Traffic {
         if self.traffic.if_taken == IfTaken::Skip {
             return self.traffic;
         }
         let per_ns = self.traffic.others_per_ns();
-        // Whoever waits finds the lock half a poll after it is free.
+        // A waiting client notices a free lock after half a poll on average.
         let gap_ns = float(self.traffic.poll_ns) / 4.0;
         let (mean, squares) = (counted.kept.middle(), counted.kept_squares.middle());
         let busy = (per_ns * (mean + gap_ns)).min(0.99);
@@ -262,7 +261,7 @@ impl Study {
         Traffic { waiting, ..self.traffic }
     }
 
-    /// What is certain of a setting by itself.
+    /// The upper bounds of a setting by itself.
     fn most(
         &self,
         lease: &LeaseModel<'_>,
@@ -271,7 +270,7 @@ impl Study {
         let most = |until: Deadline, found: &[Interval]| {
             let seen = found.iter().fold(0.0, |most, it| it.high.max(most));
             let bound = at_most(lease, until);
-            // Where nothing could go wrong in any hold, all that is certain is certain without looking.
+            // If nothing could go wrong in any simulated hold, only the bound and the sample size say anything.
             if seen > 0.0 { bound.min(seen) } else { bound.min(wilson(0, rare.wrong.count).high) }
         };
         let wrong = match self.hits(lease, counted) {
@@ -319,7 +318,7 @@ impl Study {
             Protection::Tracked => (never, overlap()),
             Protection::Fenced => (never, never),
         };
-        // As many renewals as hits say as much; where there are fewer, long holds have to be made on purpose.
+        // With few renewals, plain sampling misses the long holds that renew: use importance sampling.
         let seen = counted.renewals.middle() * float(counted.holds);
         let renewals = if seen >= float(MANY_HITS) { counted.renewals } else { rare.renewals };
         let renewals = renewals.interval();
@@ -355,7 +354,7 @@ impl Study {
         }
     }
 
-    /// So long it takes from a crash until another has the lock, but for a round trip in a hundred.
+    /// The longest takeover after a crash, but for one round trip in a hundred.
     fn longest_takeover_ns(&self, lease: &LeaseModel<'_>) -> u64 {
         let trips_ns = 2 * self.conditions.round_trip.tail.with_share(0.005);
         let free_ns = span_ns(lease.options.ttl()) + trips_ns;
@@ -365,7 +364,7 @@ impl Study {
         }
     }
 
-    /// How likely it is by a formula that a hold goes wrong, where there is one.
+    /// The probability that a hold goes wrong in closed form, if there is one.
     fn formula(&self, lease: &LeaseModel<'_>) -> Option<f64> {
         let (ttl_ns, validity_ns) =
             (span_ns(lease.options.ttl()), span_ns(lease.options.validity()));
@@ -378,7 +377,6 @@ impl Study {
     }
 }
 
-/// What was found of a setting.
 #[derive(Clone, Debug, Default)]
 struct SettingEstimates {
     monte_carlo: MonteCarlo,
@@ -386,7 +384,6 @@ struct SettingEstimates {
     closed_form: Option<f64>,
 }
 
-/// A setting that was not looked at to the end.
 fn unfinished(keeping: Protection, lease: &LeaseModel<'_>) -> Point {
     let unknown = share((0.0, f64::INFINITY), wilson(0, 0), How::Counted { hits: 0, of: 0 });
     let unknown = Share { per_day_high: f64::MAX, ..unknown };
@@ -408,7 +405,7 @@ fn unfinished(keeping: Protection, lease: &LeaseModel<'_>) -> Point {
     }
 }
 
-/// What was asked, and what it is at most; that alone where nothing could go wrong in any hold.
+/// A share by importance sampling, capped by `high`; only the bound if nothing could go wrong in any hold.
 fn asked(rates: (f64, f64), found: Mean, most: Mean, high: f64) -> Share {
     let holds = found.count;
     let (found, most) = (found.interval(), most.interval());
@@ -421,7 +418,7 @@ fn asked(rates: (f64, f64), found: Mean, most: Mean, high: f64) -> Share {
     share(rates, Interval { high, ..found }.below(high), how)
 }
 
-/// A share of holds of which there are so many in a nanosecond, and so many at most.
+/// A share, with the rate of holds per nanosecond and its upper bound.
 fn share((per_ns, most_per_ns): (f64, f64), interval: Interval, how: How) -> Share {
     let Interval { middle, low, high } = interval;
     Share {

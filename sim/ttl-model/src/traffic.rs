@@ -12,42 +12,41 @@ use crate::tuning::IfTaken;
 
 use super::law::float;
 
-/// How much the locks are asked for.
+/// The demand for the locks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Traffic {
-    /// How many clients there are.
+    /// Number of clients.
     pub clients: u32,
-    /// How often each takes a lock.
+    /// Interval between two acquisitions of a client.
     pub every_ns: u64,
-    /// Over how many locks they are spread.
+    /// Number of locks.
     pub locks: u32,
-    /// How long who waits sleeps between two tries.
+    /// Pause of a waiting client between two tries.
     pub poll_ns: u64,
-    /// What who finds the lock taken does.
+    /// What a client does if the lock is taken.
     pub if_taken: IfTaken,
-    /// How many wait for a lock when somebody takes it.
+    /// Mean number of waiting clients at an acquisition.
     pub waiting: f64,
 }
 
 impl Traffic {
-    /// How many times a lock is asked for in a nanosecond, all in all; where nobody skips, as many are taken.
+    /// Requests per nanosecond for all locks; without skipping, equal to acquisitions.
     pub fn asks_per_ns(&self) -> f64 {
         f64::from(self.clients) / float(self.every_ns.max(1))
     }
 
-    /// How many ask for one lock in a nanosecond, beside its holder.
+    /// Requests per nanosecond for one lock, besides its holder.
     pub fn others_per_ns(&self) -> f64 {
         let others = f64::from(self.clients.saturating_sub(1)) / f64::from(self.clients.max(1));
         self.asks_per_ns() / f64::from(self.locks.max(1)) * others
     }
 
-    /// How many locks are asked for at each tick, where clients skip.
+    /// Locks requested at each tick, if clients skip.
     fn locks_asked_for(&self) -> f64 {
         f64::from(self.locks.min(self.clients).max(1))
     }
 
-    /// How many locks are taken in a nanosecond, and how many at most, where each is kept for so many ticks and so
-    /// long on the average.
+    /// Acquisitions per nanosecond and their upper bound, given the mean ticks and time for which a lock is kept.
     pub(super) fn runs_per_ns(&self, ticks: f64, kept_ns: f64) -> (f64, f64) {
         let asks = self.asks_per_ns();
         match self.if_taken {
@@ -55,19 +54,19 @@ impl Traffic {
             IfTaken::Skip => {
                 let locks = self.locks_asked_for();
                 let runs = (locks / float(self.every_ns.max(1)) / ticks.max(1.0)).min(asks);
-                // Where the ticks of some come later than those of others, a free lock is taken again before the next.
+                // If clocks differ, a free lock may be taken again before the next tick.
                 (runs, (locks / kept_ns.max(1.0)).clamp(runs, asks))
             }
         }
     }
 
-    /// How many ticks have been by the time that a lock which was taken at one of them is free.
+    /// Ticks while a lock is kept.
     pub(super) fn ticks(&self, kept_ns: u64) -> u64 {
         kept_ns / self.every_ns.max(1)
     }
 
-    /// How likely it is that another takes the lock over within `overrun_ns` of the end of a lease that has
-    /// lasted for `lease_ns`: one that has come to wait meanwhile and tries again, or one that comes then.
+    /// The probability that another client takes the lock within `overrun_ns` of the end of a lease of `lease_ns`: one
+    /// that waits and retries, or a new one.
     pub(super) fn takes_over(&self, lease_ns: u64, overrun_ns: u64) -> f64 {
         if self.if_taken == IfTaken::Skip {
             let late = overrun_ns > 0 && self.others_per_ns() > 0.0;

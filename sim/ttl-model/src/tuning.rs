@@ -14,51 +14,51 @@ pub const SCHEMA: &str = "picklock-tune/1";
 pub struct Tuning {
     /// [`SCHEMA`].
     pub schema: String,
-    /// What it counts with.
+    /// Its inputs.
     pub inputs: Vec<Input>,
-    /// What is wanted.
+    /// The targets.
     pub targets: Targets,
-    /// For which lock a setting is sought.
+    /// The kind of lock.
     pub keeping: Protection,
-    /// What every drawn number follows from.
+    /// The seed of the simulation.
     pub seed: u64,
-    /// What a client does that finds its lock taken.
+    /// What a client does if its lock is taken.
     #[serde(default)]
     pub if_taken: IfTaken,
-    /// How many times a day a lock is asked for, by all clients; where they wait, as many holds there are.
+    /// Requests for a lock per day, of all clients; if they wait, equal to the number of holds.
     pub holds_per_day: f64,
-    /// How many crashes leave a lock behind in a day, of all clients.
+    /// Crashes per day that orphan a lock, of all clients.
     pub orphans_per_day: f64,
-    /// How many holds were simulated.
+    /// Number of simulated holds.
     pub simulated: u64,
     /// Every setting.
     pub points: Vec<Point>,
-    /// Which to take.
+    /// The recommendation.
     pub advice: Advice,
-    /// Why some settings were not simulated to the end, where something came in between.
+    /// Why some settings are unfinished, if any are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cut_short: Option<String>,
-    /// What a real server has shown of the model, where it was asked.
+    /// The validation on a real server, if requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confirmation: Option<Confirmation>,
-    /// The line that says it again.
+    /// The replay line.
     pub replay: String,
 }
 
-/// What a real server has shown of the model that a tuning counts with.
+/// The validation of the lease model on a real server.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Confirmation {
-    /// Which server.
+    /// The server.
     pub server: String,
-    /// What was tried there.
+    /// The validated settings.
     pub tried: Vec<Confirmed>,
-    /// Why not all was tried that was to be, where something came in between.
+    /// Why it is incomplete, if it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cut_short: Option<String>,
 }
 
 impl Confirmation {
-    /// Whether what was seen is what the model says; none where nothing was seen.
+    /// Whether the measurements agree with the model; `None` without measurements.
     pub fn agrees(&self) -> Option<bool> {
         let seen = self.tried.iter().filter_map(|it| match &it.found {
             ConfirmationOutcome::Seen(seen) => Some(seen.agrees()),
@@ -68,126 +68,126 @@ impl Confirmation {
     }
 }
 
-/// A setting that was tried on a real server.
+/// A setting validated on a real server.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Confirmed {
     /// The TTL.
     pub ttl: Span,
-    /// From one renewal to the next; none: it is not renewed.
+    /// The renewal interval; `None`: no renewal.
     pub renew: Option<Span>,
-    /// Whether it is one of the grid; else its TTL is shorter than all of these, so that something is to be seen.
+    /// Whether it is one of the grid; otherwise its TTL is shorter, to make failures frequent enough to measure.
     pub in_grid: bool,
-    /// So many times as long everything lasted but round trips.
+    /// The factor by which all times but round trips were scaled.
     pub stretch: f64,
-    /// What was found.
+    /// The outcome.
     pub found: ConfirmationOutcome,
 }
 
-/// What was found on a real server.
+/// The outcome of a validation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ConfirmationOutcome {
-    /// So many holds went wrong.
+    /// The measurements.
     Seen(ObservedHolds),
-    /// Nothing was tried, and why.
+    /// Not measured, and why.
     Unseen(String),
 }
 
-/// What became of holds on a real server.
+/// Holds on a real server.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ObservedHolds {
-    /// The TTL as it was played.
+    /// The scaled TTL.
     pub ttl: Span,
-    /// How many there were.
+    /// Number of holds.
     pub holds: u64,
-    /// How many pauses there were in them.
+    /// Number of pauses in them.
     pub pauses: u64,
-    /// How many more were left out, because an answer was missing.
+    /// Holds excluded because a reply was missing.
     pub left_out: u64,
-    /// Those that lost their validity before their work was done.
+    /// Holds that lost their validity before their work was done.
     pub lost: ComparedShare,
-    /// Those whose release came after the end of their lease.
+    /// Holds whose release arrived after the end of their lease.
     pub outlived: ComparedShare,
 }
 
 impl ObservedHolds {
-    /// Whether the model says what was seen.
+    /// Whether the model agrees.
     pub fn agrees(&self) -> bool {
         self.lost.agrees() && self.outlived.agrees()
     }
 }
 
-/// A share that was counted beside what the model says.
+/// A measured share beside the model's.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ComparedShare {
-    /// How many holds.
+    /// Number of holds.
     pub hits: u64,
-    /// Of all.
+    /// Their share.
     pub share: f64,
-    /// At least, with a confidence of 99.9 %.
+    /// Lower end of the 99.9 % confidence interval.
     pub low: f64,
-    /// At most.
+    /// Upper end.
     pub high: f64,
-    /// What the model says.
+    /// The model's share.
     pub model: f64,
 }
 
 impl ComparedShare {
-    /// Whether the model says what may be.
+    /// Whether the model's share lies in the interval.
     pub fn agrees(self) -> bool {
         (self.low..=self.high).contains(&self.model)
     }
 }
 
-/// A number that a tuning counts with.
+/// An input of a tuning.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Input {
     /// What it is.
     pub name: String,
-    /// How much.
+    /// Its value.
     pub value: String,
-    /// Where it comes from: given, measured, a preset with its source, or assumed.
+    /// Its source: given, measured, a preset with its reference, or assumed.
     pub source: String,
 }
 
-/// What is wanted.
+/// The targets.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Targets {
-    /// So many overlaps at most, as it was written.
+    /// The most overlaps, as given.
     pub overlaps: String,
-    /// The same in a day.
+    /// The same per day.
     pub overlaps_per_day: f64,
-    /// So many holds at most that lose their lock before their work is done, as it was written.
+    /// The most holds that lose their lock before their work is done, as given.
     pub lost: String,
-    /// The same in a day.
+    /// The same per day.
     pub lost_per_day: f64,
-    /// After a crash another has the lock within this time, in 99 of 100 cases.
+    /// The longest takeover after a crash, in 99 % of cases.
     pub takeover: Span,
-    /// So many runs in a row are missed after a crash, in 99 of 100 cases at most; where clients skip.
+    /// The most consecutive runs missed after a crash, in 99 % of cases; only if clients skip.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub missed: Option<u64>,
 }
 
-/// What a client does that finds its lock taken.
+/// What a client does if its lock is taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum IfTaken {
     /// It waits until it has the lock.
     #[default]
     Wait,
-    /// It leaves this run out, and asks again when the next one is due.
+    /// It skips this run, and tries again at the next.
     Skip,
 }
 
-/// What a lock does beside keeping a key.
+/// How a lock protects beyond its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Protection {
-    /// Nothing: its holder works on when the lease has ended.
+    /// Validity is not tracked: the holder continues after its lease has ended.
     None,
-    /// It keeps its validity: its holder looks before it writes, and stops when it is over.
+    /// Validity is tracked: the holder checks it before it writes, and stops when it has ended.
     Tracked,
-    /// The same, and the resource refuses tokens older than it has seen.
+    /// Tracked, and the resource rejects older fencing tokens.
     #[serde(rename = "fence")]
     Fenced,
 }
@@ -205,45 +205,45 @@ impl Protection {
         }
     }
 
-    /// Whether its holder stops when its validity has ended.
+    /// Whether the holder stops when its validity has ended.
     pub fn is_tracked(self) -> bool {
         self != Self::None
     }
 }
 
-/// One setting, and what comes of it.
+/// One setting and its results.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Point {
     /// The TTL.
     pub ttl: Span,
-    /// From one renewal to the next; none: it is not renewed.
+    /// The renewal interval; `None`: no renewal.
     pub renew: Option<Span>,
-    /// What the lock keeps.
+    /// The kind of lock.
     pub keeping: Protection,
-    /// Holds that outlive their lease; where validity is kept, those that lose it before their work is done.
+    /// Holds that outlive their lease; with tracked validity, those that lose it before their work is done.
     pub wrong: Share,
-    /// Holds that somebody else relies on at the same time.
+    /// Holds during which another client also relies on the lock.
     pub belief: Share,
-    /// Holds that write though somebody else has the lock.
+    /// Holds that write while another client has the lock.
     pub effect: Share,
-    /// The first of these as a formula gives it, where one does.
+    /// `wrong` in closed form, if there is one.
     pub closed_form: Option<f64>,
-    /// From a crash until another has the lock.
+    /// From a crash until another client has the lock.
     pub takeover: Delay,
-    /// How long who wants the lock waits for it.
+    /// How long a client waits for the lock.
     pub wait: Delay,
-    /// Runs that are left out because the lock was taken; none where clients wait.
+    /// Skipped runs; `None` if clients wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub skips: Option<Skips>,
-    /// Renewals in a second, of all clients.
+    /// Renewals per second, of all clients.
     pub renewals_per_second: f64,
-    /// The same at most, with a confidence of 95 %.
+    /// Its upper bound, with a confidence of 95 %.
     #[serde(default)]
     pub renewals_per_second_high: f64,
-    /// Whether it was not simulated to the end, so that nothing here is known.
+    /// Whether the simulation did not finish, so that all figures are unknown.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unfinished: bool,
-    /// Which targets it misses, in words; none: it meets them all.
+    /// The missed targets, as text; empty: it meets them all.
     pub misses: Vec<String>,
 }
 
@@ -254,54 +254,54 @@ impl Point {
     }
 }
 
-/// What comes of clients that leave a run out where they find the lock taken.
+/// Results of clients that skip a run if the lock is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Skips {
-    /// The share of runs that are left out, of all that clients come for.
+    /// The share of skipped runs.
     pub share: f64,
-    /// How many runs in a row nobody does after a crash, on the average.
+    /// Consecutive runs missed after a crash, on average.
     pub missed: f64,
-    /// The same in 99 of 100 crashes at most.
+    /// The same at the 99th percentile.
     pub missed_p99: u64,
 }
 
 /// A share of all holds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Share {
-    /// Of each hold, the best guess.
+    /// Best estimate, per hold.
     pub per_hold: f64,
-    /// At least, with a confidence of 95 %.
+    /// Lower end of the 95 % confidence interval.
     pub low: f64,
-    /// At most.
+    /// Upper end.
     pub high: f64,
-    /// In a day, the best guess.
+    /// Best estimate, per day.
     pub per_day: f64,
-    /// In a day, at most.
+    /// Upper end, per day.
     pub per_day_high: f64,
-    /// How it was found.
+    /// The method.
     pub how: How,
 }
 
-/// How a share was found.
+/// How a share was estimated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum How {
-    /// So many of so many holds.
+    /// By plain Monte Carlo.
     Counted {
-        /// Those that were hit.
+        /// Holds that failed.
         hits: u64,
         /// All of them.
         of: u64,
     },
-    /// From how likely each of so many holds was to be hit.
+    /// By importance sampling.
     #[serde(rename = "asked")]
     Estimated {
-        /// How many there were.
+        /// Evaluated holds.
         holds: u64,
     },
-    /// What it is at most, by a formula.
+    /// By an upper bound in closed form.
     Bound,
-    /// It cannot be, by the lock's construction.
+    /// Impossible by construction of the lock.
     Construction,
 }
 
@@ -310,9 +310,9 @@ pub enum How {
 pub struct Delay {
     /// The mean.
     pub mean: Span,
-    /// Ninety-nine in a hundred are shorter.
+    /// The 99th percentile.
     pub p99: Span,
-    /// They are shorter than this with a confidence of 97.5 %.
+    /// Its upper bound, with a confidence of 97.5 %.
     #[serde(default)]
     pub p99_high: Span,
 }
@@ -321,28 +321,28 @@ pub struct Delay {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TargetStatus {
-    /// By the setting that is advised.
+    /// Yes, by the recommended setting.
     Met,
-    /// Perhaps: what is known does not say.
+    /// Unknown: the data are insufficient.
     Unknown,
-    /// Overlaps can be as rare as wanted, but then something else is missed.
+    /// Overlaps can meet their target, but then another target is missed.
     TooSlow,
-    /// No setting has overlaps as rare as wanted.
+    /// No setting meets the target of overlaps.
     TooManyOverlaps,
 }
 
-/// Which setting to take.
+/// The recommended setting.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Advice {
     /// Whether the targets can be met.
     pub answer: TargetStatus,
-    /// The place of the advised point; where none meets the targets, that of the nearest.
+    /// Index of the recommended setting; if none meets the targets, of the closest.
     pub point: Option<usize>,
-    /// In a sentence.
+    /// One sentence.
     pub says: String,
-    /// By what it was chosen among those that meet the targets; empty where none does.
+    /// How it was chosen among those that meet the targets; empty if none does.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub objective: String,
-    /// Why, a sentence each.
+    /// The reasons, a sentence each.
     pub because: Vec<String>,
 }

@@ -18,7 +18,7 @@ pub trait Pausable: Env {
     fn pause_for(&self, span: Duration) -> impl Future<Output = ()> + Send;
 }
 
-/// Why a hold cannot be counted.
+/// Why a hold does not count.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HoldError {
     /// The lock was not granted.
@@ -35,20 +35,20 @@ pub enum HoldError {
 /// Holds of the shipped lock, counted and measured.
 #[derive(Clone, Debug, Default)]
 pub struct Measurements {
-    /// Those whose validity ended before their work.
+    /// Holds whose validity ended before their work.
     pub lost: u64,
-    /// Those whose release came after the end of their lease.
+    /// Holds whose release arrived after the end of their lease.
     pub outlived: u64,
-    /// How long each acquisition took, in nanoseconds.
+    /// Duration of each acquisition, in nanoseconds.
     pub round_trips: Vec<u64>,
-    /// How long the work of each took, without its pauses.
+    /// Work of each hold without pauses, in nanoseconds.
     pub works: Vec<u64>,
-    /// How long each pause was.
+    /// Length of each pause, in nanoseconds.
     pub pauses: Vec<u64>,
 }
 
 impl Measurements {
-    /// How many holds.
+    /// Number of holds.
     pub fn holds(&self) -> u64 {
         self.works.len() as u64
     }
@@ -62,7 +62,7 @@ impl Measurements {
         self.pauses.append(&mut other.pauses);
     }
 
-    /// Takes the lock, does the work under it, and gives it back.
+    /// Acquires the lock, works, and releases it.
     ///
     /// # Errors
     /// [`HoldError`].

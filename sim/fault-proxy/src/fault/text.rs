@@ -15,7 +15,6 @@ use scenarios::span::Span;
 use super::ProxyFault;
 use crate::{Action, Effect, Gate, Latency, Occurrence, Rule, Side, Toxicity};
 
-/// What a text can begin with.
 const KINDS: [&str; 12] = [
     "latency",
     "bandwidth",
@@ -30,7 +29,7 @@ const KINDS: [&str; 12] = [
     "delay",
     "hold",
 ];
-/// What may stand behind a fault of the wire, and behind one of commands.
+/// The options of a fault on the wire, and of one on commands.
 const OF_THE_WIRE: [&str; 1] = ["direction"];
 const OF_COMMANDS: [&str; 5] = ["command", "key", "nth", "from", "side"];
 const OF_ALL: [&str; 2] = ["toxicity", "proxy"];
@@ -48,7 +47,7 @@ pub struct FaultError {
     span: SourceSpan,
 }
 
-/// A fault, and what else its text says.
+/// A fault, and the other options of its text.
 #[derive(Clone, Debug)]
 pub struct ParsedFault {
     /// The fault.
@@ -65,7 +64,7 @@ impl FromStr for ParsedFault {
     }
 }
 
-/// A word: `name`, or `name=value`, and where each stands.
+/// A word: `name`, or `name=value`, with positions.
 #[derive(Clone, Debug)]
 struct Word {
     name: String,

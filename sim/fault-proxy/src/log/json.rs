@@ -39,7 +39,7 @@ impl Record {
     }
 }
 
-/// The name of an event, and what else it says.
+/// The name of an event, and its other fields.
 fn event_json(event: &ProxyEvent) -> (&'static str, Value) {
     match event {
         ProxyEvent::Request => ("request", json!({})),

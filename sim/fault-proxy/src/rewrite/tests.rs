@@ -29,7 +29,7 @@ fn links() -> Addresses {
     addresses
 }
 
-/// What becomes of a reply, and what was left.
+/// A rewritten reply, and the addresses left.
 fn sent(asked: &AddressQuery, lines: &str) -> (Vec<u8>, Vec<String>) {
     let bytes = frame(lines);
     let own = Some([10, 0, 0, 1].into());

@@ -26,7 +26,6 @@ use tokio::net::TcpListener;
 use super::{SwitchError, Switchboard};
 use slots::ConnectionSlots;
 
-/// The longest body that is read.
 const BODY_MOST: usize = 1 << 20;
 /// How long a client may take to send the head of a request, and then its body.
 const HEAD_WITHIN: Duration = Duration::from_secs(30);
@@ -39,7 +38,7 @@ pub struct ControlApi {
     listener: TcpListener,
 }
 
-/// What a request is answered with: a status, and a body where there is one.
+/// A response: a status, and perhaps a body.
 #[derive(Debug, PartialEq)]
 struct ApiResponse(StatusCode, Option<Value>);
 
@@ -54,7 +53,7 @@ impl ControlApi {
     /// Listens on this port of this machine; 0 is a free one.
     ///
     /// # Errors
-    /// What the system says, as where the port is taken.
+    /// The system's error, such as a port in use.
     pub async fn bind(port: u16) -> io::Result<Self> {
         Ok(Self { listener: TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await? })
     }
@@ -62,7 +61,7 @@ impl ControlApi {
     /// Where it listens.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn addr(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
@@ -126,7 +125,7 @@ async fn answer(request: Request<Incoming>, board: &Switchboard) -> ApiResponse 
     route::answer(&head.method, &path, &query, &body, board)
 }
 
-/// Refuses what a web page can send from somebody's browser: pages have no business here.
+/// Refuses requests that a web page can send from a browser.
 fn refused(headers: &HeaderMap) -> Option<ApiResponse> {
     let text = |name| headers.get(name).and_then(|it: &HeaderValue| it.to_str().ok()).unwrap_or("");
     if text(USER_AGENT).starts_with("Mozilla/") {
@@ -158,7 +157,6 @@ fn response(ApiResponse(status, body): ApiResponse) -> Response<Full<Bytes>> {
     response
 }
 
-/// What went wrong, as a status.
 fn status(error: &SwitchError) -> StatusCode {
     match error {
         SwitchError::NoProxy(_) | SwitchError::NoToxic(_) => StatusCode::NOT_FOUND,

@@ -115,7 +115,7 @@ impl Toxic {
         }
     }
 
-    /// The same with what is said anew: attributes, each by itself, and the toxicity.
+    /// A copy with changed attributes, each by itself, and toxicity.
     ///
     /// # Errors
     /// As [`from_json`](Self::from_json).

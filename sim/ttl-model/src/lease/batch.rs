@@ -6,17 +6,16 @@
 use super::{HoldObserver, HoldState, LeaseModel};
 use crate::law::{Law, Random, float, whole};
 
-/// Renewals are taken together where at least so many come one after the other.
+/// The least renewals in a batch.
 const MANY: u64 = 8;
-/// And where no more than this share of the round trips is slow.
+/// The largest share of slow round trips for batches.
 const MOST_SLOW: f64 = 0.05;
 
 /// A round trip that delays no renewal.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FastRoundTrips {
-    /// It is shorter than this.
     pub(super) than_ns: u64,
-    /// The share of all that are not.
+    /// The share of slower round trips.
     pub(super) slower: f64,
 }
 
@@ -25,7 +24,7 @@ impl FastRoundTrips {
         round_trip: &Law,
         (validity_ns, every_ns, timeout_ns): (u64, u64, u64),
     ) -> Option<Self> {
-        // Half of the room leaves enough for clocks that run apart.
+        // Half of the slack leaves enough for clock drift.
         let room_ns = validity_ns.checked_sub(every_ns)?.min(every_ns) / 2;
         let than_ns = room_ns.min(timeout_ns);
         let slower = round_trip.tail.at_least(than_ns);
@@ -44,9 +43,8 @@ impl FastRoundTrips {
 }
 
 impl LeaseModel<'_> {
-    /// Renewals that nothing disturbs until `to_ns`, all at once: each is sent when it is due and answered soon
-    /// after, so the last of them says all that is left of them. They end before the first that is slow, which is
-    /// then walked by itself.
+    /// Undisturbed renewals until `to_ns`, all at once: each is sent when due and answered soon after, so only the
+    /// last one matters. The batch ends before the first slow one, which is walked by itself.
     #[inline]
     pub(super) fn renew_in_batch<W: HoldObserver>(
         &self,
@@ -58,7 +56,7 @@ impl LeaseModel<'_> {
     ) {
         let Some(fast) = &self.fast else { return };
         let fit = (to_ns.saturating_sub(it.due_ns)).saturating_sub(fast.than_ns) / every_ns;
-        // One that is late already is not sent when it is due.
+        // An overdue renewal is not sent when it is due.
         if fit < MANY || it.slow || it.due_ns < now_ns {
             return;
         }
@@ -66,7 +64,7 @@ impl LeaseModel<'_> {
             true => whole(random.unit().ln() / (-fast.slower).ln_1p()),
             false => u64::MAX,
         };
-        // Of what comes after those that fit nothing has been drawn.
+        // Nothing has been drawn for renewals after those that fit.
         it.slow = before_slow < fit;
         let count = before_slow.min(fit);
         if count == 0 {
@@ -87,7 +85,7 @@ impl LeaseModel<'_> {
                 ..*it
             }
         };
-        // One of them is asked for all, any as likely as any other.
+        // A uniformly chosen one is evaluated for all.
         let asked = whole(random.unit() * float(count)).min(count - 1);
         let then = match asked.checked_sub(1) {
             Some(last) => after(it, it.due_ns + last * every_ns, random),

@@ -4,24 +4,23 @@ use std::time::Duration;
 
 use crate::law::Law;
 
-/// How a lock is used, and on what machines.
+/// How a lock is used, and on what kind of machine.
 #[derive(Clone, Debug)]
 pub struct Conditions {
-    /// How long the work under the lock takes while its process runs.
+    /// Work under the lock, in running time of its process.
     pub hold: Law,
-    /// How long a command takes, there and back.
+    /// Round trip of a command.
     pub round_trip: Law,
-    /// How often a process stands still, by the nanosecond that it runs, and for how long.
+    /// Process pauses: the rate per nanosecond of running time, and their length.
     pub pause: Option<(f64, Law)>,
-    /// How far a client's clock and the server's run apart at most, in parts per million.
+    /// Largest clock drift between client and server, in parts per million.
     pub drift_ppm: u32,
-    /// The time from the last look at the lock until the write that follows it has left.
+    /// Time from the last validity check to the send of the write.
     pub write_ns: u64,
 }
 
 impl Conditions {
-    /// The same for work and pauses that take so many times as long, and come so much more seldom. Round trips
-    /// stay as they are.
+    /// The same with work and pauses scaled by a factor, and pauses as much rarer. Round trips stay.
     pub fn stretched(&self, by: f64) -> Self {
         Self {
             hold: self.hold.stretched(by),
@@ -30,20 +29,20 @@ impl Conditions {
         }
     }
 
-    /// How long a hold lasts on the average, with its pauses.
+    /// Mean duration of a hold, with its pauses.
     pub fn mean_hold_ns(&self) -> f64 {
         let paused = self.pause.as_ref().map_or(0.0, |(per_ns, it)| per_ns * it.mean_ns());
         self.hold.mean_ns() * (1.0 + paused) + self.round_trip.mean_ns()
     }
 }
 
-/// What the lock is told.
+/// How the lock is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Setting {
     /// The TTL.
     pub ttl: Duration,
-    /// From one renewal to the next; `None`: never.
+    /// The renewal interval; `None`: no renewal.
     pub renew: Option<Duration>,
-    /// Whether its holder stops when its validity has ended.
+    /// Whether the holder stops when its validity has ended.
     pub tracked: bool,
 }

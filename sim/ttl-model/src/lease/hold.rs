@@ -23,7 +23,6 @@ pub(crate) trait HoldObserver {
     );
 }
 
-/// Observes nothing.
 pub(crate) struct NoObserver;
 
 impl HoldObserver for NoObserver {
@@ -34,28 +33,26 @@ impl HoldObserver for NoObserver {
     fn message(&mut self, _: &HoldState, _: u64, _: u64, _: u64, _: &mut Random) {}
 }
 
-/// Where a hold stands. All times are of the server's clock, from when the acquisition was sent.
+/// The state of a hold. Times are by the server's clock, since the send of the acquisition.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct HoldState {
-    /// When the key goes, as things stand.
+    /// When the key expires unless renewed.
     pub(crate) lease_end_ns: u64,
     /// Until when the client relies on it; `u64::MAX` if it does not track validity.
     pub(super) valid_end_ns: u64,
-    /// When the next renewal is due; never where none is.
+    /// When the next renewal is due; `u64::MAX`: never.
     pub(super) due_ns: u64,
-    /// When the last was due that is not a second try, and how often in a row it has failed.
+    /// When the last regular renewal was due, and how often in a row it has failed.
     pub(super) place_ns: u64,
     pub(super) failures: u32,
-    /// A renewal that is under way: when it was sent, when it is answered, and when its client gives up.
     pub(super) open: Option<PendingRenewal>,
     /// When the last renewal arrived, and when it was answered.
     pub(super) arrived_ns: u64,
     pub(super) answered_ns: u64,
-    /// Renewals sent.
     pub(crate) renewals: u32,
-    /// Whether the round trip of the next one is a slow one.
+    /// Whether the next round trip is a slow one.
     pub(super) slow: bool,
-    /// It has gone wrong: its lease has ended, or where validity is kept its validity.
+    /// It has gone wrong: its lease or its tracked validity has ended.
     pub(crate) over: bool,
 }
 
@@ -67,35 +64,31 @@ pub(super) struct PendingRenewal {
     pub(super) granted: bool,
 }
 
-/// How a hold begins.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HoldStart {
     pub(crate) round_trip_ns: u64,
     pub(crate) work_ns: u64,
     /// The first pause, in work done; drawn where it is `None`.
     pub(crate) first_pause_ns: Option<u64>,
-    /// Whether there are pauses at all.
     pub(crate) pauses: bool,
-    /// After how much work its lease is looked at, as if the client died there.
+    /// After how much work the lease is recorded, as if the client crashed there.
     pub(crate) crash_ns: u64,
 }
 
-/// How a hold has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct HoldEnd {
     pub(crate) state: HoldState,
-    /// When the work was done.
     pub(crate) done_ns: u64,
-    /// By how much the last command came after the end of the lease; 0 where it did not.
+    /// How long after the end of the lease the last command arrived; 0 if before.
     pub(crate) overrun_ns: u64,
-    /// When the crash was, where it was asked for.
+    /// When the crash was, if requested.
     pub(crate) crashed_ns: u64,
-    /// From the crash until the key is gone.
+    /// From the crash until the key expires.
     pub(crate) orphaned_ns: u64,
 }
 
 impl HoldEnd {
-    /// Whether the last command came after the lease had ended.
+    /// Whether the last command arrived after the end of the lease.
     pub(crate) fn outlived(&self) -> bool {
         self.overrun_ns > 0
     }

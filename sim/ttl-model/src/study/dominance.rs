@@ -11,16 +11,15 @@ use picklock::time::span_ns;
 
 use crate::lease::{LeaseModel, Setting};
 
-/// What is certain of a setting.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct UpperBounds {
-    /// The share of holds that go wrong, at most.
+    /// Of the share of holds that go wrong.
     pub(super) wrong: f64,
-    /// The share of holds whose last write comes after their lease, at most, whoever has the lock by then.
+    /// Of the share of holds whose last write arrives after their lease, whoever has the lock by then.
     pub(super) late: f64,
 }
 
-/// Gives every setting what is certain of those that it is safer than.
+/// Carries the bounds of each setting to those that dominate it.
 pub(super) fn carry(leases: &[LeaseModel<'_>], most: &mut [Option<UpperBounds>]) {
     let before = most.to_vec();
     for (lease, most) in leases.iter().zip(most) {
@@ -29,7 +28,7 @@ pub(super) fn carry(leases: &[LeaseModel<'_>], most: &mut [Option<UpperBounds>])
         for (_, other) in others {
             let Some(other) = other else { continue };
             most.wrong = most.wrong.min(other.wrong);
-            // Who was cut off there writes nothing, and here perhaps writes late.
+            // A hold that was cut off under the other setting may write late under this one.
             let cut_off = if lease.setting.tracked { other.wrong } else { 0.0 };
             most.late = most.late.min(other.late + cut_off);
         }

@@ -12,12 +12,11 @@ use crate::switchboard::{
     resolve_upstream,
 };
 
-/// So many records of a log are shown where nothing else is said.
+/// Default number of log records in a response.
 const RECORDS_USUALLY: usize = 1000;
 
 type ApiResult = Result<ApiResponse, SwitchError>;
 
-/// Answers a request.
 pub(super) fn answer(
     method: &Method,
     path: &str,
@@ -200,7 +199,7 @@ fn boolean(fields: &Map<String, Value>, name: &str) -> Result<Option<bool>, Swit
     }
 }
 
-/// The words of a path, with what is escaped in them undone.
+/// The segments of a path, unescaped.
 fn words(path: &str) -> Option<Vec<String>> {
     path.split('/').filter(|word| !word.is_empty()).map(unescaped).collect()
 }
@@ -231,7 +230,7 @@ mod tests {
         Switchboard::start(log, Names::default(), 1).unwrap()
     }
 
-    /// Status and body of what is answered to `POST /path body`.
+    /// Status and body of the response to `POST /path body`.
     fn ask(board: &Switchboard, line: &str) -> (u16, Value) {
         let (method, rest) = line.split_once(' ').unwrap();
         let (path, body) = rest.split_once(' ').unwrap_or((rest, ""));
@@ -339,10 +338,10 @@ mod tests {
             ("GET /proxies/x/log", 404, "no proxy is called x"),
             ("PUT /proxies/r", 405, "PUT is not supported here"),
             ("DELETE /version", 405, "not supported"),
-            ("GET /metrics", 404, "nothing at /metrics"),
-            ("GET /", 404, "nothing at /"),
-            ("GET /proxies/%zz", 400, "no text"),
-            ("GET /proxies/%ff", 400, "no text"),
+            ("GET /metrics", 404, "not found: /metrics"),
+            ("GET /", 404, "not found: /"),
+            ("GET /proxies/%zz", 400, "not valid UTF-8"),
+            ("GET /proxies/%ff", 400, "not valid UTF-8"),
             ("GET /proxies/%72x", 404, "no proxy is called rx"),
         ] {
             let (status, body) = ask(&board, line);

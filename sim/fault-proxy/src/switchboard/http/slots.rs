@@ -9,16 +9,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::task::AbortHandle;
 
-/// Connections at a time.
 const MOST: usize = 64;
 
-/// The connections there are.
 #[derive(Debug, Default)]
 pub(super) struct ConnectionSlots(Mutex<SlotTable>);
 
 #[derive(Debug, Default)]
 struct SlotTable {
-    /// Counts connections and requests: what is later is higher.
+    /// Logical time: counts connections and requests.
     turns: u64,
     by_first_turn: BTreeMap<u64, SlotEntry>,
 }
