@@ -15,23 +15,23 @@ use picklock::{Options, Single};
 use scenarios::scenario::NetworkPart;
 
 use super::choices::Choices;
-use super::dial::Purpose;
+use super::driver::{close, drive, spawn};
 use super::env::VirtualEnv;
-use super::network::Way;
-use super::run::{drive, spawn, take_down};
-use super::travel::Travel;
-use super::world::with;
+use super::latency::LinkLatencies;
+use super::network::{Direction, Purpose};
+use super::simulation::{Simulation, with};
+use super::time::now_ns;
 
 pub(super) const MS: Duration = Duration::from_millis(1);
 pub(super) const MS_NS: u64 = 1_000_000;
 
 /// A world without faults or latency, with so many connected processes and one server.
 pub(super) fn world(processes: u32) {
-    with(|world| {
-        world.reset(Choices::listed(Vec::new()), 7, processes, 1);
-        world.travel = Arc::default();
+    with(|sim| {
+        sim.reset(Choices::listed(Vec::new()), 7, processes, 1);
+        sim.network.latencies = Arc::default();
         for process in 0..processes {
-            world.open_conn(process, 0, Purpose::Commands);
+            sim.open_conn(process, 0, Purpose::Commands);
         }
     });
 }
@@ -44,10 +44,9 @@ pub(super) fn network(latency: &str) {
         format!("{{ \"latency\": {latency:?} }}")
     };
     let network: NetworkPart = serde_json::from_str(&network).unwrap();
-    with(|world| {
-        let count = |length: usize| u32::try_from(length).unwrap();
-        let (processes, servers) = (count(world.processes.len()), count(world.servers.len()));
-        world.travel = Arc::new(Travel::new(&network, processes, servers));
+    with(|sim| {
+        let (processes, servers) = (sim.processes.count(), sim.servers.count());
+        sim.network.latencies = LinkLatencies::new(&network, processes, servers).into();
     });
 }
 
@@ -55,8 +54,7 @@ pub(super) fn network(latency: &str) {
 pub(super) type Said = Arc<Mutex<Vec<(u64, String)>>>;
 
 pub(super) fn say(said: &Said, what: impl Into<String>) {
-    let now_ns = with(|world| world.now_ns);
-    said.lock().unwrap().push((now_ns, what.into()));
+    said.lock().unwrap().push((now_ns(), what.into()));
 }
 
 pub(super) fn task(process: u32, work: impl Future<Output = ()> + Send + 'static) {
@@ -66,10 +64,10 @@ pub(super) fn task(process: u32, work: impl Future<Output = ()> + Send + 'static
 /// Lets the world go on until then.
 pub(super) fn until(ns: u64) {
     // A timer of the run's own, so that time gets there.
-    let span = Duration::from_nanos(ns - with(|world| world.now_ns));
+    let span = Duration::from_nanos(ns - now_ns());
     task(0, async move { VirtualEnv::of(0).sleep(span).await });
     drive(ns);
-    assert_eq!(with(|world| world.now_ns), ns);
+    assert_eq!(now_ns(), ns);
 }
 
 pub(super) async fn ask(env: VirtualEnv, command: Command) -> Reply {
@@ -83,17 +81,10 @@ fn value() -> Option<Vec<u8>> {
 
 /// What this server has under this key now, asked past any network.
 pub(super) fn value_at(server: u32, key: &[u8]) -> Option<Vec<u8>> {
-    with(|world| {
-        let wall = world.server_wall(server);
-        let server = &mut world.servers[server as usize];
-        let session = server.model.connect(wall, "127.0.0.1:1");
-        let reply = server.model.execute(wall, session, &[b"GET", key]);
-        server.model.disconnect(session);
-        match reply {
-            redis_model::reply::Reply::Bulk(bytes) => Some(bytes.to_vec()),
-            _ => None,
-        }
-    })
+    match with(|sim| sim.servers[server].execute_at_once(now_ns(), &[b"GET", key])) {
+        redis_model::reply::Reply::Bulk(bytes) => Some(bytes.to_vec()),
+        _ => None,
+    }
 }
 
 pub(super) fn set(px: Duration) -> Command {
@@ -112,14 +103,14 @@ fn a_paused_process_is_late_and_its_clock_went_on() {
         say(&theirs, format!("clock {}", env.now().as_ns() / MS_NS));
     });
     until(5 * MS_NS);
-    with(|world| world.suspend(1));
+    with(|sim| sim.executor.pause(1));
     until(100 * MS_NS);
     assert!(said.lock().unwrap().is_empty(), "nothing is done by who stands still");
-    with(|world| world.resume(1));
+    with(|sim| sim.executor.resume(1));
     until(200 * MS_NS);
     let expected = [(100 * MS_NS, "clock 100".to_owned()), (110 * MS_NS, "clock 110".to_owned())];
     assert_eq!(*said.lock().unwrap(), expected);
-    take_down();
+    close();
 }
 
 #[test]
@@ -133,21 +124,21 @@ fn a_reply_that_arrives_in_a_pause_is_seen_after_it() {
         say(&theirs, "answered");
     });
     until(MS_NS / 2);
-    with(|world| world.suspend(1));
+    with(|sim| sim.executor.pause(1));
     until(20 * MS_NS);
     assert!(value().is_some(), "what was sent before the pause is carried out");
-    with(|world| world.resume(1));
+    with(|sim| sim.executor.resume(1));
     until(21 * MS_NS);
     assert_eq!(*said.lock().unwrap(), [(20 * MS_NS, "answered".to_owned())]);
-    take_down();
+    close();
 }
 
 #[test]
 fn every_link_has_its_own_latency_there_and_back() {
-    with(|world| {
-        world.reset(Choices::listed(Vec::new()), 7, 4, 2);
+    with(|sim| {
+        sim.reset(Choices::listed(Vec::new()), 7, 4, 2);
         for (process, server) in [(1, 0), (1, 1), (2, 0), (2, 1)] {
-            world.open_conn(process, server, Purpose::Commands);
+            sim.open_conn(process, server, Purpose::Commands);
         }
     });
     network(
@@ -178,7 +169,7 @@ fn every_link_has_its_own_latency_there_and_back() {
     ];
     let expected = expected.map(|(at_ns, what)| (at_ns, what.to_owned()));
     assert_eq!(*said.lock().unwrap(), expected);
-    take_down();
+    close();
 }
 
 #[test]
@@ -191,12 +182,12 @@ fn drift_and_steps_of_the_server_shift_expiry_by_exactly_what_they_should() {
         task(1, async { drop(ask(VirtualEnv::of(1), set(1000 * MS)).await) });
         until(100 * MS_NS);
         midway();
-        let (mut alive_ns, mut gone_ns) = (with(|world| world.now_ns), 3_000 * MS_NS);
+        let (mut alive_ns, mut gone_ns) = (now_ns(), 3_000 * MS_NS);
         assert!(value().is_some());
         // The clock only reads forward, so the search goes by what the clock would show.
         while gone_ns - alive_ns > 1_000 {
             let middle_ns = alive_ns.midpoint(gone_ns);
-            let shows = with(|world| world.servers[0].clock.wall(middle_ns));
+            let shows = with(|sim| sim.servers[0].clock.wall(middle_ns));
             // Redis lets a key live through the millisecond in which it expires.
             let expires = 1_700_000_001_001_000_000_u64;
             if shows < expires { alive_ns = middle_ns } else { gone_ns = middle_ns }
@@ -206,11 +197,11 @@ fn drift_and_steps_of_the_server_shift_expiry_by_exactly_what_they_should() {
         assert!(value().is_some(), "alive at {alive_ns}");
         until(gone_ns + 1_000);
         assert!(value().is_none(), "gone at {gone_ns}");
-        take_down();
+        close();
         gone_ns
     };
-    let drift = |ppm: i32| move || with(|world| world.servers[0].clock.set_drift(0, ppm));
-    let step = |by_ns: i64| move || with(|world| world.servers[0].clock.step_wall(by_ns));
+    let drift = |ppm: i32| move || with(|sim| sim.servers[0].clock.set_drift(0, ppm));
+    let step = |by_ns: i64| move || with(|sim| sim.servers[0].clock.step_wall(by_ns));
     let nothing = || {};
     let near = |found_ns: u64, exact_ns: u64| found_ns.abs_diff(exact_ns) <= 1_000;
     assert!(near(lives(&nothing, &nothing), 1_001_000_000));
@@ -224,7 +215,7 @@ fn drift_and_steps_of_the_server_shift_expiry_by_exactly_what_they_should() {
 #[test]
 fn a_clients_drift_shifts_its_timers_and_its_view_of_time() {
     world(2);
-    with(|world| world.processes[1].clock.set_drift(0, -100_000));
+    with(|sim| sim.processes[1].clock.set_drift(0, -100_000));
     let said = Said::default();
     let (env, theirs) = (VirtualEnv::of(1), Arc::clone(&said));
     task(1, async move {
@@ -233,7 +224,7 @@ fn a_clients_drift_shifts_its_timers_and_its_view_of_time() {
     });
     until(20 * MS_NS);
     assert_eq!(*said.lock().unwrap(), [(10 * MS_NS, (9 * MS_NS).to_string())]);
-    take_down();
+    close();
 }
 
 /// A client that holds the lock, and releases it at the end of its work, whatever ends it.
@@ -253,17 +244,17 @@ fn a_crash_sends_no_posthumous_release() {
     hold_for(1, 50 * MS);
     until(10 * MS_NS);
     assert!(value().is_some());
-    with(|world| world.crash(1));
+    with(|sim| sim.crash(1));
     until(499 * MS_NS);
     assert!(value().is_some(), "nobody has released it");
     until(501 * MS_NS);
     assert!(value().is_none(), "its TTL has");
-    assert_eq!(with(|world| world.tasks.live()), 0);
+    assert_eq!(with(|sim| sim.executor.live()), 0);
     // The same guard without the crash does release.
     hold_for(2, 50 * MS);
     until(600 * MS_NS);
     assert!(value().is_none());
-    take_down();
+    close();
 }
 
 #[test]
@@ -271,9 +262,9 @@ fn a_lost_reply_leaves_the_key_set() {
     world(2);
     let said = Said::default();
     let theirs = Arc::clone(&said);
-    with(|world| {
-        let conn = world.processes[1].conns[0].unwrap();
-        world.conns[conn as usize].kill(Way::Back);
+    with(|sim| {
+        let conn = sim.processes[1].conn(0, Purpose::Commands).unwrap();
+        sim.network.conn_mut(conn).kill(Direction::ToClient);
     });
     task(1, async move {
         ask(VirtualEnv::of(1), set(50 * MS)).await;
@@ -282,26 +273,26 @@ fn a_lost_reply_leaves_the_key_set() {
     until(20 * MS_NS);
     assert!(value().is_some());
     assert!(said.lock().unwrap().is_empty());
-    take_down();
+    close();
 }
 
 #[test]
 fn a_lost_request_never_arrives() {
     world(2);
-    with(|world| {
-        let conn = world.processes[1].conns[0].unwrap();
-        world.conns[conn as usize].kill(Way::There);
+    with(|sim| {
+        let conn = sim.processes[1].conn(0, Purpose::Commands).unwrap();
+        sim.network.conn_mut(conn).kill(Direction::ToServer);
     });
     task(1, async { drop(ask(VirtualEnv::of(1), set(50 * MS)).await) });
     until(20 * MS_NS);
     assert!(value().is_none());
-    take_down();
+    close();
 }
 
 #[test]
 fn what_meets_a_partition_comes_after_the_heal() {
     world(2);
-    with(|world| world.link(1, 0).cut = [true, false]);
+    with(|sim| sim.network.cut(1, 0, [true, false]));
     let said = Said::default();
     let theirs = Arc::clone(&said);
     task(1, async move {
@@ -310,11 +301,11 @@ fn what_meets_a_partition_comes_after_the_heal() {
     });
     until(20 * MS_NS);
     assert!(value().is_none());
-    with(super::world::World::heal);
+    with(Simulation::heal);
     until(30 * MS_NS);
     assert!(value().is_some());
     assert_eq!(*said.lock().unwrap(), [(20 * MS_NS, "answered".to_owned())]);
-    take_down();
+    close();
 }
 
 #[test]
@@ -334,7 +325,7 @@ fn dropping_a_call_recalls_nothing() {
     });
     until(6 * MS_NS);
     assert!(value().is_some());
-    take_down();
+    close();
 }
 
 #[test]
@@ -360,7 +351,7 @@ fn a_command_that_waits_is_answered_by_another_or_by_its_time_out() {
     let (at_ns, nothing) = &said[1];
     assert_eq!(nothing, "Nil");
     assert!((70 * MS_NS..=71 * MS_NS).contains(at_ns), "{at_ns}");
-    take_down();
+    close();
 }
 
 #[test]
@@ -395,7 +386,7 @@ fn what_comes_behind_a_command_that_waits_is_read_when_that_is_answered() {
     let said = said.lock().unwrap();
     assert_eq!((said.len(), said[0].1.as_str()), (2, "Nil"));
     assert!(said[1].0 >= 50 * MS_NS, "{said:?}");
-    take_down();
+    close();
 }
 
 #[test]
@@ -405,7 +396,7 @@ fn who_crashes_while_waiting_takes_nothing_away() {
         ask(VirtualEnv::of(1), Command::new("BLPOP").arg("queue").arg("0")).await;
     });
     until(10 * MS_NS);
-    with(|world| world.crash(1));
+    with(|sim| sim.crash(1));
     let said = Said::default();
     let theirs = Arc::clone(&said);
     task(2, async move {
@@ -416,7 +407,7 @@ fn who_crashes_while_waiting_takes_nothing_away() {
     });
     until(20 * MS_NS);
     assert_eq!(said.lock().unwrap()[0].1, "Int(1)");
-    take_down();
+    close();
 }
 
 /// A client whose first command waits at the server, and whose second arrives behind it on the same
@@ -444,14 +435,14 @@ fn a_server_reads_on_when_it_need_not_keep_a_client_waiting_any_more() {
     let (at_ns, answer) = said.lock().unwrap()[0].clone();
     assert_eq!(answer, "Ok");
     assert!((50 * MS_NS..=51 * MS_NS).contains(&at_ns), "{at_ns}");
-    take_down();
+    close();
 }
 
 #[test]
 fn what_a_server_has_not_read_goes_with_the_client() {
     let said = one_behind_the_other("0");
     until(10 * MS_NS);
-    with(|world| world.crash(1));
+    with(|sim| sim.crash(1));
     let theirs = Arc::clone(&said);
     task(2, async move {
         let left = ask(VirtualEnv::of(2), Command::new("EXISTS").arg("k")).await;
@@ -459,7 +450,7 @@ fn what_a_server_has_not_read_goes_with_the_client() {
     });
     until(20 * MS_NS);
     assert_eq!(said.lock().unwrap()[0].1, "Int(0)");
-    take_down();
+    close();
 }
 
 #[test]

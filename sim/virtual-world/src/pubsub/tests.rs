@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
-use picklock::env::Env;
+use harness::injector::Injector;
+use picklock::command::Command;
+use picklock::env::{Env, Node, Subscription};
 
-use super::super::env::VirtualEnv;
-use super::super::network::Way;
-use super::super::run::take_down;
+use super::super::driver::close;
+use super::super::env::{VirtualEnv, VirtualSubscription};
+use super::super::network::{Direction, Purpose};
+use super::super::simulation::with;
 use super::super::tests::{MS, MS_NS, Said, ask, network, say, task, until, world};
-use super::*;
 
 /// Process 1 listens and says what it hears, until the connection breaks.
 fn listen(said: &Said) {
@@ -61,7 +63,7 @@ fn a_message_takes_as_long_as_an_answer() {
     until(20 * MS_NS);
     let expected = [at(12, "one"), at(12, "one to 1")];
     assert!(expected.iter().all(|it| said.lock().unwrap().contains(it)), "{said:?}");
-    take_down();
+    close();
 }
 
 #[test]
@@ -71,18 +73,15 @@ fn a_partition_withholds_a_message_until_the_heal() {
     listen(&said);
     until(10 * MS_NS);
     said_now(&said);
-    with(|world| world.link(1, 0).cut[Way::Back as usize] = true);
+    with(|sim| sim.network.cut(1, 0, [false, true]));
     publish(&said, "one");
     publish(&said, "two");
     until(20 * MS_NS);
     assert_eq!(said_now(&said), [at(10, "one to 1"), at(10, "two to 1")]);
-    with(|world| {
-        world.link(1, 0).cut = [false; 2];
-        world.release_withheld(1, 0, Way::Back);
-    });
+    with(|sim| sim.mend(1));
     until(21 * MS_NS);
     assert_eq!(said_now(&said), [at(20, "one"), at(20, "two")]);
-    take_down();
+    close();
 }
 
 #[test]
@@ -92,8 +91,8 @@ fn who_listens_is_told_that_the_connection_broke_and_the_server_knows() {
     listen(&said);
     until(MS_NS);
     said_now(&said);
-    let ear = with(|world| world.processes[1].ears[0].unwrap());
-    with(|world| world.break_conn(ear));
+    let conn = with(|sim| sim.processes[1].conn(0, Purpose::Subscriptions).unwrap());
+    with(|sim| sim.break_conn(conn));
     until(2 * MS_NS);
     assert_eq!(said_now(&said), [at(1, BROKEN)]);
     publish(&said, "lost");
@@ -105,7 +104,7 @@ fn who_listens_is_told_that_the_connection_broke_and_the_server_knows() {
     until(5 * MS_NS);
     let expected = [at(3, "listening"), at(4, "found"), at(4, "found to 1")];
     assert!(expected.iter().all(|it| said.lock().unwrap().contains(it)), "{said:?}");
-    take_down();
+    close();
 }
 
 #[test]
@@ -114,8 +113,8 @@ fn a_silent_connection_is_replaced_by_who_asks_in_vain() {
     let said = Said::default();
     listen(&said);
     until(MS_NS);
-    let ear = with(|world| world.processes[1].ears[0].unwrap());
-    with(|world| world.conns[ear as usize].kill(Way::Back));
+    let conn = with(|sim| sim.processes[1].conn(0, Purpose::Subscriptions).unwrap());
+    with(|sim| sim.network.conn_mut(conn).kill(Direction::ToClient));
     publish(&said, "never");
     said_now(&said);
     until(2 * MS_NS);
@@ -130,7 +129,7 @@ fn a_silent_connection_is_replaced_by_who_asks_in_vain() {
     until(1010 * MS_NS);
     let expected = [at(1002, BROKEN), at(1002, "listening")];
     assert!(expected.iter().all(|it| said.lock().unwrap().contains(it)), "{said:?}");
-    take_down();
+    close();
 }
 
 #[test]
@@ -140,18 +139,18 @@ fn who_stands_still_hears_later_and_who_has_died_is_counted_no_more() {
     listen(&said);
     until(MS_NS);
     said_now(&said);
-    with(|world| world.suspend(1));
+    with(|sim| sim.executor.pause(1));
     publish(&said, "one");
     until(5 * MS_NS);
     assert_eq!(said_now(&said), [at(1, "one to 1")]);
-    with(|world| world.resume(1));
+    with(|sim| sim.executor.resume(1));
     until(6 * MS_NS);
     assert_eq!(said_now(&said), [at(5, "one")]);
-    with(|world| world.crash(1));
+    with(|sim| sim.crash(1));
     publish(&said, "two");
     until(7 * MS_NS);
     assert_eq!(said_now(&said), [at(6, "two to 0")]);
-    take_down();
+    close();
 }
 
 #[test]
@@ -178,7 +177,7 @@ fn one_seat_given_up_silences_no_other() {
     publish(&said, "two");
     until(21 * MS_NS);
     assert_eq!(said_now(&said), [at(20, "two to 0")], "the last has left");
-    take_down();
+    close();
 }
 
 #[test]
@@ -188,15 +187,15 @@ fn a_server_that_dies_says_so_to_who_listens() {
     listen(&said);
     until(MS_NS);
     said_now(&said);
-    with(|world| world.end_server(0, redis_model::persistence::Ending::Killed));
+    with(|sim| sim.stop_server(0, redis_model::persistence::Ending::Killed));
     until(2 * MS_NS);
     assert_eq!(said_now(&said), [at(1, BROKEN)]);
-    with(|world| world.start_server(0));
+    with(|sim| sim.start_server(0));
     listen(&said);
     until(3 * MS_NS);
     publish(&said, "back");
     until(4 * MS_NS);
     let expected = [at(2, "listening"), at(3, "back"), at(3, "back to 1")];
     assert!(expected.iter().all(|it| said.lock().unwrap().contains(it)), "{said:?}");
-    take_down();
+    close();
 }

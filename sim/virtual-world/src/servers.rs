@@ -1,0 +1,382 @@
+//! The servers: which of them clients reach, how each is, and when each syncs its file.
+//!
+//! Invariant: `Node(0)` leads to the primary where servers are replicated. A server's file is synced when
+//! the model says that it is due, by the server's own clock.
+
+mod replication;
+
+use std::ops::{Index, IndexMut};
+use std::sync::Arc;
+
+use harness::clock::Clock;
+use picklock::command::Command;
+use picklock::time::WallTime;
+use redis_model::model::{ClientId, Model, Outcome as Submitted};
+use redis_model::options::{Options, Profile};
+use redis_model::persistence::{Ending, Fsync};
+use redis_model::reply::Reply;
+use scenarios::distribution::Sampler;
+use scenarios::topology::{AppendOnly, Software, Topology};
+use smallvec::SmallVec;
+
+use self::replication::ReplicaFeed;
+use super::choices::Choices;
+use super::queue::SimEvent;
+use super::time::{EPOCH_NS, VirtualTime};
+
+/// A server with `everysec` syncs its file so often.
+const FSYNC_NS: u64 = 1_000_000_000;
+/// The address of every client.
+const CLIENT_ADDR: &str = "127.0.0.1:1";
+
+/// How a server is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Availability {
+    #[default]
+    Up,
+    /// Its process is gone; its machine refuses connections.
+    Down,
+    /// Its machine is gone, and answers nothing.
+    PoweredOff,
+}
+
+/// A server.
+pub(super) struct VirtualServer {
+    pub(super) model: Model,
+    /// The connection of each session, by the session's number.
+    sessions: Vec<u32>,
+    /// How many blocked commands it has.
+    pub(super) blocked: u32,
+    /// How many connections for subscriptions it has had: with none, nobody gets a message.
+    pub(super) subscribers: u32,
+    pub(super) clock: Clock,
+    pub(super) availability: Availability,
+    /// What its model was made from.
+    append_only: AppendOnly,
+    profile: Profile,
+    /// An fsync is planned.
+    sync_planned: bool,
+}
+
+/// All servers, and the replication between them.
+#[derive(Default)]
+pub(super) struct VirtualServers {
+    all: Vec<VirtualServer>,
+    /// How many nodes clients can connect to.
+    nodes: u32,
+    primary: u32,
+    /// The server of the protected resource, where it has one of its own: no fault strikes it.
+    resource: Option<u32>,
+    replicated: bool,
+    /// Something is to be done after each command.
+    has_followups: bool,
+    /// The latency of what a primary sends each server while that is a replica, and of its acknowledgements.
+    lags: Arc<[Sampler]>,
+    feeds: Vec<ReplicaFeed>,
+    /// How many feeds there have been.
+    feeds_begun: u32,
+    events: Vec<ServerEvent>,
+    vacant: Vec<u32>,
+}
+
+/// Something between servers, or in one, that is due.
+#[derive(Clone, Copy, Debug)]
+enum ServerEvent {
+    /// A part of a feed's stream arrives.
+    Stream { feed: u32, from: u64, to: u64 },
+    /// An acknowledgement arrives.
+    Acknowledgement { feed: u32, to: u64 },
+    /// The file is to be synced.
+    Sync { server: u32 },
+}
+
+impl Default for VirtualServer {
+    fn default() -> Self {
+        Self {
+            model: Model::new(Options::default()),
+            sessions: Vec::new(),
+            blocked: 0,
+            subscribers: 0,
+            clock: Clock::exact(EPOCH_NS),
+            availability: Availability::Up,
+            append_only: AppendOnly::Off,
+            profile: Profile::default(),
+            sync_planned: false,
+        }
+    }
+}
+
+impl VirtualServer {
+    /// As new, keeping the memory.
+    fn reset(&mut self) {
+        self.model.reset();
+        self.sessions.clear();
+        (self.blocked, self.subscribers, self.sync_planned) = (0, 0, false);
+        (self.clock, self.availability) = (Clock::exact(EPOCH_NS), Availability::Up);
+    }
+
+    /// Makes its model anew where it is to be another.
+    fn configure(&mut self, profile: Profile, append_only: AppendOnly) {
+        if (self.append_only, self.profile) != (append_only, profile) {
+            let append_only = match append_only {
+                AppendOnly::Off => None,
+                AppendOnly::Always => Some(Fsync::Always),
+                AppendOnly::Everysec => Some(Fsync::Everysec),
+                AppendOnly::Unsynced => Some(Fsync::No),
+            };
+            self.model = Model::new(Options { append_only, profile, ..Options::default() });
+        }
+        (self.append_only, self.profile) = (append_only, profile);
+    }
+
+    /// Its wall clock.
+    pub(super) fn wall(&self, now_ns: u64) -> WallTime {
+        WallTime::from_unix_ns(self.clock.wall(now_ns))
+    }
+
+    pub(super) fn is_up(&self) -> bool {
+        self.availability == Availability::Up
+    }
+
+    /// Accepts a client.
+    pub(super) fn accept(&mut self, now_ns: u64) -> ClientId {
+        self.model.connect(self.wall(now_ns), CLIENT_ADDR)
+    }
+
+    /// Its session belongs to this connection.
+    pub(super) fn bind(&mut self, session: ClientId, conn: u32) {
+        let session = session.0 as usize;
+        if self.sessions.len() <= session {
+            self.sessions.resize(session + 1, 0);
+        }
+        self.sessions[session] = conn;
+    }
+
+    /// What it has for others than the client it answers, with their connections.
+    pub(super) fn take_outbox(&mut self) -> SmallVec<[(u32, Reply); 4]> {
+        let mut out = SmallVec::new();
+        let sessions = &self.sessions;
+        self.model.drain_outbox(|session, reply| out.push((sessions[session.0 as usize], reply)));
+        out
+    }
+
+    /// Executes a command.
+    pub(super) fn submit(
+        &mut self,
+        now_ns: u64,
+        session: ClientId,
+        command: &Command,
+    ) -> Submitted {
+        let wall = self.wall(now_ns);
+        // A slice of the arguments, without allocation where they are few.
+        let mut few = [&[][..]; 8];
+        let mut count = 0;
+        for arg in command.args() {
+            let Some(place) = few.get_mut(count) else {
+                return self.model.submit(wall, session, &command.args().collect::<Vec<_>>());
+            };
+            *place = arg;
+            count += 1;
+        }
+        self.model.submit(wall, session, &few[..count])
+    }
+
+    /// Executes a command as a client does that connects for it alone, without a network.
+    pub(super) fn execute_at_once(&mut self, now_ns: u64, args: &[&[u8]]) -> Reply {
+        let wall = self.wall(now_ns);
+        let session = self.model.connect(wall, CLIENT_ADDR);
+        let reply = self.model.execute(wall, session, args);
+        self.model.disconnect(session);
+        reply
+    }
+
+    /// Ends; what its file has stays.
+    fn end(&mut self, ending: Ending) {
+        self.sessions.clear();
+        (self.blocked, self.subscribers) = (0, 0);
+        self.model.end(ending);
+        self.availability = match ending {
+            Ending::Killed => Availability::Down,
+            Ending::PowerLoss => Availability::PoweredOff,
+        };
+    }
+}
+
+impl Index<u32> for VirtualServers {
+    type Output = VirtualServer;
+
+    fn index(&self, server: u32) -> &VirtualServer {
+        &self.all[server as usize]
+    }
+}
+
+impl IndexMut<u32> for VirtualServers {
+    fn index_mut(&mut self, server: u32) -> &mut VirtualServer {
+        &mut self.all[server as usize]
+    }
+}
+
+impl VirtualServers {
+    /// Begins anew with so many servers, of which none follows another, keeping the memory.
+    pub(super) fn reset(&mut self, servers: usize) {
+        self.all.iter_mut().for_each(VirtualServer::reset);
+        self.all.resize_with(servers, VirtualServer::default);
+        self.nodes = self.count();
+        (self.primary, self.resource) = (0, None);
+        (self.replicated, self.has_followups) = (false, false);
+        self.feeds.clear();
+        self.feeds_begun = 0;
+        self.events.clear();
+        self.vacant.clear();
+    }
+
+    /// Says what the servers are and keep, before anything is asked of them. One more than the topology
+    /// has is the protected resource's own.
+    pub(super) fn configure(
+        &mut self,
+        topology: Topology,
+        software: Software,
+        append_only: AppendOnly,
+        lags: &Arc<[Sampler]>,
+    ) {
+        self.nodes = topology.nodes();
+        self.lags = Arc::clone(lags);
+        let of_lock = topology.servers();
+        self.resource = Some(of_lock).filter(|it| (*it as usize) < self.all.len());
+        for (server, it) in (0..).zip(&mut self.all) {
+            let append_only = if server < of_lock { append_only } else { AppendOnly::Off };
+            it.configure(software.into(), append_only);
+        }
+    }
+
+    /// What is there so far is on the disks, and replicas begin to follow.
+    pub(super) fn start(&mut self, topology: Topology, now_ns: u64, choices: &mut Choices) {
+        let keeps_file = self.all.iter().any(|it| it.append_only != AppendOnly::Off);
+        for server in 0..topology.servers() {
+            let it = &mut self[server];
+            // A server that syncs once a second has begun its second at any time before.
+            let ago_ns = match it.append_only {
+                AppendOnly::Everysec => choices.span(FSYNC_NS),
+                _ => 0,
+            };
+            let wall_ns = it.clock.wall(now_ns).saturating_sub(ago_ns);
+            it.model.fsync(WallTime::from_unix_ns(wall_ns));
+        }
+        if let Topology::Replicated { replicas } = topology {
+            self.replicated = true;
+            (1..=replicas).for_each(|replica| self.attach(replica, now_ns));
+        }
+        self.has_followups = self.replicated || keeps_file;
+    }
+
+    /// How many there are, that of the resource included.
+    pub(super) fn count(&self) -> u32 {
+        u32::try_from(self.all.len()).unwrap_or(u32::MAX)
+    }
+
+    /// How many servers the lock has: those that a fault can strike. The resource's own is behind them.
+    pub(super) fn of_lock(&self) -> u32 {
+        self.resource.unwrap_or(self.count())
+    }
+
+    /// The server that `Node(0)` leads to.
+    pub(super) const fn primary(&self) -> u32 {
+        self.primary
+    }
+
+    /// The server that a node leads to at this moment.
+    pub(super) fn of_node(&self, node: u32) -> Option<u32> {
+        match node {
+            0 => Some(self.primary),
+            _ if node == self.nodes => self.resource,
+            _ => Some(node).filter(|node| *node < self.nodes),
+        }
+    }
+
+    /// The node that leads to a server at this moment.
+    pub(super) fn node_of(&self, server: u32) -> Option<u16> {
+        let node =
+            if self.replicated { (server == self.primary).then_some(0) } else { Some(server) };
+        node.and_then(|node| u16::try_from(node).ok())
+    }
+
+    /// Whether any node leads to this server at this moment.
+    pub(super) fn is_reachable(&self, server: u32) -> bool {
+        !self.replicated || server == self.primary || self.is_resource(server)
+    }
+
+    /// Whether this server is the protected resource's own.
+    pub(super) fn is_resource(&self, server: u32) -> bool {
+        self.resource == Some(server)
+    }
+
+    /// After a command: its writes go to the replicas, and to the disk when that is due.
+    #[inline]
+    pub(super) fn after_command(
+        &mut self,
+        server: u32,
+        time: &mut VirtualTime,
+        choices: &mut Choices,
+    ) {
+        if self.has_followups {
+            self.feed_replicas(server, time, choices);
+            self.plan_sync(server, time);
+        }
+    }
+
+    fn plan_sync(&mut self, server: u32, time: &mut VirtualTime) {
+        let it = &mut self[server];
+        if it.sync_planned {
+            return;
+        }
+        if let Some(due) = it.model.next_fsync() {
+            let moment_ns = it.clock.moment_of_wall(due.as_unix_ns());
+            it.sync_planned = true;
+            self.plan(moment_ns, ServerEvent::Sync { server }, time);
+        }
+    }
+
+    fn plan(&mut self, at_ns: u64, event: ServerEvent, time: &mut VirtualTime) {
+        let place = match self.vacant.pop() {
+            Some(place) => {
+                self.events[place as usize] = event;
+                place
+            }
+            None => {
+                self.events.push(event);
+                u32::try_from(self.events.len() - 1).expect("fewer than 2^32 events of servers")
+            }
+        };
+        time.plan(at_ns, SimEvent::Server(place));
+    }
+
+    /// Something planned is due. A server is returned that may answer blocked commands now.
+    pub(super) fn due(
+        &mut self,
+        place: u32,
+        time: &mut VirtualTime,
+        choices: &mut Choices,
+    ) -> Option<u32> {
+        self.vacant.push(place);
+        match self.events[place as usize] {
+            ServerEvent::Stream { feed, from, to } => {
+                self.stream_arrives(feed, from, to, time, choices);
+                None
+            }
+            ServerEvent::Acknowledgement { feed, to } => self.acknowledged(feed, to),
+            ServerEvent::Sync { server } => {
+                let it = &mut self[server];
+                it.sync_planned = false;
+                if it.is_up() {
+                    let wall = it.wall(time.now_ns());
+                    it.model.fsync_due(wall);
+                    self.plan_sync(server, time);
+                }
+                None
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
