@@ -62,6 +62,21 @@ pub(super) struct PendingCalls {
     unread: Vec<(u32, u32)>,
 }
 
+impl PendingCall {
+    fn new(conn: u32) -> Self {
+        Self {
+            conn,
+            waiter: None,
+            command: None,
+            outcome: None,
+            progress: CallProgress::InTransit,
+            broken: false,
+            staged: None,
+            is_push: false,
+        }
+    }
+}
+
 impl Index<u32> for PendingCalls {
     type Output = PendingCall;
 
@@ -85,30 +100,15 @@ impl PendingCalls {
 
     /// A call on a connection, which is lost where that is not open.
     pub(super) fn begin(&mut self, conn: u32, command: Command, task: u32, open: bool) -> u32 {
-        self.add(PendingCall {
-            conn,
-            waiter: Some(task),
-            command: Some(command),
-            outcome: None,
-            progress: if open { CallProgress::InTransit } else { CallProgress::Lost },
-            broken: !open,
-            staged: None,
-            is_push: false,
-        })
+        let progress = if open { CallProgress::InTransit } else { CallProgress::Lost };
+        let (waiter, command) = (Some(task), Some(command));
+        let call = PendingCall::new(conn);
+        self.add(PendingCall { waiter, command, progress, broken: !open, ..call })
     }
 
     /// A message of a channel, sent by the server.
     pub(super) fn push(&mut self, conn: u32) -> u32 {
-        self.add(PendingCall {
-            conn,
-            waiter: None,
-            command: None,
-            outcome: None,
-            progress: CallProgress::InTransit,
-            broken: false,
-            staged: None,
-            is_push: true,
-        })
+        self.add(PendingCall { is_push: true, ..PendingCall::new(conn) })
     }
 
     fn add(&mut self, call: PendingCall) -> u32 {

@@ -15,6 +15,7 @@ use self::swarm::Rates;
 pub(super) use self::swarm::{SwarmDraw, draw};
 use super::choices::Choices;
 use super::network::Direction;
+use super::time::now_ns;
 
 /// What is planned for a later moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -114,13 +115,13 @@ impl VirtualNemesis {
     }
 
     /// How much later than its latency says a message arrives, in nanoseconds.
-    pub(super) fn delay_ns(&mut self, now_ns: u64, choices: &mut Choices) -> u64 {
+    pub(super) fn delay_ns(&self, choices: &mut Choices) -> u64 {
         let (per_64k, most_ns) = self.rates.delay;
         if !choices.strikes(per_64k) {
             return 0;
         }
         let delay_ns = choices.span(most_ns);
-        self.note(now_ns, 0, None, Fault::Delay, delay_ns);
+        self.note(0, None, Fault::Delay, delay_ns);
         delay_ns
     }
 
@@ -154,21 +155,13 @@ impl VirtualNemesis {
     }
 
     /// Writes down a fault that strikes now: of a client, or of the server that this node leads to.
-    pub(super) fn note(
-        &self,
-        now_ns: u64,
-        client: u32,
-        node: Option<u16>,
-        fault: Fault,
-        for_ns: u64,
-    ) {
-        self.note_as(now_ns, client, node, fault, for_ns, self.meets_hold(client));
+    pub(super) fn note(&self, client: u32, node: Option<u16>, fault: Fault, for_ns: u64) {
+        self.note_as(client, node, fault, for_ns, self.meets_hold(client));
     }
 
     /// The same, with whether it meets a hold.
     pub(super) fn note_as(
         &self,
-        now_ns: u64,
         client: u32,
         node: Option<u16>,
         fault: Fault,
@@ -178,7 +171,7 @@ impl VirtualNemesis {
         if let Some(journal) = &self.journal {
             let staged = self.cues.striking();
             let what = What::Fault { fault, node, for_ns, in_hold, staged };
-            journal.write(|| now_ns, client, 0, 0, |_| what);
+            journal.write(now_ns, client, 0, 0, |_| what);
         }
     }
 }

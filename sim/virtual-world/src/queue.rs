@@ -18,8 +18,12 @@ pub(super) enum SimEvent {
     ConnectAnswer(u32),
     /// A fault that the nemesis has planned is due.
     Fault(u32),
-    /// Something between servers, or in one, is due.
-    Server(u32),
+    /// A part of a feed's stream reaches its replica.
+    Stream(u32),
+    /// A replica's acknowledgement reaches the primary.
+    Acknowledgement(u32),
+    /// A server's file is to be synced.
+    Sync(u32),
     /// A time-out of a blocking command at this server may be over.
     Unblock(u32),
 }

@@ -75,19 +75,6 @@ pub(super) struct VirtualServers {
     feeds: Vec<ReplicaFeed>,
     /// How many feeds there have been.
     feeds_begun: u32,
-    events: Vec<ServerEvent>,
-    vacant: Vec<u32>,
-}
-
-/// Something between servers, or in one, that is due.
-#[derive(Clone, Copy, Debug)]
-enum ServerEvent {
-    /// A part of a feed's stream arrives.
-    Stream { feed: u32, from: u64, to: u64 },
-    /// An acknowledgement arrives.
-    Acknowledgement { feed: u32, to: u64 },
-    /// The file is to be synced.
-    Sync { server: u32 },
 }
 
 impl Default for VirtualServer {
@@ -190,6 +177,17 @@ impl VirtualServer {
         reply
     }
 
+    /// Plans the next sync of its file, if one is due some time; `server` is its number.
+    fn plan_sync(&mut self, server: u32, time: &mut VirtualTime) {
+        if !self.sync_planned
+            && let Some(due) = self.model.next_fsync()
+        {
+            self.sync_planned = true;
+            let at_ns = self.clock.moment_of_wall(due.as_unix_ns());
+            time.plan(at_ns, SimEvent::Sync(server));
+        }
+    }
+
     /// Ends; what its file has stays.
     fn end(&mut self, ending: Ending) {
         self.sessions.clear();
@@ -226,8 +224,6 @@ impl VirtualServers {
         (self.replicated, self.has_followups) = (false, false);
         self.feeds.clear();
         self.feeds_begun = 0;
-        self.events.clear();
-        self.vacant.clear();
     }
 
     /// Says what the servers are and keep, before anything is asked of them. One more than the topology
@@ -320,60 +316,17 @@ impl VirtualServers {
     ) {
         if self.has_followups {
             self.feed_replicas(server, time, choices);
-            self.plan_sync(server, time);
+            self[server].plan_sync(server, time);
         }
     }
 
-    fn plan_sync(&mut self, server: u32, time: &mut VirtualTime) {
+    /// It is time to sync a server's file.
+    pub(super) fn sync(&mut self, server: u32, time: &mut VirtualTime) {
         let it = &mut self[server];
-        if it.sync_planned {
-            return;
-        }
-        if let Some(due) = it.model.next_fsync() {
-            let moment_ns = it.clock.moment_of_wall(due.as_unix_ns());
-            it.sync_planned = true;
-            self.plan(moment_ns, ServerEvent::Sync { server }, time);
-        }
-    }
-
-    fn plan(&mut self, at_ns: u64, event: ServerEvent, time: &mut VirtualTime) {
-        let place = match self.vacant.pop() {
-            Some(place) => {
-                self.events[place as usize] = event;
-                place
-            }
-            None => {
-                self.events.push(event);
-                u32::try_from(self.events.len() - 1).expect("fewer than 2^32 events of servers")
-            }
-        };
-        time.plan(at_ns, SimEvent::Server(place));
-    }
-
-    /// Something planned is due. A server is returned that may answer blocked commands now.
-    pub(super) fn due(
-        &mut self,
-        place: u32,
-        time: &mut VirtualTime,
-        choices: &mut Choices,
-    ) -> Option<u32> {
-        self.vacant.push(place);
-        match self.events[place as usize] {
-            ServerEvent::Stream { feed, from, to } => {
-                self.stream_arrives(feed, from, to, time, choices);
-                None
-            }
-            ServerEvent::Acknowledgement { feed, to } => self.acknowledged(feed, to),
-            ServerEvent::Sync { server } => {
-                let it = &mut self[server];
-                it.sync_planned = false;
-                if it.is_up() {
-                    let wall = it.wall(time.now_ns());
-                    it.model.fsync_due(wall);
-                    self.plan_sync(server, time);
-                }
-                None
-            }
+        it.sync_planned = false;
+        if it.is_up() {
+            it.model.fsync_due(it.wall(time.now_ns()));
+            it.plan_sync(server, time);
         }
     }
 }

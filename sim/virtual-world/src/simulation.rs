@@ -140,12 +140,15 @@ impl Simulation {
                 SimEvent::ConnectAnswer(attempt) => self.connect_answered(attempt),
                 SimEvent::Fault(planned) => self.fault_due(planned),
                 SimEvent::Unblock(server) => self.unblock_due(server),
-                SimEvent::Server(event) => {
-                    let due = self.servers.due(event, &mut self.time, &mut self.choices);
-                    if let Some(server) = due {
+                SimEvent::Stream(feed) => {
+                    self.servers.stream_arrives(feed, &mut self.time, &mut self.choices);
+                }
+                SimEvent::Acknowledgement(feed) => {
+                    if let Some(server) = self.servers.acknowledgement_arrives(feed) {
                         self.drain_outbox(server, 0);
                     }
                 }
+                SimEvent::Sync(server) => self.servers.sync(server, &mut self.time),
                 SimEvent::Timer(_) => {}
             }
             return true;

@@ -4,33 +4,55 @@
 //! when either of the two ends is lost with it; so a replica that is promoted has what had arrived.
 //! Deliberately absent: an election; which replica is promoted is a choice.
 
+use std::collections::VecDeque;
+
 use redis_model::persistence::Ending;
 use redis_model::replication::ReplicaId;
+use scenarios::distribution::Sampler;
 
 use super::super::choices::Choices;
 use super::super::latency;
+use super::super::queue::SimEvent;
 use super::super::time::VirtualTime;
-use super::{Availability, ServerEvent, VirtualServers};
+use super::{Availability, VirtualServers};
 
 /// The stream from the primary to one replica.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(super) struct ReplicaFeed {
     /// Which of all there have been.
     number: u32,
     pub(super) replica: u32,
     id: ReplicaId,
-    /// The stream has been sent up to here, and acknowledged up to there.
+    /// The stream has been sent, applied and acknowledged up to these offsets.
     sent: u64,
+    applied: u64,
     acknowledged: u64,
-    /// When the last part arrives, and the last acknowledgement.
-    pub(super) arrives_ns: [u64; 2],
+    pub(super) stream: FeedWay,
+    acknowledgements: FeedWay,
 }
 
-/// A direction of a feed.
-#[derive(Clone, Copy)]
-enum Towards {
-    Replica,
-    Primary,
+/// One direction of a feed: offsets on their way, which overtake nothing.
+#[derive(Debug)]
+pub(super) struct FeedWay {
+    in_transit: VecDeque<u64>,
+    /// When the last of them arrives.
+    pub(super) arrives_ns: u64,
+}
+
+impl FeedWay {
+    fn new(now_ns: u64) -> Self {
+        Self { in_transit: VecDeque::new(), arrives_ns: now_ns }
+    }
+
+    fn send(&mut self, offset: u64, event: SimEvent, lag_ns: u64, time: &mut VirtualTime) {
+        self.in_transit.push_back(offset);
+        self.arrives_ns = self.arrives_ns.max(time.now_ns() + lag_ns);
+        time.plan(self.arrives_ns, event);
+    }
+
+    fn receive(&mut self) -> u64 {
+        self.in_transit.pop_front().expect("an event for each offset")
+    }
 }
 
 impl VirtualServers {
@@ -50,8 +72,10 @@ impl VirtualServers {
             replica,
             id,
             sent: offset,
+            applied: offset,
             acknowledged: offset,
-            arrives_ns: [now_ns; 2],
+            stream: FeedWay::new(now_ns),
+            acknowledgements: FeedWay::new(now_ns),
         });
     }
 
@@ -76,71 +100,44 @@ impl VirtualServers {
             return;
         }
         let to = self[server].model.offset();
-        for place in 0..self.feeds.len() {
-            let ReplicaFeed { number: feed, sent: from, .. } = self.feeds[place];
-            if from < to {
-                self.feeds[place].sent = to;
-                let event = ServerEvent::Stream { feed, from, to };
-                self.ship(place, Towards::Replica, event, time, choices);
-            }
+        for feed in self.feeds.iter_mut().filter(|feed| feed.sent < to) {
+            feed.sent = to;
+            let lag_ns = draw_lag(&self.lags, feed.replica, choices);
+            feed.stream.send(to, SimEvent::Stream(feed.number), lag_ns, time);
         }
     }
 
-    /// Sends something over a feed; it overtakes nothing.
-    fn ship(
-        &mut self,
-        place: usize,
-        towards: Towards,
-        event: ServerEvent,
-        time: &mut VirtualTime,
-        choices: &mut Choices,
-    ) {
-        let feed = &mut self.feeds[place];
-        let lag = self.lags.get(feed.replica as usize);
-        let lag_ns = lag.map_or(0, |lag| latency::draw(lag, choices));
-        let arrives_ns = &mut feed.arrives_ns[towards as usize];
-        *arrives_ns = (*arrives_ns).max(time.now_ns() + lag_ns);
-        let at_ns = *arrives_ns;
-        self.plan(at_ns, event, time);
-    }
-
-    /// The feed of this number; none where one of its ends has ended.
-    fn feed(&self, number: u32) -> Option<usize> {
-        self.feeds.iter().position(|feed| feed.number == number)
-    }
-
-    pub(super) fn stream_arrives(
+    /// A part of this feed's stream arrives, unless one of its ends has ended.
+    pub(crate) fn stream_arrives(
         &mut self,
         feed: u32,
-        from: u64,
-        to: u64,
         time: &mut VirtualTime,
         choices: &mut Choices,
     ) {
-        let Some(place) = self.feed(feed) else { return };
-        let replica = self.feeds[place].replica;
+        let Some(feed) = self.feeds.iter_mut().find(|it| it.number == feed) else { return };
+        let (from, to) = (feed.applied, feed.stream.receive());
+        feed.applied = to;
         let mut groups = Vec::new();
-        let kept = self[self.primary].model.copy_stream(from, to, &mut groups);
+        let kept = self.all[self.primary as usize].model.copy_stream(from, to, &mut groups);
         assert!(kept, "nothing is forgotten unacknowledged");
-        let it = &mut self[replica];
-        let wall = it.wall(time.now_ns());
-        it.model.apply(wall, &groups);
-        self.plan_sync(replica, time);
-        let event = ServerEvent::Acknowledgement { feed, to };
-        self.ship(place, Towards::Primary, event, time, choices);
+        let replica = &mut self.all[feed.replica as usize];
+        replica.model.apply(replica.wall(time.now_ns()), &groups);
+        replica.plan_sync(feed.replica, time);
+        let lag_ns = draw_lag(&self.lags, feed.replica, choices);
+        feed.acknowledgements.send(to, SimEvent::Acknowledgement(feed.number), lag_ns, time);
     }
 
-    /// A replica has what the primary sent it up to here. The primary is returned where that may be the
-    /// answer to a blocked command.
-    pub(super) fn acknowledged(&mut self, feed: u32, to: u64) -> Option<u32> {
-        let place = self.feed(feed)?;
-        self.feeds[place].acknowledged = to;
+    /// An acknowledgement of this feed arrives. The primary is returned where that may be what a blocked command
+    /// waits for.
+    pub(crate) fn acknowledgement_arrives(&mut self, feed: u32) -> Option<u32> {
+        let feed = self.feeds.iter_mut().find(|it| it.number == feed)?;
+        feed.acknowledged = feed.acknowledgements.receive();
+        let (id, to) = (feed.id, feed.acknowledged);
         let everywhere = self.feeds.iter().map(|feed| feed.acknowledged).min();
-        let (primary, id) = (self.primary, self.feeds[place].id);
-        let it = &mut self[primary];
-        it.model.acknowledge(id, to);
-        it.model.forget_stream(everywhere.unwrap_or(0));
-        (it.blocked > 0).then_some(primary)
+        let primary = &mut self.all[self.primary as usize];
+        primary.model.acknowledge(id, to);
+        primary.model.forget_stream(everywhere.unwrap_or(0));
+        (primary.blocked > 0).then_some(self.primary)
     }
 
     /// Ends a server, and the feeds from it and to it.
@@ -205,4 +202,9 @@ impl VirtualServers {
         candidates.sort_by_key(|&(offset, server)| (u64::MAX - offset, server));
         candidates.into_iter().map(|(_, server)| server).collect()
     }
+}
+
+/// How long the next part of this replica's stream travels, or its acknowledgement, in nanoseconds.
+fn draw_lag(lags: &[Sampler], replica: u32, choices: &mut Choices) -> u64 {
+    lags.get(replica as usize).map_or(0, |lag| latency::draw(lag, choices))
 }

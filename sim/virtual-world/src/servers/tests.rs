@@ -113,7 +113,7 @@ fn the_most_advanced_replica_takes_over_unless_another_is_named() {
         until(16 * MS_NS);
         with(|sim| {
             let feed = sim.servers.feeds.iter_mut().find(|feed| feed.replica == 1);
-            feed.unwrap().arrives_ns[0] = 500 * MS_NS;
+            feed.unwrap().stream.arrives_ns = 500 * MS_NS;
         });
         write(1, "later");
         until(30 * MS_NS);

@@ -41,7 +41,7 @@ impl Simulation {
         if self.servers.is_resource(server) {
             latency_ns
         } else {
-            latency_ns + self.nemesis.delay_ns(self.time.now_ns(), &mut self.choices)
+            latency_ns + self.nemesis.delay_ns(&mut self.choices)
         }
     }
 

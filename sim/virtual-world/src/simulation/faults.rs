@@ -113,7 +113,7 @@ impl Simulation {
             }
         }
         as_cue(self, place, process, |sim| {
-            sim.nemesis.note(sim.time.now_ns(), process, None, Fault::Delay, for_ns);
+            sim.nemesis.note(process, None, Fault::Delay, for_ns);
         });
         delay_ns
     }

@@ -5,6 +5,7 @@
 //! resource. Deliberately absent: which kind of fault does which of these; `harness::injector` says it for every
 //! world.
 
+use harness::clock::Clock;
 use harness::cues::{Cues, End};
 use harness::injector::{Clocks, Injector};
 use redis_model::persistence::Ending;
@@ -78,35 +79,16 @@ impl Injector for Simulation {
 
     fn set_drift(&mut self, whose: Clocks, ppm: i32) {
         let now_ns = self.time.now_ns();
-        let client = match whose {
-            Clocks::Client(client) => {
-                self.processes[client].clock.set_drift(now_ns, ppm);
-                client
-            }
-            Clocks::Server(server) => {
-                let server = server.unwrap_or(self.servers.primary());
-                self.servers[server].clock.set_drift(now_ns, ppm);
-                0
-            }
-        };
+        let (clock, client, _) = self.clock(whose);
+        clock.set_drift(now_ns, ppm);
         // It lasts as long as the schedule, so it meets every hold that is still to come.
-        self.nemesis.note_as(now_ns, client, None, Fault::Drift, 0, true);
+        self.nemesis.note_as(client, None, Fault::Drift, 0, true);
     }
 
     fn step_clock(&mut self, whose: Clocks, by_ns: i64) {
-        let (client, node) = match whose {
-            Clocks::Client(client) => {
-                self.processes[client].clock.step_wall(by_ns);
-                (client, None)
-            }
-            Clocks::Server(server) => {
-                let server = server.unwrap_or(self.servers.primary());
-                self.servers[server].clock.step_wall(by_ns);
-                (0, self.servers.node_of(server))
-            }
-        };
-        let (now_ns, for_ns) = (self.time.now_ns(), by_ns.unsigned_abs());
-        self.nemesis.note(now_ns, client, node, Fault::ClockStep, for_ns);
+        let (clock, client, node) = self.clock(whose);
+        clock.step_wall(by_ns);
+        self.nemesis.note(client, node, Fault::ClockStep, by_ns.unsigned_abs());
     }
 
     fn flush_scripts(&mut self, server: Option<u32>) {
@@ -115,7 +97,7 @@ impl Injector for Simulation {
         let it = &mut self.servers[server];
         if it.is_up() {
             it.execute_at_once(now_ns, &[b"SCRIPT", b"FLUSH"]);
-            self.nemesis.note(now_ns, 0, None, Fault::ScriptFlush, 0);
+            self.nemesis.note(0, None, Fault::ScriptFlush, 0);
         }
     }
 
@@ -127,7 +109,7 @@ impl Injector for Simulation {
         }
         let in_hold = self.nemesis.meets_hold(0) && !(self.must_lose_hold() && self.keeps_key(to));
         let node = self.servers.node_of(server);
-        self.nemesis.note_as(self.time.now_ns(), 0, node, fault, for_ns, in_hold);
+        self.nemesis.note_as(0, node, fault, for_ns, in_hold);
         let (ending, then) = match fault {
             Fault::Failover => (Ending::Killed, PlannedFault::Promote { to, for_ns }),
             Fault::PowerLoss => (Ending::PowerLoss, PlannedFault::StartServer(server)),
@@ -139,12 +121,24 @@ impl Injector for Simulation {
 }
 
 impl Simulation {
+    /// Whose clocks these are, with the client or the node that a history names.
+    fn clock(&mut self, whose: Clocks) -> (&mut Clock, u32, Option<u16>) {
+        match whose {
+            Clocks::Client(client) => (&mut self.processes[client].clock, client, None),
+            Clocks::Server(server) => {
+                let server = server.unwrap_or(self.servers.primary());
+                let node = self.servers.node_of(server);
+                (&mut self.servers[server].clock, 0, node)
+            }
+        }
+    }
+
     /// Pauses a client that runs; whether it ran.
     pub(crate) fn pause_client(&mut self, client: u32, for_ns: u64) -> bool {
         let runs = self.executor.state(client) == RunState::Running;
         if runs {
             self.executor.pause(client);
-            self.nemesis.note(self.time.now_ns(), client, None, Fault::Pause, for_ns);
+            self.nemesis.note(client, None, Fault::Pause, for_ns);
         }
         runs
     }
@@ -152,7 +146,7 @@ impl Simulation {
     /// Ends a client for good.
     pub(super) fn crash_client(&mut self, client: u32) {
         if self.executor.state(client) != RunState::Crashed {
-            self.nemesis.note(self.time.now_ns(), client, None, Fault::Crash, 0);
+            self.nemesis.note(client, None, Fault::Crash, 0);
             self.crash(client);
         }
     }
@@ -162,7 +156,7 @@ impl Simulation {
         for server in 0..self.servers.of_lock() {
             self.network.cut(client, server, directions);
         }
-        self.nemesis.note(self.time.now_ns(), client, None, Fault::Partition, for_ns);
+        self.nemesis.note(client, None, Fault::Partition, for_ns);
     }
 
     /// Mends a client's links to the servers of the lock, and sends on what was withheld.
@@ -183,7 +177,7 @@ impl Simulation {
         it.kill(direction);
         // TCP: with a reply, what is sent behind it is lost as well.
         it.kill(Direction::ToServer);
-        self.nemesis.note(self.time.now_ns(), it.process, None, fault, 0);
+        self.nemesis.note(it.process, None, fault, 0);
     }
 
     /// A connection breaks.
@@ -191,7 +185,7 @@ impl Simulation {
         let it = self.network.conn_mut(conn);
         it.kill(Direction::ToServer);
         it.kill(Direction::ToClient);
-        self.nemesis.note(self.time.now_ns(), it.process, None, Fault::Reset, 0);
+        self.nemesis.note(it.process, None, Fault::Reset, 0);
         self.break_conn(conn);
     }
 

@@ -29,7 +29,7 @@ impl Simulation {
         }
         if !drift_ppm.is_empty() {
             // It lasts as long as the schedule, so it meets every hold there is.
-            self.nemesis.note_as(self.time.now_ns(), 0, None, Fault::Drift, 0, true);
+            self.nemesis.note_as(0, None, Fault::Drift, 0, true);
         }
         for (at_ns, fault) in planned {
             self.plan_at(at_ns, fault);
