@@ -3,14 +3,15 @@
 //! Invariant: what is counted is what the scenario claims of the recipe, level by level; each count begins
 //! at seeds that no other has run. Deliberately absent: which claims there are, which the files say.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
+use harness::matrix::shown;
 use scenarios::catalog;
 use scenarios::matrix::{Pair, locks};
 use scenarios::scenario::{Scenario, ScenarioError};
 use scenarios::verdict::{Level, Outcome};
-use virtual_world::{Runner, matrix};
+use virtual_world::VirtualWorld;
 
 /// A claim that a flawed recipe is violated at a level, and how many seeds each search took.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,7 +92,7 @@ pub fn measure(scenarios: &[Scenario], searches: Searches, threads: usize) -> Ve
 
 fn search(scenario: &Scenario, searches: Searches) -> Vec<Claim> {
     let levels = claimed(scenario);
-    let mut runner = Runner::new(scenario).expect("the catalogue's recipes can be built");
+    let (mut world, scenario) = (VirtualWorld::default(), Arc::new(scenario.clone()));
     let mut taken = vec![Vec::new(); levels.len()];
     for nth in 0..searches.count {
         let mut first = vec![None; levels.len()];
@@ -99,7 +100,9 @@ fn search(scenario: &Scenario, searches: Searches) -> Vec<Claim> {
             if first.iter().all(Option::is_some) {
                 break;
             }
-            let shown = matrix::shown(&mut runner, nth * searches.most + place);
+            let seed = nth * searches.most + place;
+            let shown = shown(&mut world, &scenario, seed);
+            let (shown, _) = shown.expect("the catalogue's recipes can be built");
             for (first, level) in first.iter_mut().zip(&levels) {
                 let at = Level::ALL.iter().position(|it| it == level).unwrap_or(0);
                 if first.is_none() && shown[at] == Outcome::Violated {
@@ -128,10 +131,11 @@ mod tests {
         let found = measure(std::slice::from_ref(&scenario), searches, 2);
         assert_eq!(found.len(), 1);
         assert_eq!((found[0].level, found[0].seeds.len()), (Level::Progress, 3));
-        let mut runner = Runner::new(&scenario).unwrap();
+        let (mut world, scenario) = (VirtualWorld::default(), Arc::new(scenario));
         let mut taken = Vec::new();
         for nth in 0..3 {
-            let is_violated = |seed: u64| matrix::shown(&mut runner, seed)[3] == Outcome::Violated;
+            let is_violated =
+                |seed: u64| shown(&mut world, &scenario, seed).unwrap().0[3] == Outcome::Violated;
             let first = (nth * 40..(nth + 1) * 40).position(is_violated);
             taken.push(first.map(|place| place as u64 + 1));
         }

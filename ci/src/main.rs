@@ -29,7 +29,7 @@ fn main() -> ExitCode {
         println!("{finding}");
     }
     if report.findings.is_empty() {
-        eprintln!("tidy: {} files, nothing to say", report.files);
+        eprintln!("tidy: {} files, no findings", report.files);
         return ExitCode::SUCCESS;
     }
     eprintln!("tidy: {} findings in {} files", report.findings.len(), report.files);

@@ -1,112 +1,115 @@
-//! One attempt to acquire: sent, answered or not, and what it leaves behind.
+//! One attempt to acquire: what is sent, what is answered, and what it may leave behind.
 //!
-//! Invariant: an attempt ends in a guard, in *surely not*, or in a clean-up that removes what it may
+//! Invariant: an attempt ends in a guard, in *surely not taken*, or in a clean-up that removes what it may
 //! have left, also when its future is dropped half-way. Every attempt has an owner token of its own.
-//! Deliberately absent: waiting for another attempt.
 
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::cleanup::Cleanup;
-use crate::command::Command;
+use crate::command::{Command, Decimal};
 use crate::counters::Count;
 use crate::env::{CallError, Conn, Env, Mark, Phase};
 use crate::fence::Fence;
 use crate::guard::Guard;
-use crate::hold::Hold;
-use crate::lease::Lease;
-use crate::link::Link;
+use crate::held_lock::HeldLock;
 use crate::lock::NotAcquired;
+use crate::lock_conn::LockConn;
 use crate::observe;
 use crate::options::Replicas;
 use crate::reply::Reply;
 use crate::scripts::{TRY, TRY_FENCED};
+use crate::shared_hold::SharedHold;
 use crate::sync::lock;
-use crate::target::{Decimal, Target, unexpected};
+use crate::target::{LockTarget, WaitMode};
 use crate::time::{Instant, span_ms};
 use crate::token::OwnerToken;
 use crate::validity::is_valid;
 
-/// What the server says to an attempt.
-enum Answer {
+/// What the server answers to an attempt.
+enum AttemptReply {
     Granted(Option<Fence>),
-    /// Held by another, and for how long yet where that is known.
+    /// Held by another; the TTL that its key has left, where that is known.
     Held(Option<Duration>),
 }
 
 /// Tries once.
-pub(crate) async fn attempt<E: Env>(target: &Arc<Target<E>>) -> Result<Guard<E>, Failed> {
+pub(crate) async fn attempt<E: Env>(
+    target: &Arc<LockTarget<E>>,
+) -> Result<Guard<E>, FailedAttempt> {
     let ended = send(target).await;
     observe::attempted(target, ended.as_ref().err().map(|failed| &failed.error));
     ended
 }
 
-async fn send<E: Env>(target: &Arc<Target<E>>) -> Result<Guard<E>, Failed> {
+async fn send<E: Env>(target: &Arc<LockTarget<E>>) -> Result<Guard<E>, FailedAttempt> {
     let env = &target.env;
-    let conn = target.connect().await.map_err(Failed::surely)?;
+    let conn = target.connect().await.map_err(FailedAttempt::not_taken)?;
     let token = OwnerToken::draw(env);
     env.mark(Mark::Phase(Phase::AcquireBeforeSend));
     let sent = env.now();
-    let flight = Flight { target, conn: &conn, token: &token, sent, landed: false };
+    // Made before the command is: from here on, a dropped future leaves a clean-up behind.
+    let pending = PendingAcquire { target, conn: &conn, token: &token, sent, settled: false };
     let fence = match target.answer(pin!(ask(target, &conn, &token))).await.and_then(read) {
-        Ok(Answer::Granted(fence)) => fence,
-        Ok(Answer::Held(left)) => {
-            return Err(Failed { left, ..flight.missed(NotAcquired::Held) });
+        Ok(AttemptReply::Granted(fence)) => fence,
+        Ok(AttemptReply::Held(ttl_left)) => {
+            return Err(FailedAttempt { ttl_left, ..pending.not_taken(NotAcquired::Held) });
         }
-        Err(error) if error.is_indeterminate() => return Err(flight.astray(error.into())),
-        Err(error) => return Err(flight.missed(error.into())),
+        Err(error) if error.is_indeterminate() => return Err(pending.ambiguous(error.into())),
+        Err(error) => return Err(pending.not_taken(error.into())),
     };
     if let Some(replicas) = target.options.replicas()
         && let Err(error) = replicated(target, &conn, replicas).await
     {
-        return Err(flight.astray(error));
+        return Err(pending.ambiguous(error));
     }
-    flight.granted(sent, Duration::ZERO, Link::on(conn.clone()), fence)
+    pending.granted(sent, Duration::ZERO, LockConn::on(conn.clone()), fence)
 }
 
 async fn ask<E: Env>(
-    target: &Target<E>,
+    target: &LockTarget<E>,
     conn: &E::Conn,
     token: &OwnerToken,
 ) -> Result<Reply, CallError> {
     let (key, ttl_ms) = (&target.key, span_ms(target.options.ttl()));
     let ttl = Decimal::new(ttl_ms);
     let args = [token.as_bytes(), ttl.as_bytes()];
-    match (&target.counter, &target.channel) {
+    match (&target.fence_counter, &target.waiting) {
         (Some(counter), _) => TRY_FENCED.run_on(conn, &[key, counter], &args).await,
-        (None, Some(_)) => TRY.run(conn, key, &args).await,
-        (None, None) => {
+        // Who sleeps until a release has to know how long the key lives at most.
+        (None, WaitMode::Notify(_)) => TRY.run(conn, key, &args).await,
+        (None, _) => {
             let set = Command::new("SET").arg(key).arg(token).arg("NX").arg("PX").int(ttl_ms);
             conn.call(set).await
         }
     }
 }
 
-fn read(reply: Reply) -> Result<Answer, CallError> {
+fn read(reply: Reply) -> Result<AttemptReply, CallError> {
     let list = match &reply {
-        Reply::Ok => return Ok(Answer::Granted(None)),
-        Reply::Nil => return Ok(Answer::Held(None)),
+        Reply::Ok => return Ok(AttemptReply::Granted(None)),
+        Reply::Nil => return Ok(AttemptReply::Held(None)),
         Reply::Array(list) => &list[..],
-        _ => return Err(unexpected(&reply)),
+        _ => return Err(CallError::unexpected(&reply)),
     };
     match *list {
-        [Reply::Int(1)] => Ok(Answer::Granted(None)),
+        [Reply::Int(1)] => Ok(AttemptReply::Granted(None)),
         [Reply::Int(1), Reply::Int(fence)] => match u64::try_from(fence) {
-            Ok(number) => Ok(Answer::Granted(Some(Fence::new(number)))),
-            Err(_) => Err(unexpected(&reply)),
+            Ok(number) => Ok(AttemptReply::Granted(Some(Fence::new(number)))),
+            Err(_) => Err(CallError::unexpected(&reply)),
         },
-        // A key without a TTL is not one of ours; nobody knows when it goes.
+        // A negative number is a key without a TTL, so not one of ours: it may stay for ever.
         [Reply::Int(0), Reply::Int(left_ms)] => {
-            Ok(Answer::Held(u64::try_from(left_ms).ok().map(Duration::from_millis)))
+            Ok(AttemptReply::Held(u64::try_from(left_ms).ok().map(Duration::from_millis)))
         }
-        _ => Err(unexpected(&reply)),
+        _ => Err(CallError::unexpected(&reply)),
     }
 }
 
-/// Waits until enough replicas know of what was written last on this connection.
+/// Waits until enough replicas have acknowledged the last write on this connection.
 async fn replicated<E: Env>(
-    target: &Target<E>,
+    target: &LockTarget<E>,
     conn: &E::Conn,
     replicas: Replicas,
 ) -> Result<(), NotAcquired> {
@@ -119,116 +122,119 @@ async fn replicated<E: Env>(
             let enough = acknowledged >= count;
             enough.then_some(()).ok_or(NotAcquired::NotReplicated { acknowledged, wanted: count })
         }
-        other => Err(unexpected(&other).into()),
+        other => Err(CallError::unexpected(&other).into()),
     }
 }
 
-/// What to tell of an attempt that found the key there. `SET NX` finds a list as it finds another's token, and
-/// nobody gives a list up: so before a lock says for the first time that another has it, it looks.
-pub(crate) async fn taken_by<E: Env>(target: &Target<E>, error: NotAcquired) -> NotAcquired {
-    if error != NotAcquired::Held || *lock(&target.is_text) {
+/// `error`, or the refusal where the key is no string. `SET NX` answers the same for a list as for
+/// another's token, and nobody releases a list: so before a lock reports *held* for the first time, it
+/// reads the key.
+pub(crate) async fn check_key_type<E: Env>(
+    target: &LockTarget<E>,
+    error: NotAcquired,
+) -> NotAcquired {
+    if error != NotAcquired::Held || *lock(&target.is_string) {
         return error;
     }
-    let looked = async {
+    let get = async {
         let conn = target.connect().await?;
         let get = Command::new("GET").arg(&target.key);
         target.answer(pin!(conn.call(get))).await
     };
-    match looked.await {
+    match get.await {
         Err(CallError::Refused(refusal)) if &*refusal.code == "WRONGTYPE" => {
             NotAcquired::Refused(refusal)
         }
         Ok(Reply::Bulk(_)) => {
-            *lock(&target.is_text) = true;
+            *lock(&target.is_string) = true;
             error
         }
         _ => error,
     }
 }
 
-/// The end of an attempt, or the unknown end of an earlier one that is still being looked after.
-pub(crate) fn whole_truth(
+/// `error`, or the unknown outcome of an earlier attempt whose clean-up is not settled.
+pub(crate) fn or_unresolved(
     error: NotAcquired,
-    open: Option<(Arc<Cleanup>, CallError)>,
+    unresolved: Option<(Arc<Cleanup>, CallError)>,
 ) -> NotAcquired {
-    match open {
+    match unresolved {
         Some((cleanup, unknown)) if !cleanup.is_settled() => NotAcquired::Unknown(unknown),
         _ => error,
     }
 }
 
-/// An attempt that gave no guard, and the clean-up it has left running.
-pub(crate) struct Failed {
+/// An attempt that gave no guard, and the clean-up that it has started.
+pub(crate) struct FailedAttempt {
     pub(crate) error: NotAcquired,
     pub(crate) cleanup: Option<Arc<Cleanup>>,
-    /// How long another may hold the lock yet, where the server has said so.
-    pub(crate) left: Option<Duration>,
+    /// The TTL that another's key has left, where the server has reported it.
+    pub(crate) ttl_left: Option<Duration>,
 }
 
-impl Failed {
+impl FailedAttempt {
     /// The lock was surely not taken.
-    pub(crate) fn surely(error: impl Into<NotAcquired>) -> Self {
-        Self { error: error.into(), cleanup: None, left: None }
+    pub(crate) fn not_taken(error: impl Into<NotAcquired>) -> Self {
+        Self { error: error.into(), cleanup: None, ttl_left: None }
     }
 }
 
-/// An acquisition that has been sent. Dropped before it has landed, as it is with its future, its
-/// outcome is unknown and a clean-up goes after it.
-pub(crate) struct Flight<'a, E: Env> {
-    pub(crate) target: &'a Arc<Target<E>>,
+/// An acquisition that is about to be sent or has been. Where it is dropped before it is settled, as it is
+/// with its future, its outcome is unknown, and it starts a clean-up.
+pub(crate) struct PendingAcquire<'a, E: Env> {
+    pub(crate) target: &'a Arc<LockTarget<E>>,
     pub(crate) conn: &'a E::Conn,
     pub(crate) token: &'a OwnerToken,
     pub(crate) sent: Instant,
-    pub(crate) landed: bool,
+    pub(crate) settled: bool,
 }
 
-impl<E: Env> Flight<'_, E> {
-    /// Its outcome is known and leaves nothing behind.
-    pub(crate) fn land(mut self) {
-        self.landed = true;
+impl<E: Env> PendingAcquire<'_, E> {
+    fn settle(mut self) {
+        self.settled = true;
     }
 
     /// It surely has not taken the lock.
-    pub(crate) fn missed(self, error: NotAcquired) -> Failed {
-        tracing::debug!(key = %self.target.key_text(), %error, "lock not acquired");
-        self.land();
-        Failed::surely(error)
+    pub(crate) fn not_taken(self, error: NotAcquired) -> FailedAttempt {
+        tracing::debug!(key = %self.target, %error, "lock not acquired");
+        self.settle();
+        FailedAttempt::not_taken(error)
     }
 
-    /// It may have taken the lock, but the caller does not have it.
-    pub(crate) fn astray(mut self, error: NotAcquired) -> Failed {
-        tracing::warn!(key = %self.target.key_text(), %error, "lock not acquired; cleaning up");
-        self.landed = true;
-        Failed { error, cleanup: Some(self.clean_up()), left: None }
+    /// It may have taken the lock, but the caller must not rely on it.
+    pub(crate) fn ambiguous(mut self, error: NotAcquired) -> FailedAttempt {
+        tracing::warn!(key = %self.target, %error, "lock not acquired; cleaning up");
+        self.settled = true;
+        FailedAttempt { error, cleanup: Some(self.clean_up()), ttl_left: None }
     }
 
-    /// It has been granted: its TTL began at `from` or later, which is `waited` after something that
-    /// this node's clock has seen.
+    /// It has been granted: its TTL began at `from` or later, where `from` is `waited` after a moment that
+    /// this node's clock has measured.
     pub(crate) fn granted(
         self,
         from: Instant,
         waited: Duration,
-        link: Link<E::Conn>,
+        lock_conn: LockConn<E::Conn>,
         fence: Option<Fence>,
-    ) -> Result<Guard<E>, Failed> {
+    ) -> Result<Guard<E>, FailedAttempt> {
         let (target, token) = (Arc::clone(self.target), self.token.clone());
         target.env.mark(Mark::Phase(Phase::AcquireApplied));
         let valid_until = target.valid_after(from, waited);
         if !is_valid(target.env.now(), valid_until) {
-            return Err(self.astray(NotAcquired::TooLate));
+            return Err(self.ambiguous(NotAcquired::TooLate));
         }
-        self.land();
+        self.settle();
         if let Some(fence) = fence {
             target.env.mark(Mark::Fence(fence.get()));
         }
-        tracing::debug!(key = %target.key_text(), "lock acquired");
-        Ok(Guard::new(Lease {
+        tracing::debug!(key = %target, "lock acquired");
+        Ok(Guard::new(HeldLock {
             target,
             token,
             sent: from,
-            hold: Hold::new(valid_until),
-            others: Vec::new(),
-            link: Arc::new(link),
+            hold: SharedHold::new(valid_until),
+            other_nodes: Vec::new(),
+            lock_conn: Arc::new(lock_conn),
             fence,
         }))
     }
@@ -238,12 +244,12 @@ impl<E: Env> Flight<'_, E> {
     }
 }
 
-impl<E: Env> Drop for Flight<'_, E> {
+impl<E: Env> Drop for PendingAcquire<'_, E> {
     fn drop(&mut self) {
-        if !self.landed {
-            tracing::debug!(key = %self.target.key_text(), "acquisition dropped in mid-call; cleaning up");
+        if !self.settled {
+            tracing::debug!(key = %self.target, "acquisition dropped in mid-call; cleaning up");
             self.target.counters.count(Count::Unknown);
-            // The task goes on by itself; nobody is left to wait for it.
+            // The task runs by itself; nobody is left to wait for it.
             let _cleanup = self.clean_up();
         }
     }

@@ -1,73 +1,74 @@
-//! Tasks that locks leave to the background: releases, clean-ups, and nodes that are late to answer.
+//! Tasks that outlive the call that started them: releases, clean-ups, and late nodes of a quorum.
 //!
-//! Invariant: what has been begun is counted until it has ended, also where its task is dropped unfinished, as by
-//! a runtime that ends; that is told, for then a key may stay. Deliberately absent: watchdogs, which last as long
-//! as their guards.
+//! Invariant: a task is counted from its start to its end, also when it is dropped unfinished, as by a
+//! runtime that shuts down; that is logged, because a key may then stay. Watchdogs are not counted: they
+//! last as long as their guards.
 
+use std::fmt::Display;
 use std::future::Future;
 use std::sync::Arc;
 
 use crate::env::Env;
-use crate::target::Target;
-use crate::watched::Watched;
+use crate::watch_cell::WatchCell;
 
-/// How many tasks are under way. Cloning gives another handle to the same.
+/// How many tasks are running. Cloning gives another handle to the same count.
 #[derive(Clone)]
-pub(crate) struct Background(Arc<Watched<usize>>);
+pub(crate) struct Background(Arc<WatchCell<usize>>);
 
 impl Default for Background {
     fn default() -> Self {
-        Self(Arc::new(Watched::new(0)))
+        Self(Arc::new(WatchCell::new(0)))
     }
 }
 
 impl Background {
-    /// Waits until nothing is under way.
+    /// Waits until no task is running.
     pub(crate) async fn drained(&self) {
         self.0.until(|count| (*count == 0).then_some(())).await;
     }
-}
 
-impl<E: Env> Target<E> {
-    /// Begins `work`, which `what` names, as a task.
-    pub(crate) fn begin(
-        self: &Arc<Self>,
+    /// Runs `work` as a task; `lock` and `what` name it in the log.
+    pub(crate) fn spawn<E: Env>(
+        &self,
+        env: &E,
+        lock: impl Display + Send + 'static,
         what: &'static str,
         work: impl Future<Output = ()> + Send + 'static,
     ) {
-        self.background.0.with(|count| *count += 1);
-        let begun = Begun { target: Arc::clone(self), what, ended: false };
-        self.env.spawn(async move {
+        self.0.with(|count| *count += 1);
+        let task = CountedTask { background: self.clone(), lock, what, finished: false };
+        env.spawn(async move {
             work.await;
-            begun.end();
+            task.finish();
         });
     }
 }
 
-/// A task that has been begun.
-struct Begun<E: Env> {
-    target: Arc<Target<E>>,
+/// Counts a task down when it ends or is dropped.
+struct CountedTask<D: Display> {
+    background: Background,
+    lock: D,
     what: &'static str,
-    ended: bool,
+    finished: bool,
 }
 
-impl<E: Env> Begun<E> {
-    fn end(mut self) {
-        self.ended = true;
+impl<D: Display> CountedTask<D> {
+    fn finish(mut self) {
+        self.finished = true;
     }
 }
 
-impl<E: Env> Drop for Begun<E> {
+impl<D: Display> Drop for CountedTask<D> {
     fn drop(&mut self) {
-        if !self.ended {
+        if !self.finished {
             tracing::warn!(
-                key = %self.target.key_text(),
+                key = %self.lock,
                 "{} was dropped before it ended, as by a runtime that shuts down; the key may stay until its ttl \
                  is over: await `release` or `drain` before the runtime ends",
                 self.what
             );
         }
-        self.target.background.0.change(|count| {
+        self.background.0.change(|count| {
             *count -= 1;
             ((), *count == 0)
         });
@@ -78,29 +79,19 @@ impl<E: Env> Drop for Begun<E> {
 mod tests {
     use std::future::{pending, poll_fn, ready};
     use std::task::Poll;
-    use std::time::Duration;
 
     use super::*;
-    use crate::env::Node;
-    use crate::options::Options;
-    use crate::target::Common;
-    use crate::testing::{MS, TestEnv, World};
-
-    fn target(world: &World) -> Arc<Target<TestEnv>> {
-        let options = Options::builder(Duration::from_secs(1)).build().unwrap();
-        let target = Target::new(world.env(), Node(0), *b"k", options, Common::default());
-        Arc::new(target.unwrap())
-    }
+    use crate::testing::{MS, World};
 
     #[test]
     fn it_is_drained_when_all_have_ended_and_not_before() {
         let world = World::new();
-        let target = target(&world);
-        let drained = || world.poll_and_drop(target.background.drained());
+        let (env, background) = (world.env(), Background::default());
+        let drained = || world.poll_and_drop(background.drained());
         assert_eq!(drained(), Some(()));
-        target.begin("one", ready(()));
-        let env = world.env();
-        target.begin("the other", async move { env.sleep(5 * MS).await });
+        background.spawn(&env, "k", "one", ready(()));
+        let sleeper = world.env();
+        background.spawn(&env, "k", "the other", async move { sleeper.sleep(5 * MS).await });
         assert_eq!(drained(), None);
         world.advance(4 * MS);
         assert_eq!(drained(), None);
@@ -109,14 +100,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_dropped_unfinished_is_under_way_no_more() {
+    fn a_task_that_is_dropped_unfinished_no_longer_counts() {
         let world = World::new();
-        let target = target(&world);
-        target.begin("begun", poll_fn(|_| Poll::Pending));
+        let (env, background) = (world.env(), Background::default());
+        background.spawn(&env, "k", "begun", poll_fn(|_| Poll::Pending));
         world.advance(MS);
-        target.begin("never polled", pending());
-        assert_eq!(world.poll_and_drop(target.background.drained()), None);
+        background.spawn(&env, "k", "never polled", pending());
+        assert_eq!(world.poll_and_drop(background.drained()), None);
         world.drop_tasks();
-        assert_eq!(world.poll_and_drop(target.background.drained()), Some(()));
+        assert_eq!(world.poll_and_drop(background.drained()), Some(()));
     }
 }

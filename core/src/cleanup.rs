@@ -1,9 +1,9 @@
 //! After an acquisition of unknown outcome: make sure that no orphan key is left.
 //!
-//! Invariant: it ends only when the key surely is not this acquisition's and cannot become it, or
-//! when the linger time is over. A definite answer on the acquisition's own connection is such a
-//! proof, for the server has passed the acquisition by then. On another connection only *deleted*
-//! is: the acquisition runs at most once, but it may still be on its way.
+//! Invariant: it ends only when the key surely is not this acquisition's and cannot become so, or when the
+//! linger time is over. A definite answer on the acquisition's own connection proves that, because the
+//! server has processed the acquisition by then. On another connection only *deleted* does: the acquisition
+//! runs at most once, but it may still be on its way.
 
 use std::future::Future;
 use std::pin::pin;
@@ -13,67 +13,67 @@ use std::time::Duration;
 use tracing::{Instrument, Span};
 
 use crate::env::{CallError, Conn, Env};
-use crate::link::{Link, Turn};
+use crate::lock_conn::{ConnEpoch, LockConn};
 use crate::observe;
-use crate::target::{Found, Target};
+use crate::target::{KeyOwner, LockTarget};
 use crate::time::Instant;
 use crate::timeout::within;
 use crate::token::OwnerToken;
-use crate::watched::Watched;
+use crate::watch_cell::WatchCell;
 
-/// What its task is called.
+/// The name of its task in the log.
 const WHAT: &str = "the clean-up of an acquisition";
 const PAUSE_MIN: Duration = Duration::from_millis(1);
-/// The acquisition's own connection has this fraction of a call timeout to answer.
+/// The acquisition's own connection has this fraction of the call timeout to answer.
 const QUICK_PART: u32 = 4;
 
-/// How far a clean-up has come.
+/// The answer that a clean-up has had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Progress {
+enum CleanupProgress {
     Running,
-    /// The server says that the key is not ours now, but the acquisition may still arrive.
+    /// The key is not ours now, but the acquisition may still arrive.
     NotOursNow,
-    /// It is over.
+    /// The clean-up has ended.
     Settled,
 }
 
 /// A running clean-up, as its acquisition sees it.
 pub(crate) struct Cleanup {
-    progress: Watched<Progress>,
+    progress: WatchCell<CleanupProgress>,
 }
 
 impl Cleanup {
-    /// Starts looking after the acquisition that was sent then, on this connection.
+    /// Starts the clean-up of the acquisition that was sent at `sent`, on `conn`.
     pub(crate) fn start<E: Env>(
-        target: &Arc<Target<E>>,
+        target: &Arc<LockTarget<E>>,
         conn: &E::Conn,
         token: &OwnerToken,
         sent: Instant,
     ) -> Arc<Self> {
-        let cleanup = Arc::new(Self { progress: Watched::new(Progress::Running) });
+        let cleanup = Arc::new(Self { progress: WatchCell::new(CleanupProgress::Running) });
         let work = Arc::clone(&cleanup).work(target, conn, token, sent);
-        target.begin(WHAT, work);
+        target.spawn(WHAT, work);
         cleanup
     }
 
-    /// The same for one that is still to be answered, and only if the answer asks for it: `granted` ends with
-    /// whether it may have been.
+    /// Starts it for an acquisition without an answer yet: it waits for `granted`, which says whether the lock may
+    /// have been granted.
     pub(crate) fn after<E: Env>(
-        target: &Arc<Target<E>>,
+        target: &Arc<LockTarget<E>>,
         granted: impl Future<Output = bool> + Send + 'static,
-        link: &Arc<Link<E::Conn>>,
+        lock_conn: &Arc<LockConn<E::Conn>>,
         token: &OwnerToken,
     ) -> Arc<Self> {
-        let cleanup = Arc::new(Self { progress: Watched::new(Progress::Running) });
+        let cleanup = Arc::new(Self { progress: WatchCell::new(CleanupProgress::Running) });
         let (handle, owned) = (Arc::clone(&cleanup), Arc::clone(target));
-        let (link, token) = (Arc::clone(link), token.clone());
-        target.begin(WHAT, async move {
+        let (lock_conn, token) = (Arc::clone(lock_conn), token.clone());
+        target.spawn(WHAT, async move {
             let granted = granted.await;
-            match link.withdraw() {
+            match lock_conn.withdraw() {
                 Some((conn, sent)) if granted => {
                     Arc::clone(&handle).work(&owned, &conn, &token, sent).await;
                 }
-                _ => handle.reach(Progress::Settled),
+                _ => handle.reach(CleanupProgress::Settled),
             }
         });
         cleanup
@@ -81,46 +81,47 @@ impl Cleanup {
 
     fn work<E: Env>(
         self: Arc<Self>,
-        target: &Arc<Target<E>>,
+        target: &Arc<LockTarget<E>>,
         conn: &E::Conn,
         token: &OwnerToken,
         sent: Instant,
     ) -> impl Future<Output = ()> + Send + use<E> {
-        // Behind the acquisition, on its own connection; unless that has been silent for so long that
-        // what is sent behind would have no answer either.
-        let silent = conn.gave_up(target.patience());
-        let link = if silent { Link::unconnected() } else { Link::on(conn.clone()) };
+        // On the acquisition's own connection, which keeps the order; unless that has been silent for so long
+        // that a further command would have no answer either.
+        let silent = conn.gave_up(target.silence_limit());
+        let lock_conn = if silent { LockConn::unconnected() } else { LockConn::on(conn.clone()) };
         let (target, token) = (Arc::clone(target), token.clone());
         let span = observe::clean_up(&target);
         let around = span.clone();
-        async move { self.run(&target, &link, &token, sent, &span).await }.instrument(around)
+        async move { self.run(&target, &lock_conn, &token, sent, &span).await }.instrument(around)
     }
 
-    /// Waits until the key does not stand in the way of another attempt.
+    /// Waits until the key no longer obstructs another attempt.
     pub(crate) async fn answered(&self) {
-        let answered = |progress: &Progress| (*progress > Progress::Running).then_some(());
+        let answered =
+            |progress: &CleanupProgress| (*progress > CleanupProgress::Running).then_some(());
         self.progress.until(answered).await;
     }
 
-    /// The same, for whoever waits for several.
+    /// As [`answered`](Self::answered), for a caller that waits for several.
     pub(crate) async fn is_answered(self: Arc<Self>) {
         self.answered().await;
     }
 
-    /// True while it has had no answer: what it looks after may still be there.
+    /// True while it has had no answer: the key may still be there.
     pub(crate) fn is_unanswered(&self) -> bool {
-        self.progress.with(|progress| *progress == Progress::Running)
+        self.progress.with(|progress| *progress == CleanupProgress::Running)
     }
 
-    /// True when it is over.
+    /// True once it has ended.
     pub(crate) fn is_settled(&self) -> bool {
-        self.progress.with(|progress| *progress == Progress::Settled)
+        self.progress.with(|progress| *progress == CleanupProgress::Settled)
     }
 
     async fn run<E: Env>(
         &self,
-        target: &Target<E>,
-        link: &Link<E::Conn>,
+        target: &LockTarget<E>,
+        lock_conn: &LockConn<E::Conn>,
         token: &OwnerToken,
         sent: Instant,
         span: &Span,
@@ -129,59 +130,60 @@ impl Cleanup {
         let end = sent.after(options.linger());
         let pause = (options.call_timeout() / 2).max(PAUSE_MIN);
         loop {
-            let (turn, answer) = self.ask(target, link, token).await;
+            let (epoch, answer) = self.ask(target, lock_conn, token).await;
             let settled = match answer {
-                Ok(Found::Own) => true,
-                Ok(Found::Missing | Found::Other) => turn.is_behind_acquire(),
+                Ok(KeyOwner::Own) => true,
+                Ok(KeyOwner::Missing | KeyOwner::Other) => epoch.is_behind_acquire(),
                 Err(_) => false,
             };
             if settled {
-                tracing::debug!(key = %target.key_text(), found = ?answer, "unknown acquisition cleaned up");
+                tracing::debug!(key = %target, found = ?answer, "unknown acquisition cleaned up");
                 observe::cleaned_up(target, span, true);
-                return self.reach(Progress::Settled);
+                return self.reach(CleanupProgress::Settled);
             }
             if answer.is_ok() {
-                self.reach(Progress::NotOursNow);
+                self.reach(CleanupProgress::NotOursNow);
             }
-            if turn.is_behind_acquire() && link.turn() != turn {
-                // Its own connection says nothing: another may. A refusal is an answer, and is waited for.
+            if epoch.is_behind_acquire() && lock_conn.epoch() != epoch {
+                // Its own connection has just been abandoned: another is tried at once. After a refusal,
+                // which is an answer, comes the pause.
                 continue;
             }
             let left = end.since(target.env.now());
             if left.is_zero() {
-                tracing::warn!(key = %target.key_text(), ?answer, "unknown acquisition given up; its key goes by its ttl");
+                tracing::warn!(key = %target, ?answer, "unknown acquisition given up; its key goes by its ttl");
                 observe::cleaned_up(target, span, false);
-                return self.reach(Progress::Settled);
+                return self.reach(CleanupProgress::Settled);
             }
             target.env.sleep(pause.min(left)).await;
         }
     }
 
-    /// Asks once. The acquisition's own connection has just left one call unanswered, so it is not
-    /// given a whole call timeout again.
+    /// Deletes once. The acquisition's own connection has just left a call unanswered, so it does not get a
+    /// whole call timeout again.
     async fn ask<E: Env>(
         &self,
-        target: &Target<E>,
-        link: &Link<E::Conn>,
+        target: &LockTarget<E>,
+        lock_conn: &LockConn<E::Conn>,
         token: &OwnerToken,
-    ) -> (Turn, Result<Found, CallError>) {
-        let turn = link.turn();
-        let mut asked = pin!(target.give_up(link, token));
-        if !turn.is_behind_acquire() {
-            return asked.await;
+    ) -> (ConnEpoch, Result<KeyOwner, CallError>) {
+        let epoch = lock_conn.epoch();
+        let mut deletion = pin!(target.give_up(lock_conn, token));
+        if !epoch.is_behind_acquire() {
+            return deletion.await;
         }
         let quick = target.options.call_timeout() / QUICK_PART;
-        match within(&target.env, quick, asked.as_mut()).await {
+        match within(&target.env, quick, deletion.as_mut()).await {
             Some(answer) => answer,
             None => {
-                link.broke(turn);
+                lock_conn.broke(epoch);
                 let silent = format!("no answer within {quick:?}");
-                (turn, Err(CallError::Indeterminate(silent.into())))
+                (epoch, Err(CallError::Indeterminate(silent.into())))
             }
         }
     }
 
-    fn reach(&self, reached: Progress) {
+    fn reach(&self, reached: CleanupProgress) {
         self.progress.change(|progress| {
             *progress = reached.max(*progress);
             ((), true)

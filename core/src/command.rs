@@ -1,7 +1,7 @@
 //! A Redis command as the bytes of its arguments, packed into one buffer.
 //!
-//! Invariant: a command has at least a name. It is deliberately not an enum of known commands: a
-//! recipe may send anything, and every world reads the same bytes that redis-server would read.
+//! Invariant: a command has at least a name. It is no enum of known commands: a recipe may send anything,
+//! and every world reads the bytes that redis-server would read.
 
 use std::fmt;
 
@@ -12,8 +12,8 @@ const LENGTH_BYTES: usize = 4;
 
 /// A command: its name and its arguments, all of them byte strings.
 ///
-/// It is one pointer wide plus its lengths, because futures hold several of them at a time, and what
-/// futures hold is moved.
+/// It is as small as a `Vec`, because futures hold several commands at a time, and moving a future moves
+/// them.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Command {
     /// Length and bytes of each argument, the name being the first.
@@ -27,7 +27,10 @@ impl Command {
         Self { packed: Vec::with_capacity(USUAL_BYTES) }.arg(name)
     }
 
-    /// The command with one more argument. Arguments of 4 GiB are beyond what Redis takes.
+    /// The command with one more argument.
+    ///
+    /// # Panics
+    /// Where the argument has 4 GiB or more. Redis takes at most 512 MiB.
     #[must_use]
     #[inline]
     pub fn arg(mut self, arg: impl AsRef<[u8]>) -> Self {
@@ -42,18 +45,7 @@ impl Command {
     #[must_use]
     #[inline]
     pub fn int(self, value: u64) -> Self {
-        let mut digits = [0_u8; 20];
-        let mut start = digits.len();
-        let mut rest = value;
-        loop {
-            start -= 1;
-            digits[start] = b"0123456789"[(rest % 10) as usize];
-            rest /= 10;
-            if rest == 0 {
-                break;
-            }
-        }
-        self.arg(&digits[start..])
+        self.arg(Decimal::new(value).as_bytes())
     }
 
     /// How many arguments, the name included.
@@ -62,7 +54,7 @@ impl Command {
         self.args().count()
     }
 
-    /// Never: a command has a name.
+    /// Always false: a command has a name.
     pub fn is_empty(&self) -> bool {
         false
     }
@@ -83,6 +75,34 @@ impl Command {
     #[inline]
     pub fn args(&self) -> Args<'_> {
         Args { rest: &self.packed }
+    }
+}
+
+/// A decimal integer without allocation.
+pub(crate) struct Decimal {
+    /// As many digits as `u64::MAX` has.
+    digits: [u8; 20],
+    start: usize,
+}
+
+impl Decimal {
+    #[inline]
+    pub(crate) fn new(value: u64) -> Self {
+        let mut decimal = Self { digits: [b'0'; 20], start: 20 };
+        let mut rest = value;
+        loop {
+            decimal.start -= 1;
+            decimal.digits[decimal.start] = b"0123456789"[(rest % 10) as usize];
+            rest /= 10;
+            if rest == 0 {
+                return decimal;
+            }
+        }
+    }
+
+    #[inline]
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.digits[self.start..]
     }
 }
 
@@ -132,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_is_small_for_futures_hold_several() {
+    fn a_command_is_as_small_as_a_vec() {
         assert!(size_of::<Command>() <= 3 * size_of::<usize>());
     }
 

@@ -1,9 +1,8 @@
-//! What locks have done, in numbers a service can export.
+//! Counts of what locks have done, for a service to export.
 //!
-//! Invariant: a count only rises, and every attempt, renewal, release and clean-up that has ended is in
-//! one of its kind. Deliberately absent: gauges, histograms and anything global; and an order between
-//! counts, which are read one by one while others go on. So the atomics here need no ordering, and are
-//! no part of what decides about a lock.
+//! Invariant: a count only rises, and every attempt, renewal, release and clean-up that has ended is in exactly
+//! one count of its kind. Counts are read one by one while others change, so no order between them is
+//! promised and the atomics need no ordering; no lock decides by them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,13 +14,13 @@ use crate::lock::{NotAcquired, Released};
 #[derive(Clone, Default)]
 pub struct Counters(Arc<[AtomicU64; Count::ALL.len()]>);
 
-/// What is counted.
+/// A kind of event that is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Count {
     /// Attempts that gave a guard.
     Acquired,
-    /// Attempts that found another holding the lock.
+    /// Attempts that found the lock held by another.
     Held,
     /// Attempts the server refused.
     Refused,
@@ -29,17 +28,17 @@ pub enum Count {
     NotSent,
     /// Attempts granted too late.
     TooLate,
-    /// Attempts of which too few replicas knew.
+    /// Attempts that too few replicas acknowledged.
     NotReplicated,
     /// Attempts granted by too few nodes.
     NoQuorum,
     /// Attempts whose outcome is unknown, dropped futures included.
     Unknown,
-    /// Pauses between two attempts, and stands in line.
+    /// Pauses between two attempts, and places taken in a wait queue.
     Waited,
-    /// Acquisitions that were given up at their deadline.
+    /// Acquisitions that ended at their deadline.
     Deadline,
-    /// Renewals the server has answered with yes.
+    /// Renewals the server granted.
     Renewed,
     /// Renewals that were refused or had no answer.
     NotRenewed,
@@ -55,14 +54,14 @@ pub enum Count {
     ReleaseUnknown,
     /// Clean-ups begun after an acquisition that may have left a key.
     CleanUp,
-    /// Clean-ups that have made sure of it.
+    /// Clean-ups after which no key is left.
     CleanedUp,
-    /// Clean-ups given up at the end of their time.
+    /// Clean-ups abandoned at the end of the linger time.
     CleanUpGivenUp,
 }
 
 impl Count {
-    /// All of them, in their order.
+    /// Every kind, in the order of declaration.
     pub const ALL: [Self; 20] = [
         Self::Acquired,
         Self::Held,
@@ -112,8 +111,8 @@ impl Count {
         }
     }
 
-    /// How an attempt without a guard has ended.
-    pub(crate) fn of_missed(error: &NotAcquired) -> Self {
+    /// The kind of an attempt without a guard.
+    pub(crate) fn of_failed(error: &NotAcquired) -> Self {
         match error {
             NotAcquired::Held => Self::Held,
             NotAcquired::Refused(_) => Self::Refused,
@@ -126,7 +125,7 @@ impl Count {
         }
     }
 
-    /// What came of a release.
+    /// The kind of an outcome of a release.
     pub(crate) fn of_release(released: &Released) -> Self {
         match released {
             Released::Released => Self::Released,
@@ -138,17 +137,17 @@ impl Count {
 }
 
 impl Counters {
-    /// Counts one.
+    /// Adds one.
     pub(crate) fn count(&self, what: Count) {
         self.0[what as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// One count, as it stands now.
+    /// The current value of one count.
     pub fn get(&self, what: Count) -> u64 {
         self.0[what as usize].load(Ordering::Relaxed)
     }
 
-    /// All counts by name, each as it stands when it is reached; for an exporter.
+    /// All counts by name, each read when the iterator reaches it; for an exporter.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
         Count::ALL.into_iter().map(|what| (what.name(), self.get(what)))
     }

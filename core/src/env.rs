@@ -2,8 +2,8 @@
 //!
 //! Invariant: a lock reads time, waits, draws random numbers, starts tasks and talks to Redis only
 //! through an [`Env`], so that the same code runs in a service (on tokio and redis-rs) and under a
-//! simulator that owns every clock and every packet. Deliberately absent: timeouts, retries and
-//! reconnecting, which are decisions of the lock and live there.
+//! simulator that owns every clock and every packet. Timeouts, retries and reconnecting are decisions of
+//! the lock, and an environment makes none of them.
 
 use std::future::Future;
 use std::time::Duration;
@@ -12,34 +12,34 @@ use crate::command::Command;
 use crate::reply::{Reply, ServerError};
 use crate::time::{Instant, WallTime};
 
-/// One Redis server of a topology, by its place; a standalone server is `Node(0)`.
+/// One Redis server of a topology, by its index; a standalone server is `Node(0)`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Node(pub u16);
 
-/// What one client node can see and do. Cloning gives another handle to the same node.
+/// The world of one client process. Cloning gives another handle to the same process.
 pub trait Env: Clone + Send + Sync + 'static {
     /// A connection to a server.
     type Conn: Conn;
-    /// A place in the audience of a channel.
+    /// A subscription to a channel.
     type Subscription: Subscription;
 
-    /// This node's monotonic clock: it may run fast or slow, but never jumps, and runs on while the
-    /// node is paused.
+    /// This process's monotonic clock: it may run fast or slow, but never jumps, and runs on while the process
+    /// is paused.
     fn now(&self) -> Instant;
 
-    /// This node's wall clock: it may also jump.
+    /// This process's wall clock: it may also jump.
     fn wall(&self) -> WallTime;
 
-    /// Waits for at least `span` on this node's monotonic clock.
+    /// Waits for at least `span` on this process's monotonic clock.
     fn sleep(&self, span: Duration) -> impl Future<Output = ()> + Send;
 
-    /// Random bits; unpredictable to other clients in a service, replayable in a simulation.
+    /// 64 random bits; unpredictable to other clients in a service, replayable in a simulation.
     fn random(&self) -> u64;
 
-    /// Runs a task to its end beside the caller, on this node.
+    /// Runs a task concurrently with the caller, in this process.
     fn spawn(&self, task: impl Future<Output = ()> + Send + 'static);
 
-    /// A usable connection to `node`. It may be shared with other users of this node; after a
+    /// A usable connection to `node`. It may be shared with other users of this environment; after a
     /// connection has broken, the next call gives a new one.
     ///
     /// # Errors
@@ -47,9 +47,9 @@ pub trait Env: Clone + Send + Sync + 'static {
     /// refuses the handshake (a wrong password), [`CallError::NoRuntime`] where it was not called within one.
     fn connect(&self, node: Node) -> impl Future<Output = Result<Self::Conn, CallError>> + Send;
 
-    /// Listens to `channel` on `node`, over a connection of its own that all subscriptions of this
-    /// environment share. It resolves once the server has confirmed, so that whatever is published
-    /// from then on is heard, or else the subscription says that it has broken.
+    /// Subscribes to `channel` on `node`, over a separate connection that all subscriptions of this environment
+    /// share. It resolves once the server has confirmed: every message published from then on is delivered,
+    /// or else the subscription reports that it has broken.
     ///
     /// # Errors
     /// As [`connect`](Self::connect), and [`CallError::Indeterminate`] where the server has not
@@ -60,17 +60,16 @@ pub trait Env: Clone + Send + Sync + 'static {
         channel: &[u8],
     ) -> impl Future<Output = Result<Self::Subscription, CallError>> + Send;
 
-    /// Whether nobody hears a message but those whom PUBLISH at `node` has counted. It is not so in a
-    /// cluster, where a message goes on to every node, nor where a primary may become a replica,
-    /// which hands on what the new primary publishes. A message then proves nothing of what the
-    /// script did that has sent it.
+    /// Whether only subscribers that PUBLISH at `node` has counted receive a message. Not in a cluster, where
+    /// a message goes on to every node, nor where a primary may become a replica, which forwards the messages
+    /// of the new primary. A message then proves nothing about what the script that sent it has done.
     fn counts_listeners(&self, node: Node) -> bool {
         let _ = node;
         true
     }
 
-    /// Tells the world where this node's locking has come to. A world may stage a fault there, or
-    /// write it down; lock code must not depend on it.
+    /// Reports an event of the lock to the world. A world may stage a fault there, or record it; lock code
+    /// must not depend on that.
     fn mark(&self, mark: Mark) {
         let _ = mark;
     }
@@ -81,29 +80,29 @@ pub trait Env: Clone + Send + Sync + 'static {
 pub trait Conn: Clone + Send + Sync + 'static {
     /// Sends a command and waits for its reply.
     ///
-    /// Dropping the future recalls nothing: a command already called may still be carried out.
+    /// Dropping the future does not cancel the command: once polled, it may still be carried out.
     ///
     /// # Errors
     /// See [`CallError`]: all but *indeterminate* say that the command had no effect.
     fn call(&self, command: Command) -> impl Future<Output = Result<Reply, CallError>> + Send;
 
-    /// Says that a caller has waited in vain. Where nothing at all has been heard on this connection
-    /// for as long as `silence` since it was asked, the next [`Env::connect`] gives a new one, and
-    /// the answer is true. What is under way on it goes on.
+    /// Reports that a call had no answer in time. Where nothing at all was received on this connection for
+    /// `silence` since a command was sent, it returns true and the next [`Env::connect`] gives a new
+    /// connection. Calls in flight on this one go on.
     fn gave_up(&self, silence: Duration) -> bool {
         let _ = silence;
         false
     }
 }
 
-/// A place in the audience of a channel. Dropping it gives the place up.
+/// A subscription to a channel. Dropping it unsubscribes.
 pub trait Subscription: Send + 'static {
     /// The next message. Dropping the future loses none.
     ///
     /// # Errors
-    /// The connection has broken, and messages may have been missed: subscribe again, and then look
-    /// again at what they would have told. No error proves that none was missed: a connection may
-    /// also fall silent.
+    /// [`CallError::Indeterminate`] where the connection has broken and messages may have been missed:
+    /// subscribe again, and then read the state that they would have reported. No error does not prove that
+    /// none was missed, as a connection may also fall silent.
     fn next(&mut self) -> impl Future<Output = Result<Box<[u8]>, CallError>> + Send;
 }
 
@@ -130,35 +129,41 @@ impl CallError {
         matches!(self, Self::Indeterminate(_))
     }
 
+    /// For a reply that the command does not have. Something between us and Redis has changed it, so
+    /// nothing is known.
+    pub(crate) fn unexpected(reply: &Reply) -> Self {
+        Self::Indeterminate(format!("unexpected reply {reply:?}").into())
+    }
+
     /// True where the server answered with this error code, such as `NOSCRIPT`.
     pub fn has_code(&self, code: &str) -> bool {
         matches!(self, Self::Refused(error) if &*error.code == code)
     }
 }
 
-/// What a lock tells its world about itself.
+/// An event of a lock, reported to its world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
     /// A phase begins.
     Phase(Phase),
-    /// The lease may be relied on until this instant of the node's own monotonic clock: after an
-    /// acquisition, and again after every renewal. A lock that keeps no validity never says it.
+    /// The lock may be relied on until this instant of the process's monotonic clock: after an acquisition,
+    /// and again after every renewal. A lock without validity never reports it.
     ValidUntil(Instant),
-    /// The fencing token of this acquisition, as soon as it is known, which is before the acquisition is
-    /// answered with yes. A lock that hands out none never says it.
+    /// The fencing token of this acquisition, as soon as it is known, which is before the acquisition returns.
+    /// A lock without fencing tokens never reports it.
     Fence(u64),
-    /// The holder has learnt that the lock is no longer its own.
+    /// The holder has found out that it no longer holds the lock.
     Lost,
 }
 
-/// The places in a lock's life at which faults are staged. Every recipe marks the ones it has.
+/// The steps in the life of a lock at which faults can be staged. Every recipe marks the ones it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Phase {
     /// About to send the command that may take the lock.
     AcquireBeforeSend,
     /// Between two commands of an acquisition that takes several.
     AcquireBetween,
-    /// The acquisition has been answered with yes.
+    /// The acquisition has been granted.
     AcquireApplied,
     /// Waiting for another attempt.
     Wait,
@@ -174,7 +179,7 @@ pub enum Phase {
     ReleaseBeforeSend,
     /// About to send the command that may delete the key.
     ReleaseBeforeDelete,
-    /// The release is over, answered or given up.
+    /// The release is over, answered or abandoned.
     Released,
 }
 

@@ -1,17 +1,17 @@
 //! Fencing tokens: numbers that rise from hold to hold, by which a resource refuses late writes.
 //!
-//! Invariant: a resource that has accepted a token accepts no lower one. Deliberately absent: any
-//! promise beyond the server that counts. After a failover or a power loss the count may fall back
-//! with what else was forgotten, and a resource then refuses honest holders until it has risen again:
-//! that is a refusal too many, never a stale write.
+//! Invariant: a resource that has accepted a token accepts no lower one. The count is as durable as its
+//! server: after a failover or a power loss it may fall back with other lost writes, and a resource then
+//! refuses legitimate holders until it has risen again. That refuses too much, and never lets a stale write
+//! through.
 
 use std::fmt;
 use std::sync::LazyLock;
 
 use crate::script::{Meaning, Script};
 
-/// The fencing token of a hold: higher than that of every hold before it, as long as the server
-/// forgets nothing.
+/// The fencing token of a hold: higher than that of every hold before it, as long as the server loses no
+/// write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Fence(u64);
 
@@ -33,25 +33,25 @@ impl fmt::Display for Fence {
     }
 }
 
-/// A write came with a token below one that was accepted before it: its hold had ended.
+/// A write had a lower token than one accepted before: its hold had ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("fencing token {shown} is below {highest}")]
 pub struct Stale {
-    /// The token that the write came with.
+    /// The token of the write.
     pub shown: Fence,
     /// The highest accepted so far.
     pub highest: Fence,
 }
 
 /// The resource's side of fencing: it keeps the highest token. One hold may write many times, so an
-/// equal token passes. Keep it under the same lock, or in the same transaction, as the resource.
+/// equal token passes. Guard it by the mutex or the transaction that guards the resource.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FenceGate {
     highest: Option<Fence>,
 }
 
 impl FenceGate {
-    /// A gate that has let this token through before, as a resource that was stored would know.
+    /// A gate that has accepted this token before, for a resource loaded from storage.
     pub const fn after(highest: Fence) -> Self {
         Self { highest: Some(highest) }
     }
@@ -61,10 +61,10 @@ impl FenceGate {
         self.highest
     }
 
-    /// Lets a read or a write through, and raises the mark.
+    /// Accepts a read or a write with this token, and remembers the token.
     ///
     /// # Errors
-    /// [`Stale`], and nothing is changed.
+    /// [`Stale`] where a higher token was accepted before; nothing is changed.
     pub fn pass(&mut self, shown: Fence) -> Result<(), Stale> {
         match self.highest {
             Some(highest) if shown < highest => Err(Stale { shown, highest }),
@@ -76,9 +76,9 @@ impl FenceGate {
     }
 }
 
-/// The same for a value in Redis: sets `KEYS[1]` to `ARGV[2]` unless the mark at `KEYS[2]` is above
-/// the token `ARGV[1]`, and raises the mark. It answers 1, or the mark as a negative number where the
-/// write was refused. Tokens stay exact up to 2^53.
+/// A [`FenceGate`] for a value in Redis, as a script: sets `KEYS[1]` to `ARGV[2]` and `KEYS[2]`, the highest token, to
+/// the token `ARGV[1]`, unless the highest token is above it. Answers 1, or minus the highest token where the
+/// write was refused. Tokens are exact up to 2^53, as Lua's numbers are doubles.
 pub static WRITE_FENCED: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
         "local mark = tonumber(redis.call('GET', KEYS[2]) or '0')\n\

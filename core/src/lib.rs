@@ -6,22 +6,21 @@
 //!
 //! use picklock::{Locks, Options};
 //!
-//! # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example.rs.in"));
 //! # async fn charge(customer: u32) -> u32 { customer }
 //! # #[tokio::main]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! # let server = ExampleServer::start();
+//! # let server = test_server::RedisServer::start(&[]);
 //! # let url = server.url();
 //! // The key lives for ten seconds at a time; a watchdog renews it while we work.
 //! let options = Options::builder(Duration::from_secs(10)).watchdog().build()?;
 //! let locks = Locks::open(url, options)?; // such as redis://127.0.0.1:6379/
 //!
-//! // Waits for its turn, a minute at most; stops the work, should the lock be lost; releases.
+//! // Waits for the lock, a minute at most; stops the work if the lock is lost; releases.
 //! let minute = Duration::from_secs(60);
 //! let charged = locks.with(*b"invoice:42", minute, |_| charge(42)).await?;
 //! # assert_eq!(charged, 42);
 //!
-//! // What went well or not, for an exporter.
+//! // What the locks have done, for an exporter.
 //! for (name, count) in locks.counters().iter().filter(|(_, count)| *count > 0) {
 //!     println!("locks_{name} {count}");
 //! }
@@ -39,14 +38,13 @@
 //! # use picklock::{Locks, Options};
 //! use picklock::{Poll, Released};
 //!
-//! # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example.rs.in"));
 //! # async fn charge(customer: u32) -> u32 { customer }
 //! # #[tokio::main]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! # let server = ExampleServer::start();
+//! # let server = test_server::RedisServer::start(&[]);
 //! # let options = Options::builder(Duration::from_secs(10)).fenced().build()?;
 //! # let locks = Locks::open(server.url(), options)?;
-//! let lock = locks.single(*b"invoice:42")?; // or locks.queue(…), whose waiters stand in line
+//! let lock = locks.single(*b"invoice:42")?; // or locks.queue(…): first come, first served
 //! let guard = lock.acquire(Duration::from_secs(60), Poll::default()).await?;
 //! let (charged, guard) = guard.run(charge(42)).await?;
 //! match guard.release().await {
@@ -60,8 +58,8 @@
 //!
 //! # Where it is kept
 //!
-//! On one server ([`Locks::open`], or [`Locks::new`] with a client of redis-rs); with whoever is primary
-//! by the word of sentinels; on a cluster:
+//! On one server ([`Locks::open`], or [`Locks::new`] with a client of redis-rs); on the primary that Sentinel
+//! names; on a cluster:
 //!
 #![cfg_attr(feature = "tokio", doc = "```no_run")]
 #![cfg_attr(not(feature = "tokio"), doc = "```ignore")]
@@ -80,17 +78,17 @@
 //! # }
 //! ```
 //!
-//! A cluster's slot may move, and a primary may be replaced, while a lock is held or waited for: the
-//! commands of the lock go where they belong. What a failover forgets is forgotten all the same.
+//! A cluster's slot may move, and a primary may be replaced, while a lock is held or waited for: the lock's
+//! commands go to the new server. A lock that a failover loses is lost all the same.
 //!
 //! # Which lock
 //!
-//! - [`Single`]: one key on one server, and who waits polls. With [`notify`] it sleeps until it is told;
-//!   with [`fenced`] every hold has a number that a resource can check ([`FenceGate`]); with
-//!   [`wait_for`] it is relied on only when replicas know of it.
-//! - [`Queue`]: one key on one server, handed over to the next in line: two commands an acquisition,
-//!   however many wait; three where the server may be replaced.
-//! - [`Redlock`]: one key on several independent servers, held by a quorum.
+//! - [`Single`]: one key on one server; waiting clients poll. With [`notify`] they sleep until a release is
+//!   published; with [`fenced`] every hold has a number that a resource can check ([`FenceGate`]); with
+//!   [`wait_for`] a hold is relied on only after replicas have acknowledged it.
+//! - [`Queue`]: one key on one server, handed over to the client that has waited longest: two commands an
+//!   acquisition, however many wait; three where the server may be replaced.
+//! - [`Redlock`]: one key on several independent servers, held by the client that has a quorum of them.
 //!
 //! [`notify`]: options::OptionsBuilder::notify
 //! [`fenced`]: options::OptionsBuilder::fenced
@@ -99,27 +97,27 @@
 //!
 //! # What it guarantees
 //!
-//! - **One holder at a time**, under the assumptions below. A guard knows until when it may be relied
-//!   on ([`Guard::valid_until`]), counted from the moment the request was *sent*, and says *lost* at
-//!   that moment even if Redis says nothing.
-//! - **Who locks, unlocks.** Every acquisition has a random token of its own, and no command touches
-//!   a key with another's token. A lost key is never brought back.
-//! - **Three answers: yes, no, unknown.** A lost reply or a dropped future leaves no orphan key:
-//!   an acquisition of unknown outcome is cleaned up in the background.
-//! - **A release is not recalled** by dropping its future, and dropping a guard releases the lock, by a
-//!   task: where the runtime ends before it has run, or the process dies, the key goes by its TTL. So a
-//!   program that ends awaits `release`, or behind dropped guards `drain`.
+//! - **One holder at a time**, under the assumptions below. A guard may be relied on until
+//!   [`Guard::valid_until`], counted from when the request was *sent*, and is lost at that instant even if
+//!   Redis does not answer.
+//! - **Only the holder unlocks.** Every acquisition has a random token of its own, and no command touches a
+//!   key with another's token. A lost key is never set again.
+//! - **Three outcomes: yes, no, unknown.** A lost reply or a dropped future leaves no orphan key: an
+//!   acquisition with an unknown outcome is cleaned up in the background.
+//! - **A release is not cancelled** by dropping its future, and dropping a guard releases the lock, in a
+//!   background task: where the runtime ends before it has run, or the process dies, the key expires with
+//!   its TTL. So before a program ends, await `release`, or `drain` after dropping guards.
 //!
 //! # What it assumes
 //!
-//! - **Pauses.** Nothing inside a process can notice that the process stands still. A holder that is
-//!   paused (garbage collection, a stopped or suspended machine) for longer than its validity lasts
-//!   may write once after its lock has passed on. No lock with a TTL is safe against that by itself:
-//!   where such a write does harm, the resource must refuse it, by a fencing token.
-//! - **Drift.** Over one TTL the client's clock and the server's run apart by less than the
-//!   [`Drift`] allowance, and the server's clock does not jump. The client's wall clock is not used.
-//! - **One server that does not forget.** A failover to a replica, or a restart after a power loss,
-//!   may lose a lock that was granted; then two may hold it.
+//! - **Pauses.** A process cannot notice its own pause. A holder that is paused (garbage collection, a stopped
+//!   or suspended machine) for longer than its validity may write once after another has taken the lock. No
+//!   lock with a TTL prevents that by itself: where such a write does harm, the resource must refuse it by a
+//!   fencing token.
+//! - **Drift.** Over one TTL the client's clock and the server's differ by less than the [`Drift`] allowance, and
+//!   the server's clock does not jump. The client's wall clock is not used.
+//! - **A server that loses no writes.** A failover to a replica, or a restart after a power loss, may lose a
+//!   lock that was granted; then two clients may hold it.
 //!
 //! # How it is built
 //!
@@ -127,39 +125,37 @@
 //! `TokioEnv` (feature `tokio`, on by default) is the environment of a
 //! service; a simulator brings another and attacks the same code.
 //!
-//! # What it tells
+//! # What it reports
 //!
 //! Every lock has [`Counters`]. Through `tracing` there are events, and spans of level debug with the
-//! fields `key` (as text) and `outcome`; the token is in none. What was dropped has no outcome.
+//! fields `key` (as text) and `outcome`, and never the token. A span whose future was dropped has no outcome.
 //!
-//! | span | what it is around | outcome |
+//! | span | around | outcome |
 //! | --- | --- | --- |
 //! | `lock.acquire` | `try_acquire` or `acquire`, waiting included | `acquired`, or a name of a [`Count`] |
 //! | `lock.renew` | one renewal | `renewed`, `not_renewed`, `lost` |
 //! | `lock.release` | the release, to its end | `released`, `expired`, `taken`, `release_unknown` |
-//! | `lock.clean_up` | what follows an unknown outcome | `cleaned_up`, `clean_up_given_up` |
+//! | `lock.clean_up` | the clean-up after an unknown outcome | `cleaned_up`, `clean_up_given_up` |
 
-mod answers;
 mod attempt;
 mod background;
 mod cleanup;
 pub mod command;
-mod companion;
 pub mod counters;
-mod ears;
 pub mod env;
+mod fan_out;
 pub mod fence;
 pub mod guard;
-mod hold;
-mod lease;
-mod line;
-mod link;
+mod held_lock;
 pub mod lock;
+mod lock_conn;
 #[cfg(feature = "tokio")]
 pub mod locks;
 mod native;
 mod observe;
 pub mod options;
+#[cfg(all(doctest, feature = "tokio"))]
+mod pages;
 pub mod queue;
 pub mod queue_scripts;
 mod quorum;
@@ -168,7 +164,10 @@ mod renewal;
 pub mod reply;
 pub mod script;
 pub mod scripts;
+mod shared_hold;
 pub mod single;
+mod slot_keys;
+mod subscriber;
 mod sync;
 mod target;
 pub mod time;
@@ -178,8 +177,9 @@ pub mod token;
 pub mod tokio_env;
 pub mod validity;
 pub mod wait;
+mod wait_queue;
+mod watch_cell;
 mod watchdog;
-mod watched;
 pub mod with;
 
 #[cfg(all(test, not(picklock_loom)))]

@@ -1,7 +1,7 @@
-//! What can come of acquiring, extending, losing and releasing a lock: the words every lock shares.
+//! The results of acquiring, extending, losing and releasing, which all locks share.
 //!
-//! Invariant: three outcomes, never two. Where a command may or may not have been carried out, the
-//! answer says so instead of guessing.
+//! Invariant: there are three outcomes, never two. Where a command may or may not have been carried out, the
+//! result says so.
 
 use crate::env::CallError;
 use crate::reply::ServerError;
@@ -27,50 +27,48 @@ pub enum NotAcquired {
     /// The server refused the command and carried nothing out.
     #[error("refused by the server: {0}")]
     Refused(#[source] ServerError),
-    /// No connection could be made; the command never left.
+    /// No connection could be made; nothing was sent.
     #[error("not sent: {0}")]
     NotSent(Box<str>),
-    /// The environment needs a runtime, and was not called within one; nothing was sent.
+    /// The environment needs a runtime and was called outside of one; nothing was sent.
     #[error("no tokio runtime here; call it within one, such as in `Runtime::block_on`")]
     NoRuntime,
-    /// The server said yes, but only after the validity had run out. The key is being deleted in
-    /// the background.
+    /// Granted, but only after the validity had run out. The key is being deleted in the background.
     #[error("granted too late to be relied on")]
     TooLate,
-    /// Too few replicas acknowledged the hold in time. The key is being deleted in the background.
+    /// Too few replicas acknowledged it in time. The key is being deleted in the background.
     #[error("acknowledged by {acknowledged} replicas of {wanted}")]
     NotReplicated {
-        /// How many did.
+        /// How many replicas did.
         acknowledged: u32,
-        /// How many should have.
+        /// How many had to.
         wanted: u32,
     },
-    /// Too few nodes granted it; what was granted is being deleted in the background.
+    /// Too few nodes granted it; the keys on those that did are being deleted in the background.
     #[error("granted by {granted} of the {needed} nodes needed")]
     NoQuorum {
         /// How many nodes did.
         granted: usize,
-        /// How many it takes.
+        /// How many a quorum is.
         needed: usize,
     },
-    /// The lock may or may not have been taken; a task in the background makes sure that no orphan
-    /// key is left.
+    /// The lock may or may not have been taken; a background task deletes the key if it was.
     #[error(transparent)]
     Unknown(CallError),
-    /// The deadline has passed while trying; this is how the last attempt ended, or the last whose
-    /// outcome is still unknown.
+    /// The deadline has passed. `last` is the error of the last attempt, or of the last one whose outcome is still
+    /// unknown.
     #[error("not acquired before the deadline; last: {last}")]
     Deadline {
-        /// The end of that attempt.
+        /// The error of that attempt.
         #[source]
         last: Box<NotAcquired>,
     },
 }
 
 impl NotAcquired {
-    /// Whether the server had taken the lock for this caller; in no case may the caller rely on it.
+    /// Whether the server had granted the lock to this caller, who must not rely on it in any case.
     ///
-    /// `Yes` is the grant that came too late, or that too few know of; `Unknown` leaves a clean-up running.
+    /// `Yes` is a grant that came too late, or that too few replicas have; `Unknown` leaves a clean-up running.
     pub fn outcome(&self) -> Outcome {
         match self {
             Self::Held
@@ -84,10 +82,10 @@ impl NotAcquired {
         }
     }
 
-    /// True where another attempt may go better without anyone mending anything: all but a refusal
-    /// that time does not change, such as a wrong password, and a caller without a runtime.
+    /// True where another attempt may succeed without a change from outside: all but a refusal that time does
+    /// not change, such as a wrong password, and a caller without a runtime.
     pub(crate) fn may_pass(&self) -> bool {
-        // Redis's words for a server that is starting, failing over, busy or short of something.
+        // The error codes of a server that is starting, failing over, busy, or out of a resource.
         const PASSING: [&str; 9] = [
             "LOADING",
             "READONLY",
@@ -118,33 +116,33 @@ impl From<CallError> for NotAcquired {
     }
 }
 
-/// What came of a release.
+/// The outcome of a release.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use = "anything but `Released` says that the work may not have been protected to its end"]
 pub enum Released {
     /// The lock was still held, and is free.
     Released,
-    /// The key had already gone: the hold had ended before its release. With
-    /// [`native`](crate::options::OptionsBuilder::native) commands, another may have the lock.
+    /// The key was already gone: the hold had ended before its release. With
+    /// [`native`](crate::options::OptionsBuilder::native) commands, another may hold the lock.
     AlreadyExpired,
-    /// The hold had ended before its release, and another has the lock; it was left alone.
+    /// The hold had ended before its release, and another holds the lock; its key was not touched.
     TakenByOther,
-    /// No answer says which. If the key is still there, it goes by its TTL.
+    /// No answer says which. If the key is still there, it expires with its TTL.
     Unknown(CallError),
 }
 
-/// How a hold ended before its release.
+/// Why a hold ended before its release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Lost {
-    /// Its validity ran out by the node's own clock: nothing is known of the key, but it can no
-    /// longer be relied on.
+    /// Its validity ran out by the process's own clock. The key may still be there, but it can no longer be
+    /// relied on.
     #[error("lock lost: its validity has ended")]
     ValidityEnded,
-    /// The server has the key no more; with [`native`](crate::options::OptionsBuilder::native)
-    /// commands, not under this hold's token.
+    /// The key is gone from the server; with [`native`](crate::options::OptionsBuilder::native)
+    /// commands, it may also hold another's token.
     #[error("lock lost: its key is gone from the server")]
     KeyGone,
-    /// The server has the key under another's token.
+    /// The key holds another's token.
     #[error("lock lost: taken by another")]
     TakenByOther,
 }
@@ -152,10 +150,10 @@ pub enum Lost {
 /// Why a hold was not extended.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotExtended {
-    /// The hold has ended; nothing brings it back.
+    /// The hold has ended, which is final.
     #[error(transparent)]
     Lost(#[from] Lost),
-    /// The call failed. The hold is valid as long as it was before; trying again is safe.
+    /// The call failed. The end of validity is what it was; trying again is safe.
     #[error("not extended: {0}")]
     Failed(#[from] CallError),
 }

@@ -1,7 +1,7 @@
 //! Locks by name, over one service: a server, a primary that sentinels name, or a cluster.
 //!
-//! Invariant: all locks made here share connections, options and counters, and none shares a hold.
-//! Deliberately absent: lock code. What is made here is a [`Single`] or a [`Queue`] like any other.
+//! Invariant: all locks made here share connections, options and counters, and none shares a hold. Each is a
+//! [`Single`] or a [`Queue`] like any other.
 
 use std::fmt;
 use std::future::Future;
@@ -16,25 +16,25 @@ use crate::lock::{NotAcquired, Outcome};
 use crate::options::{Options, OptionsError};
 use crate::queue::Queue;
 use crate::single::Single;
-use crate::target::Common;
+use crate::target::LockContext;
 use crate::tokio_env::{Cluster, TokioEnv};
 use crate::wait::Poll;
 use crate::with::{Holding, Unprotected};
 
-/// Where locks are kept: made from a [`redis::Client`], a [`TokioEnv`] (as of
-/// [`TokioEnv::sentinel`]), or a [`Cluster`].
+/// The service that keeps the locks: made from a [`redis::Client`], a [`TokioEnv`] (such as
+/// [`TokioEnv::sentinel`] gives), or a [`Cluster`].
 #[derive(Clone)]
-pub struct Service(Kind);
+pub struct Service(ServiceKind);
 
 #[derive(Clone)]
-enum Kind {
+enum ServiceKind {
     Server(TokioEnv),
     Cluster(Cluster),
 }
 
 impl From<TokioEnv> for Service {
     fn from(env: TokioEnv) -> Self {
-        Self(Kind::Server(env))
+        Self(ServiceKind::Server(env))
     }
 }
 
@@ -46,7 +46,7 @@ impl From<Client> for Service {
 
 impl From<Cluster> for Service {
     fn from(cluster: Cluster) -> Self {
-        Self(Kind::Cluster(cluster))
+        Self(ServiceKind::Cluster(cluster))
     }
 }
 
@@ -56,11 +56,11 @@ pub struct Locks {
     service: Service,
     options: Options,
     poll: Poll,
-    common: Common,
+    context: LockContext,
 }
 
 impl Locks {
-    /// Locks on the server at a URL, held in this way. Nothing is sent yet.
+    /// Locks with these options on the server at a URL. Nothing is sent yet.
     ///
     /// # Errors
     /// What redis-rs finds wrong with the URL.
@@ -68,13 +68,13 @@ impl Locks {
         Ok(Self::new(TokioEnv::open(url)?, options))
     }
 
-    /// Locks of this service, held in this way. Nothing is sent yet.
+    /// Locks with these options on this service. Nothing is sent yet.
     pub fn new(service: impl Into<Service>, options: Options) -> Self {
-        let (poll, common) = (Poll::default(), Common::default());
-        Self { service: service.into(), options, poll, common }
+        let (poll, context) = (Poll::default(), LockContext::default());
+        Self { service: service.into(), options, poll, context }
     }
 
-    /// The same, and who waits pauses in this way.
+    /// The same locks, with these pauses between attempts.
     #[must_use]
     pub fn polling(self, poll: Poll) -> Self {
         Self { poll, ..self }
@@ -86,17 +86,29 @@ impl Locks {
     /// See [`Single::new`].
     pub fn single(&self, key: impl Into<Box<[u8]>>) -> Result<Single<TokioEnv>, OptionsError> {
         let key = key.into();
-        Single::among(self.env(&key), Node(0), key, self.options.clone(), self.common.clone())
+        Single::with_context(
+            self.env(&key),
+            Node(0),
+            key,
+            self.options.clone(),
+            self.context.clone(),
+        )
     }
 
-    /// The lock of this key that is handed over, first come, first served. Keep it: its clones share
-    /// one subscription, and two that are made apart have two.
+    /// The lock of this key that is handed over, first come, first served. Keep it and clone it: clones share one
+    /// subscription, and two locks made apart have two.
     ///
     /// # Errors
     /// See [`Queue::new`].
     pub fn queue(&self, key: impl Into<Box<[u8]>>) -> Result<Queue<TokioEnv>, OptionsError> {
         let key = key.into();
-        Queue::among(self.env(&key), Node(0), key, self.options.clone(), self.common.clone())
+        Queue::with_context(
+            self.env(&key),
+            Node(0),
+            key,
+            self.options.clone(),
+            self.context.clone(),
+        )
     }
 
     /// Tries once to take the lock of this key; see [`Single::try_acquire`].
@@ -107,7 +119,7 @@ impl Locks {
         Ok(self.single(key)?.try_acquire().await?)
     }
 
-    /// Tries to take the lock of this key until `deadline` has passed; see [`Single::acquire`].
+    /// Tries to take the lock of this key for at most `deadline`; see [`Single::acquire`].
     ///
     /// # Errors
     /// See [`NoLock`].
@@ -119,13 +131,13 @@ impl Locks {
         Ok(self.single(key)?.acquire(deadline, self.poll).await?)
     }
 
-    /// Takes the lock of this key, waiting for it until `deadline` has passed, does the work, and
-    /// releases the lock. The work is stopped where the lock is lost; dropping the future stops it too,
-    /// and releases. For work that is longer than the TTL, options need a
+    /// Takes the lock of this key, waiting for at most `deadline`, does the work, and releases the lock. The work
+    /// is dropped if the lock is lost; dropping the future drops the work and releases. For work that takes
+    /// longer than the TTL, the options need a
     /// [`watchdog`](crate::options::OptionsBuilder::watchdog).
     ///
     /// # Errors
-    /// [`NotDone`] says whether the work was begun, stopped, or done without protection to its end.
+    /// [`NotDone`] says whether the work was not begun, stopped, or not protected until its end.
     pub async fn with<F: Future>(
         &self,
         key: impl Into<Box<[u8]>>,
@@ -136,21 +148,21 @@ impl Locks {
         Ok(guard.protect(work).await?)
     }
 
-    /// Waits until nothing is left to do behind guards and acquisitions that have gone, of all locks made here.
-    /// Before a runtime ends this gives the releases of dropped guards the time to run; see [`Single::drain`].
+    /// Waits for the background tasks of dropped guards and acquisitions of all locks made here, so that they
+    /// run before the runtime ends; see [`Single::drain`].
     pub async fn drain(&self) {
-        self.common.background.drained().await;
+        self.context.background.drained().await;
     }
 
     /// What all locks made here have done.
     pub fn counters(&self) -> &Counters {
-        &self.common.counters
+        &self.context.counters
     }
 
     fn env(&self, key: &[u8]) -> TokioEnv {
         match &self.service.0 {
-            Kind::Server(env) => env.clone(),
-            Kind::Cluster(cluster) => TokioEnv::for_key(cluster, key),
+            ServiceKind::Server(env) => env.clone(),
+            ServiceKind::Cluster(cluster) => TokioEnv::for_key(cluster, key),
         }
     }
 }
@@ -176,7 +188,7 @@ pub enum NoLock {
 }
 
 impl NoLock {
-    /// Whether the server had taken the lock for this caller; see [`NotAcquired::outcome`].
+    /// Whether the server had granted the lock to this caller; see [`NotAcquired::outcome`].
     pub fn outcome(&self) -> Outcome {
         match self {
             Self::Options(_) => Outcome::No,
@@ -185,13 +197,13 @@ impl NoLock {
     }
 }
 
-/// Why work under a lock was not done as it should be.
+/// Why work under a lock was not done, or not protected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotDone<T> {
     /// The work was not begun.
     #[error(transparent)]
     NoLock(#[from] NoLock),
-    /// The work was begun.
+    /// The work was begun, and the lock did not last until it was done.
     #[error(transparent)]
     Unprotected(#[from] Unprotected<T>),
 }

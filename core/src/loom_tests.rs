@@ -18,15 +18,15 @@ use loom::thread::{self, JoinHandle, Thread};
 use crate::command::Command;
 use crate::env::{CallError, Conn, Env, Mark, Node, Phase, Subscription};
 use crate::guard::Guard;
-use crate::hold::{Hold, Standing};
-use crate::lease::Lease;
-use crate::link::Link;
+use crate::held_lock::HeldLock;
 use crate::lock::{Lost, Released};
+use crate::lock_conn::LockConn;
 use crate::options::{Options, Renewal};
 use crate::reply::Reply;
 use crate::scripts::COMPARE_AND_DELETE;
+use crate::shared_hold::{HoldStatus, SharedHold};
 use crate::sync::lock;
-use crate::target::{Common, Target};
+use crate::target::{LockContext, LockTarget, WaitMode};
 use crate::time::{Instant, WallTime};
 use crate::token::OwnerToken;
 
@@ -60,7 +60,7 @@ fn block_on<F: Future>(work: F) -> F::Output {
 #[test]
 fn loom_a_waiter_hears_of_a_loss_whenever_it_begins_to_wait() {
     loom::model(|| {
-        let hold = Arc::new(Hold::new(at(100)));
+        let hold = Arc::new(SharedHold::new(at(100)));
         let waiter = {
             let hold = Arc::clone(&hold);
             thread::spawn(move || block_on(hold.over()))
@@ -73,7 +73,7 @@ fn loom_a_waiter_hears_of_a_loss_whenever_it_begins_to_wait() {
 #[test]
 fn loom_every_waiter_hears_of_a_loss_even_beside_one_that_leaves() {
     loom::model(|| {
-        let hold = Arc::new(Hold::new(at(100)));
+        let hold = Arc::new(SharedHold::new(at(100)));
         let waiter = {
             let hold = Arc::clone(&hold);
             thread::spawn(move || block_on(hold.over()))
@@ -94,7 +94,7 @@ fn loom_every_waiter_hears_of_a_loss_even_beside_one_that_leaves() {
 #[test]
 fn loom_a_renewal_and_the_end_of_validity_agree() {
     loom::model(|| {
-        let hold = Arc::new(Hold::new(at(100)));
+        let hold = Arc::new(SharedHold::new(at(100)));
         let renewal = {
             let hold = Arc::clone(&hold);
             thread::spawn(move || hold.extend(at(200), at(99)))
@@ -103,14 +103,14 @@ fn loom_a_renewal_and_the_end_of_validity_agree() {
         let seen = hold.look(at(100));
         let renewed = renewal.join().unwrap();
         match seen.standing {
-            Standing::Held(until) => {
-                assert_eq!((until, renewed.standing), (at(200), Standing::Held(at(200))));
+            HoldStatus::Held(until) => {
+                assert_eq!((until, renewed.standing), (at(200), HoldStatus::Held(at(200))));
             }
-            Standing::Lost(why) => {
+            HoldStatus::Lost(why) => {
                 assert_eq!((why, renewed.standing), (Lost::ValidityEnded, seen.standing));
                 assert_eq!(hold.valid_until(), at(100), "never extended after it was lost");
             }
-            Standing::Releasing => unreachable!("nobody releases"),
+            HoldStatus::Releasing => unreachable!("nobody releases"),
         }
     });
 }
@@ -118,7 +118,7 @@ fn loom_a_renewal_and_the_end_of_validity_agree() {
 #[test]
 fn loom_one_of_two_losers_tells_the_world() {
     loom::model(|| {
-        let hold = Arc::new(Hold::new(at(100)));
+        let hold = Arc::new(SharedHold::new(at(100)));
         let notice = {
             let hold = Arc::clone(&hold);
             thread::spawn(move || hold.lose(Lost::TakenByOther).newly_lost)
@@ -131,7 +131,7 @@ fn loom_one_of_two_losers_tells_the_world() {
 #[test]
 fn loom_one_of_two_releases_is_carried_out() {
     loom::model(|| {
-        let hold = Arc::new(Hold::new(at(100)));
+        let hold = Arc::new(SharedHold::new(at(100)));
         let other = {
             let hold = Arc::clone(&hold);
             thread::spawn(move || hold.begin_release())
@@ -175,17 +175,18 @@ impl LoomEnv {
         let renewal = Renewal { every: EVERY, max_hold: None };
         let options =
             Options::builder(Duration::from_millis(900)).renewal(renewal).build().unwrap();
-        let common = Common::default();
-        let target = Target::new(self.clone(), Node(0), *b"k", options, common).unwrap();
+        let context = LockContext::default();
+        let (env, key) = (self.clone(), Box::from(*b"k"));
+        let target = LockTarget::new(env, Node(0), key, WaitMode::Poll, options, context).unwrap();
         let valid_until = target.valid_until(at(0));
-        Guard::new(Lease {
+        Guard::new(HeldLock {
             token: OwnerToken::draw(self),
             target: Arc::new(target),
             sent: at(0),
-            hold: Hold::new(valid_until),
-            link: Arc::new(Link::on(LoomConn(self.clone()))),
+            hold: SharedHold::new(valid_until),
+            lock_conn: Arc::new(LockConn::on(LoomConn(self.clone()))),
             fence: None,
-            others: Vec::new(),
+            other_nodes: Vec::new(),
         })
     }
 
@@ -315,12 +316,14 @@ fn loom_a_release_comes_behind_the_acquisition_or_there_is_none() {
     let (seen, counted) = (Arc::clone(&sent), Arc::clone(&runs));
     loom::model(move || {
         let env = LoomEnv::new(0);
-        let link = Arc::new(Link::ahead());
+        let lock_conn = Arc::new(LockConn::unsent());
         let late = {
-            let (link, conn) = (Arc::clone(&link), LoomConn(env.clone()));
-            thread::spawn(move || block_on(link.acquire(conn, Command::new("SET"), at(0))).is_ok())
+            let (lock_conn, conn) = (Arc::clone(&lock_conn), LoomConn(env.clone()));
+            thread::spawn(move || {
+                block_on(lock_conn.acquire(conn, Command::new("SET"), at(0))).is_ok()
+            })
         };
-        let was_sent = block_on(link.was_sent());
+        let was_sent = block_on(lock_conn.was_sent());
         // What is called from here on must not have overtaken it.
         let called = *lock(&env.shared.extends) == 1;
         assert_eq!(was_sent, called);

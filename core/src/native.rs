@@ -1,41 +1,39 @@
 //! Compare-and-set without a script, on servers that have commands for it.
 //!
-//! Invariant: the script follows only a refusal, which says that nothing was carried out; so whoever
-//! answers in the end has done the work once. A command that a server does not know, or does not let us
-//! send, is not asked for again: it costs what is refused once for each lock and never more, whatever
-//! stands behind the address after a failover. Like the scripts, no command here touches a key that
-//! holds another's token, and none makes a key that is missing. Deliberately absent: versions and
-//! `COMMAND INFO`, for only the command itself says whether it works here and now.
+//! Invariant: the script follows only a refusal, which says that nothing was carried out, so the work is
+//! done once. A command that the server does not know, or does not permit, is not sent again: it costs one
+//! refusal for each lock, whatever server a failover brings. Like the scripts, no command here touches a
+//! key that holds another's token, and none creates a key. Versions and `COMMAND INFO` are not asked for:
+//! only the command itself shows whether it works here and now.
 
 use crate::command::Command;
 use crate::env::{CallError, Conn};
 use crate::reply::{Reply, ServerError};
 use crate::sync::{Mutex, lock};
-use crate::target::unexpected;
 
-/// What is known of the commands of the server of one lock.
+/// The compare-and-set commands of the server of one lock, as far as tried.
 pub(crate) struct Native {
-    known: Mutex<Known>,
+    commands: Mutex<KnownCommands>,
 }
 
 #[derive(Clone, Copy)]
-struct Known {
-    /// The command that deletes, if there is one that was not refused.
-    delete: Option<Delete>,
-    /// `SET` takes `IFEQ`, or was not asked to.
+struct KnownCommands {
+    /// The command to delete with; none once all were refused.
+    delete: Option<DeleteCommand>,
+    /// Whether `SET … IFEQ` was not refused.
     extend: bool,
 }
 
 /// The commands that delete a key which holds a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Delete {
+enum DeleteCommand {
     /// Redis 8.4: `DELEX key IFEQ token`.
     Delex,
     /// Valkey 9: `DELIFEQ key token`.
     Delifeq,
 }
 
-impl Delete {
+impl DeleteCommand {
     fn next(self) -> Option<Self> {
         match self {
             Self::Delex => Some(Self::Delifeq),
@@ -52,13 +50,18 @@ impl Delete {
 }
 
 impl Native {
-    /// Nothing is known yet.
+    /// No command has been tried.
     pub(crate) fn new() -> Self {
-        Self { known: Mutex::new(Known { delete: Some(Delete::Delex), extend: true }) }
+        Self {
+            commands: Mutex::new(KnownCommands {
+                delete: Some(DeleteCommand::Delex),
+                extend: true,
+            }),
+        }
     }
 
     /// Deletes the key if it holds `token`: 1 where it did, 0 where the key is missing or another's.
-    /// Nothing where the script is to do it.
+    /// None where the script has to do it.
     pub(crate) async fn delete<C: Conn>(
         &self,
         conn: &C,
@@ -66,19 +69,19 @@ impl Native {
         token: &[u8],
     ) -> Option<Result<Reply, CallError>> {
         loop {
-            let delete = lock(&self.known).delete?;
+            let delete = lock(&self.commands).delete?;
             let refused = match conn.call(delete.command(key, token)).await {
                 Err(CallError::Refused(refused)) => refused,
                 Ok(other) if !matches!(other, Reply::Int(0 | 1)) => {
-                    return Some(Err(unexpected(&other)));
+                    return Some(Err(CallError::unexpected(&other)));
                 }
                 answer => return Some(answer),
             };
-            if !is_not_for_us(&refused) {
+            if !is_unavailable(&refused) {
                 return None;
             }
-            let mut known = lock(&self.known);
-            // Another task may have come further meanwhile.
+            let mut known = lock(&self.commands);
+            // Another task may have advanced meanwhile.
             if known.delete == Some(delete) {
                 known.delete = delete.next();
             }
@@ -94,28 +97,28 @@ impl Native {
         token: &[u8],
         ttl_ms: u64,
     ) -> Option<Result<Reply, CallError>> {
-        if !lock(&self.known).extend {
+        if !lock(&self.commands).extend {
             return None;
         }
         let set = Command::new("SET").arg(key).arg(token).arg("IFEQ").arg(token);
         match conn.call(set.arg("PX").int(ttl_ms)).await {
             Err(CallError::Refused(refused)) => {
-                if is_not_for_us(&refused) {
-                    lock(&self.known).extend = false;
+                if is_unavailable(&refused) {
+                    lock(&self.commands).extend = false;
                 }
                 None
             }
             Err(error) => Some(Err(error)),
             Ok(Reply::Ok) => Some(Ok(Reply::Int(1))),
             Ok(Reply::Nil) => Some(Ok(Reply::Int(0))),
-            Ok(other) => Some(Err(unexpected(&other))),
+            Ok(other) => Some(Err(CallError::unexpected(&other))),
         }
     }
 }
 
-/// Whether a refusal says that the server does not know the command, or does not let us send it; any
-/// other may pass.
-fn is_not_for_us(refused: &ServerError) -> bool {
+/// Whether a refusal says that the server does not know the command, or does not permit it. Other refusals may
+/// pass.
+fn is_unavailable(refused: &ServerError) -> bool {
     let unknown = ["unknown command", "syntax error"];
     match &*refused.code {
         "ERR" => unknown.iter().any(|words| refused.message.starts_with(words)),

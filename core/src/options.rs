@@ -1,8 +1,8 @@
-//! How a lock is held: its TTL, the drift allowed for, timeouts and renewal.
+//! How a lock is held: its TTL, the drift allowance, timeouts and renewal.
 //!
-//! Invariant: an [`Options`] that exists can work: some validity is left of its TTL, a renewal
-//! comes before that validity ends, and Redis takes the TTL. What cannot work is refused when the
-//! options are built, not when the lock is first needed.
+//! Invariant: an [`Options`] that exists can work: some validity is left of its TTL, a renewal comes before that
+//! validity ends, and Redis accepts the TTL. Options that cannot work are refused when they are built, not
+//! when the lock is first needed.
 
 use std::time::Duration;
 
@@ -12,32 +12,33 @@ use crate::validity::Drift;
 /// The shortest TTL: Redis counts in milliseconds.
 pub const TTL_MIN: Duration = Duration::from_millis(1);
 
-/// The longest TTL. Redis adds it to its wall clock in signed milliseconds and refuses an overflow;
-/// this leaves room for every date before the year 10000.
+/// The longest TTL. Redis adds it to its wall clock in signed milliseconds and refuses an overflow; this fits
+/// for every date before the year 10000.
 pub const TTL_MAX: Duration = Duration::from_millis(i64::MAX as u64 - 253_402_300_800_000);
 
-/// The longest key Redis takes, in bytes: 512 MiB.
+/// The longest key Redis accepts, in bytes: 512 MiB.
 pub const KEY_LEN_MAX: usize = 512 * 1024 * 1024;
 
+/// The longest default: longer waits are for networks that the user knows.
 const CALL_TIMEOUT_MAX: Duration = Duration::from_secs(2);
 
 /// How a watchdog renews a hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Renewal {
-    /// The time from one renewal to the next. The first comes at a random moment of the first such interval, so
-    /// that holds which began together are not renewed together.
+    /// The time from one renewal to the next. The first comes at a random moment in the last fifth of the first
+    /// interval, so that holds which began together are not renewed together.
     pub every: Duration,
-    /// Renewal stops this long after the acquisition was sent; the hold then ends when its last
-    /// validity does. `None`: as long as the guard lives, even if its work never ends.
+    /// Renewal stops this long after the acquisition was sent, and the hold ends when its validity does. `None`:
+    /// it goes on while the guard lives, even if its work never ends.
     pub max_hold: Option<Duration>,
 }
 
-/// How many replicas must know of a hold, and how long to wait for them.
+/// How many replicas must acknowledge a hold, and how long to wait for them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Replicas {
-    /// How many.
+    /// The number of replicas.
     pub count: u32,
-    /// For how long, in whole milliseconds; less than the call timeout.
+    /// The longest wait, in whole milliseconds; less than the call timeout.
     pub within: Duration,
 }
 
@@ -55,18 +56,17 @@ pub struct Options {
     replicas: Option<Replicas>,
 }
 
-/// Where fencing tokens are counted.
+/// The key that counts fencing tokens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Counter {
-    /// In a key beside the lock's, named after it.
+    /// One named after the lock's key, in its slot.
     Beside,
-    /// In this key.
+    /// This one.
     At(Box<[u8]>),
 }
 
 impl Options {
-    /// Options for holds of this TTL; a fraction of a millisecond is cut off, as Redis would refuse
-    /// it.
+    /// Options for holds of this TTL; a fraction of a millisecond is cut off, as Redis would refuse it.
     pub fn builder(ttl: Duration) -> OptionsBuilder {
         OptionsBuilder {
             ttl,
@@ -81,12 +81,12 @@ impl Options {
         }
     }
 
-    /// The time to live that is given to the key, in whole milliseconds.
+    /// The time to live of the key, in whole milliseconds.
     pub fn ttl(&self) -> Duration {
         self.ttl
     }
 
-    /// The allowance for clocks that run apart.
+    /// The allowance for clocks that run at different rates.
     pub fn drift(&self) -> Drift {
         self.drift
     }
@@ -101,17 +101,17 @@ impl Options {
         self.call_timeout
     }
 
-    /// How long after its send an acquisition of unknown outcome is looked after.
+    /// How long after its send an acquisition with an unknown outcome is cleaned up.
     pub fn linger(&self) -> Duration {
         self.linger
     }
 
-    /// How holds are renewed, if they are.
+    /// How holds are renewed; `None` where they are not.
     pub fn renewal(&self) -> Option<Renewal> {
         self.renewal
     }
 
-    /// Whether a release is told to whoever waits.
+    /// Whether a release is published to waiting clients.
     pub fn notifies(&self) -> bool {
         self.notify
     }
@@ -121,17 +121,17 @@ impl Options {
         self.fenced.is_some()
     }
 
-    /// Where fencing tokens are counted, if they are.
+    /// The key that counts fencing tokens, if holds have them.
     pub(crate) fn counter(&self) -> Option<&Counter> {
         self.fenced.as_ref()
     }
 
-    /// Whether commands for compare-and-set are used where the server has them.
+    /// Whether compare-and-set commands are used where the server has them.
     pub fn is_native(&self) -> bool {
         self.native
     }
 
-    /// How many replicas must know of a hold before it is relied on, if any.
+    /// How many replicas must acknowledge a hold before it is relied on; `None` for none.
     pub fn replicas(&self) -> Option<Replicas> {
         self.replicas
     }
@@ -159,7 +159,7 @@ pub struct OptionsBuilder {
 }
 
 impl OptionsBuilder {
-    /// How far clocks may run apart over one TTL. Default: one per cent and two milliseconds.
+    /// The difference allowed between the clocks over one TTL. Default: one per cent and two milliseconds.
     pub fn drift(mut self, drift: Drift) -> Self {
         self.drift = drift;
         self
@@ -173,58 +173,57 @@ impl OptionsBuilder {
         self
     }
 
-    /// How long after its send an acquisition of unknown outcome is looked after, where its own
-    /// connection is gone and it might still arrive. Default: the TTL and one call timeout.
+    /// How long after its send an acquisition with an unknown outcome is cleaned up, where its own connection is
+    /// gone and it might still arrive. Default: the TTL and one call timeout.
     pub fn linger(mut self, span: Duration) -> Self {
         self.linger = Some(span);
         self
     }
 
-    /// Renews holds in the background, every third of the TTL (the first time at a random moment before) and without
-    /// a limit.
+    /// Renews holds in the background every third of the TTL (the first time at a random moment before that),
+    /// without a limit.
     pub fn watchdog(mut self) -> Self {
         self.renewal = Some(RenewalChoice::Default);
         self
     }
 
-    /// Renews holds in the background, in this way.
+    /// Renews holds in the background at this interval and for this long.
     pub fn renewal(mut self, renewal: Renewal) -> Self {
         self.renewal = Some(RenewalChoice::Own(renewal));
         self
     }
 
-    /// Tells whoever waits when the lock is released, so that waiting is sleeping and not polling.
-    /// Everybody who uses the key must agree on this: who does not notify lets others sleep for the
-    /// rest of a TTL.
+    /// Publishes each release, so that waiting clients sleep and do not poll. All users of the key must set this:
+    /// a release that is not published lets others sleep for the rest of a TTL.
     pub fn notify(mut self) -> Self {
         self.notify = true;
         self
     }
 
-    /// Gives every hold a [fencing token](crate::fence::Fence), counted in a key beside the lock's,
-    /// in its hash slot. That key stays: it is what makes tokens rise from one hold to the next.
+    /// Gives every hold a [fencing token](crate::fence::Fence), counted in a further key in the hash slot of the
+    /// lock's. That key has no TTL: it makes tokens rise from one hold to the next.
     pub fn fenced(mut self) -> Self {
         self.fenced = Some(Counter::Beside);
         self
     }
 
-    /// The same, counted in this key, which other locks may count in as well. It must lie in the hash
-    /// slot of the lock's key, as `{invoice}:n` does for `{invoice}:42`: what is in another slot is
-    /// refused when the lock is made.
+    /// As [`fenced`](Self::fenced), counted in this key, which several locks may share. It must be in the hash
+    /// slot of the lock's key, as `{invoice}:n` is for `{invoice}:42`; otherwise making the lock fails with
+    /// [`OptionsError::OtherSlot`].
     pub fn fenced_by(mut self, counter: impl Into<Box<[u8]>>) -> Self {
         self.fenced = Some(Counter::At(counter.into()));
         self
     }
 
-    /// Compares and deletes, and compares and extends, by commands where the server has them, and not
-    /// by scripts: `DELEX` and `SET … IFEQ` (Redis 8.4 and later), `DELIFEQ` and `SET … IFEQ` (Valkey 9).
+    /// Compares and deletes, and compares and extends, by commands instead of scripts where the server has them:
+    /// `DELEX` and `SET … IFEQ` (Redis 8.4 and later), `DELIFEQ` and `SET … IFEQ` (Valkey 9).
     ///
-    /// No version is asked for. The first release tries the commands; one that the server does not
-    /// know, or that the user may not send, is followed by the script at once, and the lock and its
-    /// clones remember that for good. So it is a lock to keep: one that is made for each use tries
-    /// each time. A release that also tells others of it, or hands the lock over, stays a script.
+    /// The server's version is not asked for. The first release tries the commands; one that the server does not
+    /// know or does not permit is followed by the script at once, and is not tried again by this lock and its
+    /// clones. So keep the lock: one that is made for each use tries each time. A release that is published,
+    /// or hands the lock over, is always a script.
     ///
-    /// These commands do not say whether a key is missing or another's: both are told as
+    /// These commands do not tell whether a key is missing or another's: both are reported as
     /// [`Released::AlreadyExpired`](crate::Released::AlreadyExpired) and
     /// [`Lost::KeyGone`](crate::Lost::KeyGone). Default: scripts, which every server has.
     pub fn native(mut self) -> Self {
@@ -232,9 +231,8 @@ impl OptionsBuilder {
         self
     }
 
-    /// Relies on a hold only after so many replicas have acknowledged it (`WAIT`). This narrows the
-    /// window in which a failover forgets a lock; it does not close it, for the replica that is
-    /// promoted may be another.
+    /// Relies on a hold only after `count` replicas have acknowledged it (`WAIT`). This narrows the window in
+    /// which a failover loses a lock; it does not close it, because another replica may be promoted.
     pub fn wait_for(mut self, count: u32, within: Duration) -> Self {
         self.replicas = Some(Replicas { count, within });
         self
@@ -243,7 +241,7 @@ impl OptionsBuilder {
     /// The options.
     ///
     /// # Errors
-    /// An [`OptionsError`] says which option cannot work, and beside which other.
+    /// An [`OptionsError`] says which option cannot work, and because of which other.
     pub fn build(self) -> Result<Options, OptionsError> {
         let Self { ttl, drift, .. } = self;
         if ttl < TTL_MIN {
@@ -281,7 +279,7 @@ impl OptionsBuilder {
             if count == 0 {
                 return Err(OptionsError::ReplicasZero);
             }
-            // Redis counts the time in whole milliseconds, and takes zero for ever.
+            // Redis counts whole milliseconds, and zero means to wait for ever.
             if within < Duration::from_millis(1) || within >= call_timeout {
                 return Err(OptionsError::ReplicasTime { within, call_timeout });
             }
@@ -299,33 +297,33 @@ pub enum OptionsError {
     /// Redis counts a TTL in whole milliseconds.
     #[error("ttl of {ttl:?} is below one millisecond")]
     TtlTooShort {
-        /// What was asked for.
+        /// The given value.
         ttl: Duration,
     },
     /// Redis would refuse it: its end overflows a signed count of milliseconds.
     #[error("ttl of {ttl:?} is beyond what redis takes ({TTL_MAX:?})")]
     TtlTooLong {
-        /// What was asked for.
+        /// The given value.
         ttl: Duration,
     },
-    /// No time would be left in which the lock may be relied on.
+    /// No validity would be left.
     #[error("drift allowance of {allowance:?} leaves nothing of a ttl of {ttl:?}")]
     NothingLeft {
         /// The TTL in whole milliseconds.
         ttl: Duration,
-        /// What is subtracted from it.
+        /// The drift allowance over it.
         allowance: Duration,
     },
-    /// No reply could ever come in time.
+    /// No reply could arrive in time.
     #[error("call timeout is zero")]
     CallTimeoutZero,
-    /// The watchdog would never rest.
+    /// The watchdog would renew without a pause.
     #[error("renewal interval is zero")]
     RenewalZero,
     /// The hold would be lost before its first renewal.
     #[error("renewal every {every:?} comes after validity has ended ({validity:?})")]
     RenewalTooLate {
-        /// What was asked for.
+        /// The given value.
         every: Duration,
         /// The TTL less the drift allowance.
         validity: Duration,
@@ -333,7 +331,7 @@ pub enum OptionsError {
     /// The watchdog would never renew.
     #[error("max hold is zero; leave renewal out instead")]
     MaxHoldZero,
-    /// Nothing would be waited for.
+    /// There would be nothing to wait for.
     #[error("no replica to wait for; leave it out instead")]
     ReplicasZero,
     /// Redis would wait for ever, or for longer than the lock waits for Redis.
@@ -341,48 +339,48 @@ pub enum OptionsError {
         "waiting {within:?} for replicas; from one millisecond to less than the call timeout ({call_timeout:?})"
     )]
     ReplicasTime {
-        /// What was asked for.
+        /// The given value.
         within: Duration,
-        /// How long the lock waits for a reply.
+        /// The call timeout.
         call_timeout: Duration,
     },
-    /// Of an even number of nodes one could fail for nothing; one or two cannot lose any.
+    /// An even number of nodes tolerates no more failures than one node less; one or two tolerate none.
     #[error("{nodes} nodes; it takes three, or a larger odd number")]
     NodesUneven {
         /// How many were given.
         nodes: usize,
     },
-    /// One server has one vote.
+    /// A server may have one vote only.
     #[error("node {node} is given twice")]
     NodeTwice {
-        /// Its number.
+        /// Its index.
         node: u16,
     },
-    /// A lock on several servers knows nothing of fencing tokens, replicas or messages of releases.
+    /// A lock on several servers has no fencing tokens, replicas to wait for, or notifications.
     #[error("a lock on several nodes has no fencing tokens, replicas to wait for, or notices")]
     OneNodeOnly,
-    /// A lock that is handed over knows nothing of fencing tokens, replicas or messages of releases.
+    /// A lock that is handed over has no fencing tokens, replicas to wait for, or notifications.
     #[error("a lock that is handed over has no fencing tokens, replicas to wait for, or notices")]
     NotInLine,
-    /// A lock that needs further keys must be able to name them.
+    /// The lock needs further keys, and none can be named in the slot of this key.
     #[error(
         "a key with `}}` and no hash tag has no companion in its hash slot: put a part of it in braces"
     )]
     KeyAlone,
-    /// One script touches all keys of a lock, and on a cluster they must then be in one slot.
+    /// One script uses all keys of a lock, and on a cluster these must be in one slot.
     #[error(
         "keys of one lock in hash slots {slot} and {other_slot}: give them the same part in braces"
     )]
     OtherSlot {
         /// The slot of the lock's key.
         slot: u16,
-        /// That of the key beside it.
+        /// The slot of the further key.
         other_slot: u16,
     },
-    /// A lock cannot count in its own key.
+    /// The lock's own key cannot count its fencing tokens.
     #[error("a key beside the lock's is the lock's own")]
     KeyTwice,
-    /// A lock needs a name.
+    /// A lock needs a key.
     #[error("key is empty")]
     KeyEmpty,
     /// Redis would refuse it.

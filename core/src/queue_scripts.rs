@@ -1,22 +1,22 @@
 //! The scripts of a lock that is handed over from one to the next.
 //!
-//! Invariant: the key is only ever set where it is missing or its holder gives it up, and whoever is
-//! handed the lock has surely been sent a message (but perhaps not received it). Who is not in the line
-//! any more gets in by [`JOIN`] alone, so a look that comes late finds nothing to do. Whatever can fail
-//! comes before the key is set. A message that grants is only sent where somebody listens here: it travels
-//! on to replicas and other nodes of a cluster, and who listens there has not been given the lock.
+//! Invariant: the key is set only where it is missing or its holder releases it, and a client that is handed
+//! the lock has surely been sent a message, though it may not have received it. A client that has left the
+//! queue enters it again by [`JOIN`] alone, so a look that arrives late does nothing. Every command that can
+//! fail comes before the key is set. A grant is sent only where this server has a subscriber: messages go on
+//! to replicas and other nodes of a cluster, and a subscriber there has not been given the lock.
 //!
-//! `KEYS[1]` is the lock's key, `KEYS[2]` the line (owner tokens, by their numbers), `KEYS[3]` what is
-//! known of who stands there: until when to wait for a word of theirs, their TTL, their channel. Line
-//! and book expire when nobody can be waiting. A message is the token, and behind it the server's time
-//! in microseconds if the lock is now this token's; without that it means: look again.
+//! `KEYS[1]` is the lock's key; `KEYS[2]` the queue, a sorted set of owner tokens by number; `KEYS[3]` a hash of
+//! each token's deadline for its next look, its TTL, and its channel. Queue and hash expire when no client
+//! can be waiting. A message is the token, followed by the server's time in microseconds if the lock is now
+//! this token's; without the time it means: look.
 
 use std::sync::LazyLock;
 
 use crate::script::{Meaning, Script};
 
-/// What the scripts have in common: the server's time, in microseconds as text and in milliseconds, and
-/// who is first in line.
+/// The common part of the scripts: the server's time, in microseconds as text and in milliseconds, and the first
+/// token of the queue.
 macro_rules! clock {
     () => {
         "local time = redis.call('TIME')\n\
@@ -37,9 +37,8 @@ macro_rules! clock {
     };
 }
 
-/// What taking the lock and looking have in common. `ARGV`: the token, how much longer a waiter sleeps
-/// for each one ahead of it, how much later than it said it may be, its channel, its TTL; spans in
-/// milliseconds.
+/// The common part of joining and looking. `ARGV`: the token; how much longer a waiter sleeps for each client ahead
+/// of it; how much later than due its look may come; its channel; its TTL. Spans are in milliseconds.
 macro_rules! ask {
     ($joins:literal) => {
         concat!(
@@ -87,16 +86,16 @@ macro_rules! ask {
     };
 }
 
-/// Takes the lock where it is free and nobody waits, else stands in line. It answers a list: 1 (taken),
-/// 2 (it was the caller's already, and has its whole TTL again) or 0 (waiting), the server's time in
-/// microseconds, and how long to sleep at most before looking, in milliseconds.
+/// Takes the lock if it is free and nobody waits, otherwise joins the queue. Answers a list: 1 (taken), 2 (it was
+/// the caller's already, and has a whole TTL again) or 0 (waiting); the server's time in microseconds; and
+/// where waiting, the longest sleep before the next look, in milliseconds.
 pub static JOIN: LazyLock<Script> = LazyLock::new(|| Script::new(ask!("true"), Meaning::Creates));
 
-/// As [`JOIN`] for whoever stands in line already; -1 where the caller does not, nor has the lock.
+/// As [`JOIN`] for a client that is in the queue; -1 where it has neither a place there nor the lock.
 pub static LOOK: LazyLock<Script> = LazyLock::new(|| Script::new(ask!("false"), Meaning::Creates));
 
-/// Takes `KEYS[1]` for `ARGV[2]` milliseconds under token `ARGV[1]` where it is free and nobody waits in
-/// `KEYS[2]`. It answers a list: 1 or 0.
+/// Sets `KEYS[1]` to token `ARGV[1]` for `ARGV[2]` milliseconds if it is missing and nobody waits in `KEYS[2]`.
+/// Answers a list: 1 or 0.
 pub static TAKE: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
         "if redis.call('ZCARD', KEYS[2]) > 0 then return {0} end\n\
@@ -106,10 +105,10 @@ pub static TAKE: LazyLock<Script> = LazyLock::new(|| {
     )
 });
 
-/// Leaves: takes `ARGV[1]` out of the line and, where it has the lock or nobody has, hands the lock to
-/// the next who can be reached. It answers 1 (the caller had the lock, or nobody had and it stood in
-/// line), 2 (it stood in line, and the lock is another's), 0 (neither, and the key was missing) or -1
-/// (neither, and it is another's).
+/// Leaves: removes `ARGV[1]` from the queue and, where it has the lock or nobody has, hands the lock to the first
+/// client that can be reached. Answers 1 (the caller had the lock, or nobody had and it was in the queue), 2
+/// (it was in the queue, and the lock is another's), 0 (neither, and the key was missing) or -1 (neither, and
+/// it is another's).
 pub static LEAVE: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
         concat!(

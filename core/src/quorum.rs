@@ -1,19 +1,19 @@
-//! Counting votes of independent nodes: pure arithmetic.
+//! Counting the votes of independent nodes: pure arithmetic.
 //!
-//! Invariant: two quorums of the same nodes share a node, so two who each have one cannot both be right.
-//! Of a node that has not answered nothing is assumed. Deliberately absent: weights.
+//! Invariant: two quorums of the same nodes share a node, so no two clients can have a quorum each. Nothing is
+//! assumed of a node that has not answered.
 
 use crate::env::CallError;
 use crate::options::OptionsError;
-use crate::target::Found;
+use crate::target::KeyOwner;
 
-/// How many of so many nodes are a quorum.
+/// How many of `nodes` nodes are a quorum.
 pub(crate) const fn quorum(nodes: usize) -> usize {
     nodes / 2 + 1
 }
 
-/// Checks how many nodes a lock is kept on: of an even number one could fail for nothing, and one or two
-/// cannot lose any.
+/// Checks how many nodes a lock has: an even number tolerates no more failures than one node less, and one or two
+/// nodes tolerate none.
 pub(crate) fn check_nodes(nodes: usize) -> Result<(), OptionsError> {
     if nodes < 3 || nodes.is_multiple_of(2) {
         return Err(OptionsError::NodesUneven { nodes });
@@ -21,49 +21,48 @@ pub(crate) fn check_nodes(nodes: usize) -> Result<(), OptionsError> {
     Ok(())
 }
 
-/// Whether so many of so many nodes are a quorum, as soon as those that are still open cannot change it.
-fn decided(yes: usize, open: usize, nodes: usize) -> Option<bool> {
+/// Whether `yes` of `nodes` nodes are a quorum, as soon as the `pending` ones cannot change that.
+fn decided(yes: usize, pending: usize, nodes: usize) -> Option<bool> {
     let needed = quorum(nodes);
     match yes {
         _ if yes >= needed => Some(true),
-        _ if yes + open < needed => Some(false),
+        _ if yes + pending < needed => Some(false),
         _ => None,
     }
 }
 
-/// Whether the lock is granted by these votes; none while those that are still open may decide it.
+/// Whether these votes grant the lock; none while pending ones may change that.
 pub(crate) fn granted(votes: &[Option<Result<bool, CallError>>]) -> Option<bool> {
     let yes = votes.iter().filter(|vote| **vote == Some(Ok(true))).count();
-    let open = votes.iter().filter(|vote| vote.is_none()).count();
-    decided(yes, open, votes.len())
+    let pending = votes.iter().filter(|vote| vote.is_none()).count();
+    decided(yes, pending, votes.len())
 }
 
-/// What nodes together have found, as soon as a quorum has found its own or none can any more.
+/// The result of a command on all nodes, as soon as a quorum has found the caller's token or none can any more.
 ///
 /// # Errors
-/// The error of one of them, where those without an answer, with those that are still open, might have been a
-/// quorum.
+/// The error of one node, where those that failed and those still pending might make a quorum.
 pub(crate) fn decide<'a>(
-    answers: impl IntoIterator<Item = Option<&'a Result<Found, CallError>>>,
-) -> Option<Result<Found, CallError>> {
-    let (mut nodes, mut open, mut own, mut taken) = (0, 0, 0, false);
+    answers: impl IntoIterator<Item = Option<&'a Result<KeyOwner, CallError>>>,
+) -> Option<Result<KeyOwner, CallError>> {
+    let (mut nodes, mut pending, mut own, mut taken) = (0, 0, 0, false);
     let mut errors: Vec<&CallError> = Vec::new();
     for answer in answers {
         nodes += 1;
         match answer {
-            None => open += 1,
-            Some(Ok(Found::Own)) => own += 1,
-            Some(Ok(found)) => taken |= *found == Found::Other,
+            None => pending += 1,
+            Some(Ok(KeyOwner::Own)) => own += 1,
+            Some(Ok(found)) => taken |= *found == KeyOwner::Other,
             Some(Err(error)) => errors.push(error),
         }
     }
-    if decided(own, open, nodes)? {
-        return Some(Ok(Found::Own));
+    if decided(own, pending, nodes)? {
+        return Some(Ok(KeyOwner::Own));
     }
-    if own + open + errors.len() < quorum(nodes) {
-        return Some(Ok(if taken { Found::Other } else { Found::Missing }));
+    if own + pending + errors.len() < quorum(nodes) {
+        return Some(Ok(if taken { KeyOwner::Other } else { KeyOwner::Missing }));
     }
-    // Without an error, those that are open could still decide it.
+    // Without an error, the pending nodes may still decide it, and this is none.
     let unknown = errors.iter().find(|error| error.is_indeterminate());
     unknown.or(errors.first()).map(|error| Err((*error).clone()))
 }
@@ -74,7 +73,7 @@ mod tests {
 
     use super::*;
 
-    fn unknown() -> Result<Found, CallError> {
+    fn unknown() -> Result<KeyOwner, CallError> {
         Err(CallError::Indeterminate("no word".into()))
     }
 
@@ -95,20 +94,20 @@ mod tests {
 
     #[test]
     fn both_sides_of_a_quorum() {
-        let (own, missing, other) = (Ok(Found::Own), Ok(Found::Missing), Ok(Found::Other));
+        let (own, missing, other) = (Ok(KeyOwner::Own), Ok(KeyOwner::Missing), Ok(KeyOwner::Other));
         let none = unknown();
-        let of = |answers: [Option<&Result<Found, CallError>>; 3]| decide(answers);
-        assert_eq!(of([Some(&own), Some(&own), Some(&none)]), Some(Ok(Found::Own)));
+        let of = |answers: [Option<&Result<KeyOwner, CallError>>; 3]| decide(answers);
+        assert_eq!(of([Some(&own), Some(&own), Some(&none)]), Some(Ok(KeyOwner::Own)));
         assert_eq!(of([Some(&own), Some(&missing), Some(&none)]), Some(unknown()));
-        assert_eq!(of([Some(&own), Some(&missing), Some(&missing)]), Some(Ok(Found::Missing)));
-        assert_eq!(of([Some(&own), Some(&missing), Some(&other)]), Some(Ok(Found::Other)));
-        assert_eq!(of([Some(&missing), Some(&missing), Some(&none)]), Some(Ok(Found::Missing)));
+        assert_eq!(of([Some(&own), Some(&missing), Some(&missing)]), Some(Ok(KeyOwner::Missing)));
+        assert_eq!(of([Some(&own), Some(&missing), Some(&other)]), Some(Ok(KeyOwner::Other)));
+        assert_eq!(of([Some(&missing), Some(&missing), Some(&none)]), Some(Ok(KeyOwner::Missing)));
         assert_eq!(of([Some(&none), Some(&none), Some(&other)]), Some(unknown()));
         // Some have not answered yet.
-        assert_eq!(of([Some(&own), None, Some(&own)]), Some(Ok(Found::Own)));
+        assert_eq!(of([Some(&own), None, Some(&own)]), Some(Ok(KeyOwner::Own)));
         assert_eq!(of([Some(&own), None, Some(&none)]), None);
         assert_eq!(of([None, Some(&missing), Some(&none)]), Some(unknown()));
-        assert_eq!(of([None, Some(&missing), Some(&missing)]), Some(Ok(Found::Missing)));
+        assert_eq!(of([None, Some(&missing), Some(&missing)]), Some(Ok(KeyOwner::Missing)));
         assert_eq!(of([None, None, Some(&own)]), None);
         assert_eq!(of([None, None, None]), None);
     }
@@ -152,29 +151,29 @@ mod tests {
         }
     }
 
-    /// With everything that three and five nodes can have found, lost, or not said yet: own is told as soon as it
+    /// With every result of three and five nodes, failed and pending ones included: own is reported as soon as it
     /// is certain, whatever nodes without a word would have said; not own, only where that is certain as well.
     #[test]
     fn no_later_word_changes_what_was_decided() {
-        let said = [Ok(Found::Own), Ok(Found::Missing), Ok(Found::Other), unknown()];
-        let found = [Found::Own, Found::Missing, Found::Other];
+        let said = [Ok(KeyOwner::Own), Ok(KeyOwner::Missing), Ok(KeyOwner::Other), unknown()];
+        let found = [KeyOwner::Own, KeyOwner::Missing, KeyOwner::Other];
         let answers: Vec<_> = [None].into_iter().chain(said.iter().cloned().map(Some)).collect();
         for nodes in [3, 5] {
             for answers in every(nodes, &answers) {
                 // Who has not answered and who never will may have found anything.
-                let known: Vec<Option<Found>> = answers
+                let known: Vec<Option<KeyOwner>> = answers
                     .iter()
                     .map(|it| it.as_ref().and_then(|it| it.as_ref().ok().copied()))
                     .collect();
-                let own = |all: &Vec<Found>| {
-                    all.iter().filter(|it| **it == Found::Own).count() > nodes / 2
+                let own = |all: &Vec<KeyOwner>| {
+                    all.iter().filter(|it| **it == KeyOwner::Own).count() > nodes / 2
                 };
                 let ends: Vec<bool> = completed(&known, &found).iter().map(own).collect();
                 let (all, none) = (!ends.contains(&false), !ends.contains(&true));
                 let open = answers.iter().filter(|it| it.is_none()).count();
-                let heard = known.iter().filter(|it| **it == Some(Found::Own)).count();
+                let heard = known.iter().filter(|it| **it == Some(KeyOwner::Own)).count();
                 match decide(answers.iter().map(Option::as_ref)) {
-                    Some(Ok(Found::Own)) => assert!(all, "{answers:?}"),
+                    Some(Ok(KeyOwner::Own)) => assert!(all, "{answers:?}"),
                     Some(Ok(_)) => assert!(none, "{answers:?}"),
                     Some(Err(_)) => {
                         assert!(!all && !none && heard + open <= nodes / 2, "{answers:?}");

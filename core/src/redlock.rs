@@ -1,38 +1,39 @@
-//! A lock on several independent servers: held by whoever has the key on more than half of them.
+//! A lock on several independent servers: held by the client whose token is on more than half of them.
 //!
-//! Invariant: all nodes are asked for the same token at once, and validity counts from before the first
-//! was asked. The answer is given as soon as a quorum has granted it, or none can any more; a node that is late
-//! grants it to the hold, or is cleaned up where there is none, and is asked no more once the hold is released. A lock
-//! without a quorum, or with no validity left, is given up on every node that may have granted it, and where one
-//! surely has before the next attempt; none is asked where a clean-up still waits for its answer. A renewal counts
-//! where a quorum has extended its own key. Nothing is ever made again that a node has lost.
+//! Invariant: an attempt sends one token to all nodes at once, and validity counts from before the first
+//! send. It ends as soon as a quorum has granted the lock or none can any more. A late grant belongs to
+//! the hold, or is cleaned up where there is none; to a node that is not yet sent the acquisition when the
+//! hold is released, nothing is sent. After an attempt without a quorum, or with no validity left, every
+//! node that may have granted it is cleaned up, and the next attempt waits for the answer of those that
+//! surely have; a node whose clean-up has no answer yet is left out of an attempt. A renewal counts where a
+//! quorum has extended the key. A key that a node has lost is never set again.
 //!
-//! It needs what the lock on one server needs of more than half of the nodes: a node that forgets, and is
-//! back before its grants would have expired, may let two hold the lock. So restart a node that has lost
-//! its memory only after the longest TTL. Deliberately absent: fencing tokens (no node counts for all),
-//! and lines.
+//! It assumes of more than half of the nodes what a lock on one server assumes of its server: a node that
+//! loses its keys, and is back before its grants would have expired, may let two clients hold the lock. So
+//! restart a node that has lost its memory only after the longest TTL. There are no fencing tokens (no
+//! node counts for all), and no wait queue.
 
 use std::fmt;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::answers::Answers;
 use crate::cleanup::Cleanup;
 use crate::command::Command;
 use crate::counters::{Count, Counters};
 use crate::env::{CallError, Env, Mark, Node, Phase};
+use crate::fan_out::FanOut;
 use crate::guard::Guard;
-use crate::hold::Hold;
-use crate::lease::{Lease, Seat};
-use crate::link::Link;
+use crate::held_lock::{HeldLock, NodeConn};
 use crate::lock::NotAcquired;
+use crate::lock_conn::LockConn;
 use crate::observe;
 use crate::options::{Options, OptionsError};
 use crate::quorum::{check_nodes, granted, quorum};
 use crate::reply::Reply;
+use crate::shared_hold::SharedHold;
 use crate::sync::{Mutex, lock};
-use crate::target::{Common, Target, unexpected};
+use crate::target::{LockContext, LockTarget, WaitMode};
 use crate::time::span_ms;
 use crate::timeout::within;
 use crate::token::OwnerToken;
@@ -41,16 +42,16 @@ use crate::wait::Poll;
 
 /// A lock on one key of several independent servers. Cloning gives another handle to the same lock.
 ///
-/// The call timeout of its options is the time a node has to answer. A minority that does not answer delays
-/// nothing: not the acquisition, nor renewals, nor the release.
+/// The call timeout of its options is the time each node has to answer. A minority that does not answer delays
+/// neither the acquisition nor renewals nor the release.
 pub struct Redlock<E: Env> {
-    places: Arc<[Place<E>]>,
+    nodes: Arc<[LockNode<E>]>,
 }
 
 /// One node.
-struct Place<E: Env> {
-    target: Arc<Target<E>>,
-    /// The last clean-up here.
+struct LockNode<E: Env> {
+    target: Arc<LockTarget<E>>,
+    /// The latest clean-up on this node.
     cleanup: Mutex<Option<Arc<Cleanup>>>,
 }
 
@@ -69,24 +70,25 @@ impl<E: Env> Redlock<E> {
     ) -> Result<Self, OptionsError> {
         let nodes: Vec<Node> = nodes.into_iter().collect();
         check_nodes(nodes.len())?;
-        if let Some(twice) = (1..nodes.len()).find(|place| nodes[..*place].contains(&nodes[*place]))
+        if let Some(twice) = (1..nodes.len()).find(|index| nodes[..*index].contains(&nodes[*index]))
         {
             return Err(OptionsError::NodeTwice { node: nodes[twice].0 });
         }
         if options.notifies() || options.is_fenced() || options.replicas().is_some() {
             return Err(OptionsError::OneNodeOnly);
         }
-        let key = key.into();
-        let shared = Common::default();
-        let place = |node| {
-            // What commands a server has is each node's own affair.
-            let Common { native, .. } = Common::default();
-            let common = Common { native, ..shared.clone() };
-            let target = Target::new(env.clone(), node, key.clone(), options.clone(), common)?;
-            Ok(Place { target: Arc::new(target), cleanup: Mutex::new(None) })
+        let key: Box<[u8]> = key.into();
+        let shared = LockContext::default();
+        let node = |node| {
+            // The nodes may be servers of different versions, with different commands.
+            let LockContext { native, .. } = LockContext::default();
+            let context = LockContext { native, ..shared.clone() };
+            let (env, options) = (env.clone(), options.clone());
+            let target = LockTarget::new(env, node, key.clone(), WaitMode::Poll, options, context)?;
+            Ok(LockNode { target: Arc::new(target), cleanup: Mutex::new(None) })
         };
-        let places: Vec<_> = nodes.into_iter().map(place).collect::<Result<_, OptionsError>>()?;
-        Ok(Self { places: places.into() })
+        let nodes: Vec<_> = nodes.into_iter().map(node).collect::<Result<_, OptionsError>>()?;
+        Ok(Self { nodes: nodes.into() })
     }
 
     /// What this lock and its clones have done; a clean-up counts on every node.
@@ -94,70 +96,70 @@ impl<E: Env> Redlock<E> {
         &self.first().counters
     }
 
-    /// Waits until nothing is left to do behind guards and acquisitions that have gone; see
+    /// Waits for the background tasks of dropped guards and acquisitions; see
     /// [`Single::drain`](crate::Single::drain).
     pub async fn drain(&self) {
         self.first().background.drained().await;
     }
 
-    /// Tries once: asks all nodes, and waits until a quorum has granted it or none can any more; for each at most one
-    /// call timeout for a connection and one for the answer.
+    /// Tries once: asks all nodes, and waits until a quorum has granted the lock or none can any more. Takes at
+    /// most one call timeout for a connection and one for the answer.
     ///
-    /// Dropping the future in mid-call counts as an unknown outcome: what it may have taken is released
-    /// in the background.
+    /// Dropping the future in mid-call leaves the outcome unknown: nodes that have granted the lock are
+    /// cleaned up in the background.
     ///
     /// # Errors
     /// See [`NotAcquired`]; [`NotAcquired::NoQuorum`] where too few nodes granted it.
     pub async fn try_acquire(&self) -> Result<Guard<E>, NotAcquired> {
-        let tried = async { self.attempt().await.map_err(|missed| missed.error) };
+        let tried = async { self.attempt().await.map_err(|failed| failed.error) };
         observe::acquisition(self.first(), tried).await
     }
 
-    async fn attempt(&self) -> Result<Guard<E>, Missed> {
-        let dropped = observe::Dropped::beside(self.first());
+    async fn attempt(&self) -> Result<Guard<E>, FailedRound> {
+        let unknown_if_dropped = observe::UnknownIfDropped::new(self.first());
         let ended = self.ask().await;
-        dropped.not();
-        observe::attempted(self.first(), ended.as_ref().err().map(|missed| &missed.error));
+        unknown_if_dropped.disarm();
+        observe::attempted(self.first(), ended.as_ref().err().map(|failed| &failed.error));
         ended
     }
 
-    async fn ask(&self) -> Result<Guard<E>, Missed> {
+    async fn ask(&self) -> Result<Guard<E>, FailedRound> {
         let first = self.first();
         let env = &first.env;
         let token = OwnerToken::draw(env);
         env.mark(Mark::Phase(Phase::AcquireBeforeSend));
         let sent = env.now();
-        let mut ballot = Ballot::begin(&self.places, token);
-        let is_granted = ballot.votes.until(granted).await;
+        let mut attempt = QuorumAttempt::begin(&self.nodes, token);
+        let is_granted = attempt.votes.until(granted).await;
         if !is_granted {
-            let error = why(ballot.votes.said());
-            tracing::debug!(key = %first.key_text(), %error, "lock not acquired");
-            return Err(Missed { error, granted: ballot.clean_up() });
+            let error = failure_of(attempt.votes.received());
+            tracing::debug!(key = %first, %error, "lock not acquired");
+            return Err(FailedRound { error, granted: attempt.clean_up() });
         }
         env.mark(Mark::Phase(Phase::AcquireApplied));
         let valid_until = first.valid_until(sent);
         if !is_valid(env.now(), valid_until) {
-            return Err(Missed { error: NotAcquired::TooLate, granted: ballot.clean_up() });
+            return Err(FailedRound { error: NotAcquired::TooLate, granted: attempt.clean_up() });
         }
-        tracing::debug!(key = %first.key_text(), "lock acquired");
-        let token = ballot.token.clone();
-        let mut seats = ballot.land().into_iter();
-        let Some(Seat { target, link }) = seats.next() else {
+        tracing::debug!(key = %first, "lock acquired");
+        let token = attempt.token.clone();
+        let mut node_conns = attempt.settle().into_iter();
+        let Some(NodeConn { target, lock_conn }) = node_conns.next() else {
             unreachable!("a lock on several nodes has a first")
         };
-        let (hold, others) = (Hold::new(valid_until), seats.collect());
-        Ok(Guard::new(Lease { target, token, sent, hold, link, fence: None, others }))
+        let (hold, other_nodes) = (SharedHold::new(valid_until), node_conns.collect());
+        Ok(Guard::new(HeldLock { target, token, sent, hold, lock_conn, fence: None, other_nodes }))
     }
 
-    /// Tries until `deadline` has passed or the retries of `poll` are used up, pausing in between. Its
-    /// jitter keeps clients apart that have split the nodes between them, so leave it some. The next
-    /// attempt begins when the nodes that granted the last one have answered its clean-up, or have
-    /// had a call timeout for it: its own leavings would stand in its way.
+    /// Tries until `deadline` (from now) has passed or the retries of `poll` are used up, pausing in between.
+    /// The jitter of `poll` separates clients that have split the nodes between them, so it should not be
+    /// zero. The next attempt begins when the nodes that granted the last one have answered its clean-up, or
+    /// after a call timeout: before that, it would find its own keys.
     ///
     /// # Errors
-    /// [`NotAcquired::Deadline`] with the end of the last attempt; that end itself where the retries are
-    /// used up; a refusal of so many nodes that the others are no quorum, and that time does not change
-    /// (a wrong password), at once.
+    /// [`NotAcquired::Deadline`] with the outcome of the last attempt; that outcome itself where the retries
+    /// are used up; at once, a refusal that time does not change (a wrong password) of so many nodes that
+    /// the others are no quorum.
     pub async fn acquire(&self, deadline: Duration, poll: Poll) -> Result<Guard<E>, NotAcquired> {
         observe::acquisition(self.first(), self.keep_trying(deadline, poll)).await
     }
@@ -167,9 +169,9 @@ impl<E: Env> Redlock<E> {
         let end = env.now().after(deadline);
         let mut retries = poll.max_retries;
         loop {
-            let Missed { error, granted } = match self.attempt().await {
+            let FailedRound { error, granted } = match self.attempt().await {
                 Ok(guard) => return Ok(guard),
-                Err(missed) => missed,
+                Err(failed) => failed,
             };
             if !error.may_pass() || retries == Some(0) {
                 return Err(error);
@@ -181,9 +183,9 @@ impl<E: Env> Redlock<E> {
             }
             env.mark(Mark::Phase(Phase::Wait));
             self.first().counters.count(Count::Waited);
-            let answered = Answers::of(granted.into_iter().map(Cleanup::is_answered)).rest();
+            let answered = FanOut::of(granted.into_iter().map(Cleanup::is_answered)).rest();
             let span = self.first().options.call_timeout();
-            // A node that has just granted is alive; should it have gone since, nobody waits for it.
+            // A node that has just granted is alive. One that has failed since is waited for this long.
             if let Some(answered) = answered {
                 let _ = within(env, span.min(left), pin!(answered)).await;
             }
@@ -192,20 +194,21 @@ impl<E: Env> Redlock<E> {
         }
     }
 
-    fn first(&self) -> &Arc<Target<E>> {
-        &self.places[0].target
+    fn first(&self) -> &Arc<LockTarget<E>> {
+        &self.nodes[0].target
     }
 }
 
+/// Whether a node grants the lock.
 type Vote = Result<bool, CallError>;
 
-/// Why these votes are no lock. Where those who refuse for good leave no quorum to the others, waiting
-/// mends nothing, and their words say what would. Who has not answered is unknown.
-fn why(votes: &[Option<Vote>]) -> NotAcquired {
+/// Why these votes give no lock. Where permanent refusals leave the other nodes no quorum, waiting does not
+/// help, and a refusal says what would. A node without an answer counts as unknown.
+fn failure_of(votes: &[Option<Vote>]) -> NotAcquired {
     let needed = quorum(votes.len());
-    let said = || votes.iter().flatten();
-    let granted = said().filter(|vote| **vote == Ok(true)).count();
-    let errors = || said().filter_map(|vote| vote.as_ref().err());
+    let answered = || votes.iter().flatten();
+    let granted = answered().filter(|vote| **vote == Ok(true)).count();
+    let errors = || answered().filter_map(|vote| vote.as_ref().err());
     let refusals = errors().cloned().map(NotAcquired::from).filter(|error| !error.may_pass());
     let refusals: Vec<NotAcquired> = refusals.collect();
     if votes.len() - refusals.len() < needed
@@ -214,8 +217,8 @@ fn why(votes: &[Option<Vote>]) -> NotAcquired {
         return refusal;
     }
     let unknown = errors().filter(|error| error.is_indeterminate()).count();
-    let open = votes.len() - said().count();
-    match errors().next().filter(|_| granted + unknown + open >= needed) {
+    let pending = votes.len() - answered().count();
+    match errors().next().filter(|_| granted + unknown + pending >= needed) {
         Some(error) => NotAcquired::Unknown(CallError::Indeterminate(
             format!("granted by {granted} of the {needed} nodes needed; {error}").into(),
         )),
@@ -223,64 +226,66 @@ fn why(votes: &[Option<Vote>]) -> NotAcquired {
     }
 }
 
-/// An attempt that gave no guard, and the clean-ups of what nodes had surely granted.
-struct Missed {
+/// An attempt that gave no guard, and the clean-ups on nodes that surely had granted it.
+struct FailedRound {
     error: NotAcquired,
     granted: Vec<Arc<Cleanup>>,
 }
 
-/// One attempt on all nodes. Dropped before it has landed, what they may have granted is cleaned up.
-struct Ballot<'a, E: Env> {
-    places: &'a [Place<E>],
+/// One attempt on all nodes. Where it is dropped before it is settled, all that may have granted it are cleaned
+/// up.
+struct QuorumAttempt<'a, E: Env> {
+    nodes: &'a [LockNode<E>],
     token: OwnerToken,
-    /// One for each place, until it has landed.
-    seats: Vec<Seat<E>>,
-    votes: Answers<Vote>,
+    /// One for each node; none once it is settled.
+    node_conns: Vec<NodeConn<E>>,
+    votes: FanOut<Vote>,
 }
 
-impl<'a, E: Env> Ballot<'a, E> {
-    fn begin(places: &'a [Place<E>], token: OwnerToken) -> Self {
-        let seat =
-            |it: &Place<E>| Seat { target: Arc::clone(&it.target), link: Arc::new(Link::ahead()) };
-        let seats: Vec<Seat<E>> = places.iter().map(seat).collect();
-        let asked = places.iter().zip(&seats).map(|(place, seat)| {
-            let open = lock(&place.cleanup).as_ref().is_some_and(|it| it.is_unanswered());
-            ask(seat.clone(), token.clone(), open)
+impl<'a, E: Env> QuorumAttempt<'a, E> {
+    fn begin(nodes: &'a [LockNode<E>], token: OwnerToken) -> Self {
+        let node_conn = |node: &LockNode<E>| {
+            let target = Arc::clone(&node.target);
+            NodeConn { target, lock_conn: Arc::new(LockConn::unsent()) }
+        };
+        let node_conns: Vec<NodeConn<E>> = nodes.iter().map(node_conn).collect();
+        let calls = nodes.iter().zip(&node_conns).map(|(node, node_conn)| {
+            let cleaning = lock(&node.cleanup).as_ref().is_some_and(|it| it.is_unanswered());
+            ask(node_conn.clone(), token.clone(), cleaning)
         });
-        let votes = Answers::of(asked);
-        Self { places, token, seats, votes }
+        let votes = FanOut::of(calls);
+        Self { nodes, token, node_conns, votes }
     }
 
-    /// The lock is held: whoever is late to answer belongs to it, and its release looks after all.
-    fn land(mut self) -> Vec<Seat<E>> {
+    /// The lock is held: a late grant belongs to it, and its release covers every node.
+    fn settle(mut self) -> Vec<NodeConn<E>> {
         if let Some(rest) = self.take_votes().rest() {
-            self.places[0].target.begin("the acquisition on a late node", rest);
+            self.nodes[0].target.spawn("the acquisition on a late node", rest);
         }
-        std::mem::take(&mut self.seats)
+        std::mem::take(&mut self.node_conns)
     }
 
-    /// Looks after what may have been granted, once; the clean-ups where it surely was.
+    /// Cleans up, once, where the lock may have been granted; returns the clean-ups where it surely was.
     fn clean_up(&mut self) -> Vec<Arc<Cleanup>> {
         let mut granted = Vec::new();
-        let seats = std::mem::take(&mut self.seats);
-        for ((place, seat), vote) in
-            self.places.iter().zip(seats).zip(self.take_votes().into_each())
+        let node_conns = std::mem::take(&mut self.node_conns);
+        for ((node, node_conn), vote) in
+            self.nodes.iter().zip(node_conns).zip(self.take_votes().into_each())
         {
-            let Seat { target, link } = seat;
-            // What is still to be sent is sent no more.
-            let left = link.withdraw();
-            let (cleanup, surely) = match (vote, left) {
+            let NodeConn { target, lock_conn } = node_conn;
+            let sent = lock_conn.withdraw();
+            let (cleanup, surely) = match (vote, sent) {
                 (Ok(vote), Some((conn, sent))) if may_have_granted(&vote) => {
                     (Cleanup::start(&target, &conn, &self.token, sent), vote == Ok(true))
                 }
                 (Ok(_), _) => continue,
                 (Err(vote), _) => {
                     let granted = async move { may_have_granted(&vote.await) };
-                    (Cleanup::after(&target, granted, &link, &self.token), false)
+                    (Cleanup::after(&target, granted, &lock_conn, &self.token), false)
                 }
             };
-            *lock(&place.cleanup) = Some(Arc::clone(&cleanup));
-            // What has not answered may be dead, and is not waited for: a minority may be.
+            *lock(&node.cleanup) = Some(Arc::clone(&cleanup));
+            // A node without an answer may be dead, so nobody waits for it.
             if surely {
                 granted.push(cleanup);
             }
@@ -288,56 +293,54 @@ impl<'a, E: Env> Ballot<'a, E> {
         granted
     }
 
-    fn take_votes(&mut self) -> Answers<Vote> {
-        std::mem::replace(&mut self.votes, Answers::of(NOBODY))
+    fn take_votes(&mut self) -> FanOut<Vote> {
+        std::mem::take(&mut self.votes)
     }
 }
-
-const NOBODY: [std::future::Ready<Vote>; 0] = [];
 
 fn may_have_granted(vote: &Vote) -> bool {
     matches!(vote, Ok(true) | Err(CallError::Indeterminate(_)))
 }
 
-impl<E: Env> Drop for Ballot<'_, E> {
+impl<E: Env> Drop for QuorumAttempt<'_, E> {
     fn drop(&mut self) {
-        // The tasks go on by themselves; nobody is left to wait for them.
-        if !self.seats.is_empty() {
+        // The tasks run by themselves; nobody is left to wait for them.
+        if !self.node_conns.is_empty() {
             let _cleanups = self.clean_up();
         }
     }
 }
 
-/// Whether a node grants the lock.
-async fn ask<E: Env>(seat: Seat<E>, token: OwnerToken, open: bool) -> Vote {
-    if open {
-        // It would find what an earlier attempt has left.
+/// Sends the acquisition to a node, unless a clean-up of an earlier attempt is running there.
+async fn ask<E: Env>(node_conn: NodeConn<E>, token: OwnerToken, cleaning: bool) -> Vote {
+    if cleaning {
+        // It might find the key of an earlier attempt.
         return Err(CallError::NotSent("an earlier attempt is not cleaned up yet".into()));
     }
-    let Seat { target, link } = seat;
+    let NodeConn { target, lock_conn } = node_conn;
     let conn = target.connect().await?;
     let ttl_ms = span_ms(target.options.ttl());
     let set = Command::new("SET").arg(&target.key).arg(&token).arg("NX").arg("PX").int(ttl_ms);
     let sent = target.env.now();
-    let answer = target.answer(pin!(link.acquire(conn, set, sent))).await;
+    let answer = target.answer(pin!(lock_conn.acquire(conn, set, sent))).await;
     answer.and_then(|reply| match reply {
         Reply::Ok => Ok(true),
         Reply::Nil => Ok(false),
-        other => Err(unexpected(&other)),
+        other => Err(CallError::unexpected(&other)),
     })
 }
 
 impl<E: Env> Clone for Redlock<E> {
     fn clone(&self) -> Self {
-        Self { places: Arc::clone(&self.places) }
+        Self { nodes: Arc::clone(&self.nodes) }
     }
 }
 
 impl<E: Env> fmt::Debug for Redlock<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Redlock")
-            .field("nodes", &self.places.len())
-            .field("key", &format_args!("{}", self.first().key_text()))
+            .field("nodes", &self.nodes.len())
+            .field("key", &format_args!("{}", self.first()))
             .field("options", &self.first().options)
             .finish()
     }

@@ -1,9 +1,9 @@
 //! When a hold is renewed: pure arithmetic, no clock.
 //!
-//! Invariant: many holds that began at one moment are renewed at moments spread evenly over a fifth of an interval, and stay
-//! so whatever held them up together; no renewal comes later than an interval after the last. One that failed is
-//! tried again at growing distances, each of which leaves time for another try. Deliberately absent: chance. Callers
-//! bring random bits with them.
+//! Invariant: holds that began together are renewed at times spread evenly over a fifth of an interval, and stay
+//! spread after a delay that has hit them all; no renewal is due later than an interval after the last. A
+//! failed one is retried after growing pauses, each of which leaves time for another try. Callers pass the
+//! random bits in.
 
 use std::time::Duration;
 
@@ -15,25 +15,25 @@ const RETRY_PART: u32 = 8;
 const RETRY_MIN: Duration = Duration::from_millis(1);
 
 impl Renewal {
-    /// How long after its acquisition was sent a hold is renewed for the first time: as these random bits choose, in
-    /// the last fifth of the interval, its end included. So a hold that is shorter than the rest is never renewed.
+    /// The time from the send of the acquisition to the first renewal: chosen by these random bits in the last
+    /// fifth of the interval, its end included. So a hold shorter than four fifths is never renewed.
     pub fn first(&self, random: u64) -> Duration {
         let fifth = self.every / 5;
         self.every - fifth + part(fifth, random)
     }
 
-    /// The renewal that follows one that was sent then, where one was `due`: a whole number of intervals
-    /// after that, and so an interval after the send at the latest.
+    /// When the renewal after one that was due at `due` and sent at `sent` is due: a whole number of intervals
+    /// after `due`, and so at the latest an interval after `sent`.
     pub fn next(&self, due: Instant, sent: Instant) -> Instant {
         let every_ns = span_ns(self.every).max(1);
         let late_ns = span_ns(sent.since(due));
         due.after(Duration::from_nanos((late_ns - late_ns % every_ns).saturating_add(every_ns)))
     }
 
-    /// How long to wait after so many renewals in a row that failed, `left` of the validity being left: an
-    /// eighth of the interval after the first, each time twice as much, and never more than half of what is left, so
-    /// there is time for another; of that a random part, from one half up. None once so little is left that
-    /// another try could only add to the load.
+    /// The pause after `failures` failed renewals in a row, with `left` of the validity left: an eighth of the
+    /// interval after the first, doubled each time, at most half of `left`, so that there is time for another
+    /// try; of that a random part of at least one half. None once `left` is below an eighth of the interval,
+    /// when another try would only add load.
     pub fn again(&self, failures: u32, left: Duration, random: u64) -> Option<Duration> {
         let least = (self.every / RETRY_PART).max(RETRY_MIN);
         if left < least {
@@ -45,7 +45,7 @@ impl Renewal {
     }
 }
 
-/// The part of a span that random bits choose: more than none of it, and up to all.
+/// The part of a span that random bits choose: more than zero, and at most all of it.
 fn part(span: Duration, random: u64) -> Duration {
     let part_ns = (u128::from(span_ns(span)) * (u128::from(random) + 1)).div_ceil(1 << 64);
     Duration::from_nanos(u64::try_from(part_ns).unwrap_or(u64::MAX))

@@ -1,11 +1,11 @@
 //! What a server answered.
 //!
-//! Invariant: an error the server answered is not a reply but a
-//! [`CallError::Refused`](crate::env::CallError): nobody forgets to look at it.
+//! Invariant: an error that the server answers is no reply but a
+//! [`CallError::Refused`](crate::env::CallError), so no caller can overlook it.
 
 use smallvec::SmallVec;
 
-/// A reply, protocol differences (RESP2, RESP3) already levelled out.
+/// A reply, the same whether it came by RESP2 or RESP3.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
     /// No value.

@@ -1,12 +1,12 @@
 //! Lua scripts, sent by digest and in full only to a server that does not know them yet.
 //!
-//! Invariant: the fallback is taken only on `NOSCRIPT`, which says that nothing was run.
+//! Invariant: the fallback to the full text is taken only on `NOSCRIPT`, which says that nothing was run.
 
 use crate::command::Command;
 use crate::env::{CallError, Conn};
 use crate::reply::Reply;
 
-/// What the answer 1 of a lock script says of its first key. Only an observer needs to know.
+/// What the answer 1 of a lock script means for its first key. Only observers use it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Meaning {
     /// The key was there, was the caller's and is deleted.
@@ -17,10 +17,10 @@ pub enum Meaning {
     /// The key was not there and is the caller's now; the last argument is its TTL in milliseconds.
     /// The answer is a list, whose first element is the 1.
     Creates,
-    /// The key was the caller's, or nobody's, and may be another's now, to whom it was handed over.
-    /// The answers -1 and 2 say that the key was left alone; of others nothing is known.
+    /// The key was the caller's or missing, and may have been handed over to another. The answers -1 and 2
+    /// mean that the key was not changed; other answers say nothing about it.
     HandsOver,
-    /// The script is none of a lock's.
+    /// The script is not a lock's.
     Other,
 }
 
@@ -33,12 +33,12 @@ pub struct Script {
 }
 
 impl Script {
-    /// The script with this text, whose answer 1 means this.
+    /// The script with this text, and the meaning of its answer 1.
     pub fn new(text: &'static str, meaning: Meaning) -> Self {
         Self { text, sha1: sha1_smol::Sha1::from(text).digest().to_string(), meaning }
     }
 
-    /// What the answer 1 says of the first key.
+    /// What the answer 1 means for the first key.
     pub fn meaning(&self) -> Meaning {
         self.meaning
     }
@@ -53,7 +53,7 @@ impl Script {
         &self.sha1
     }
 
-    /// Runs the script with one key: EVALSHA, and EVAL where the server has lost or never seen it.
+    /// Runs the script with one key: by EVALSHA, and by EVAL where the server does not have it.
     ///
     /// # Errors
     /// As [`Conn::call`], save `NOSCRIPT`.
@@ -66,7 +66,7 @@ impl Script {
         self.run_on(conn, &[key], args).await
     }
 
-    /// Runs the script with these keys, which share a hash slot, in the same way.
+    /// Runs the script with these keys, which must share a hash slot, in the same way.
     ///
     /// # Errors
     /// As [`Conn::call`], save `NOSCRIPT`.

@@ -1,10 +1,10 @@
 //! The scripts of a lock on one key.
 //!
-//! Invariant: none touches a key that holds another's token, so none can harm another's hold, run
-//! twice to ill effect, or bring a lost key back; and whatever can fail comes before the key is set,
-//! so an error says that nothing was done. Those that compare answer 1 (done), 0 (the key is missing)
-//! or -1 (it is another's); those that acquire answer a list, 1 (granted) or 0 (held) first. They are
-//! public so that an observer can name them.
+//! Invariant: none touches a key that holds another's token, so none can harm another's hold, do harm when
+//! it runs twice, or bring a lost key back; and every command that can fail comes before the key is set, so
+//! an error says that nothing was done. Scripts that compare answer 1 (done), 0 (the key is missing) or -1
+//! (it is another's); those that acquire answer a list that begins with 1 (granted) or 0 (held). They are
+//! public so that observers can recognise them.
 
 use std::sync::LazyLock;
 
@@ -34,7 +34,7 @@ pub static COMPARE_AND_EXTEND: LazyLock<Script> = LazyLock::new(|| {
     )
 });
 
-/// As [`COMPARE_AND_DELETE`], and tells whoever listens on channel `ARGV[2]` that the key is free.
+/// As [`COMPARE_AND_DELETE`], and publishes on channel `ARGV[2]` that the key is free, also where it was missing.
 pub static DELETE_AND_TELL: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
         "local owner = redis.call('GET', KEYS[1])\n\
@@ -47,8 +47,8 @@ pub static DELETE_AND_TELL: LazyLock<Script> = LazyLock::new(|| {
     )
 });
 
-/// Sets `KEYS[1]` to `ARGV[1]` for `ARGV[2]` milliseconds if it is missing; else says for how many
-/// milliseconds it is still there.
+/// Sets `KEYS[1]` to `ARGV[1]` for `ARGV[2]` milliseconds if it is missing; otherwise answers its remaining TTL in
+/// milliseconds.
 pub static TRY: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
         "if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return {1} end\n\
@@ -57,7 +57,7 @@ pub static TRY: LazyLock<Script> = LazyLock::new(|| {
     )
 });
 
-/// As [`TRY`], and counts `KEYS[2]` up: the fencing token of the hold.
+/// As [`TRY`], and increments `KEYS[2]`, which gives the fencing token of the hold.
 pub static TRY_FENCED: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
         "local left = redis.call('PTTL', KEYS[1])\n\

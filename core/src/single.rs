@@ -1,8 +1,8 @@
 //! A lock on one Redis server: `SET key token NX PX ttl`, released by compare-and-delete.
 //!
-//! Invariant: whoever waits for a message listens before the attempt that it waits after, and never
-//! sleeps for longer than the key lives: no release is slept through. Deliberately absent: anything
-//! against a failover or a power loss of that server, which may forget a lock it has granted.
+//! Invariant: a client that waits for a message subscribes before the attempt after which it sleeps, and
+//! never sleeps for longer than the key lives, so it sleeps through no release. Nothing here helps against
+//! a failover or a power loss of the server, which may lose a lock it has granted.
 
 use std::fmt;
 use std::future::{Future, ready};
@@ -10,7 +10,7 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::attempt::{Failed, attempt, taken_by, whole_truth};
+use crate::attempt::{FailedAttempt, attempt, check_key_type, or_unresolved};
 use crate::cleanup::Cleanup;
 use crate::counters::{Count, Counters};
 use crate::env::{Env, Mark, Node, Phase, Subscription};
@@ -18,17 +18,17 @@ use crate::guard::Guard;
 use crate::lock::NotAcquired;
 use crate::observe;
 use crate::options::{Options, OptionsError};
-use crate::target::{Common, Target};
+use crate::target::{LockContext, LockTarget, WaitMode};
 use crate::time::Instant;
-use crate::timeout::{First, race, within};
+use crate::timeout::{Either, race, within};
 use crate::wait::Poll;
 
-/// Redis counts the life of a key in milliseconds.
+/// Redis counts the TTL of a key in milliseconds.
 const GRAIN: Duration = Duration::from_millis(1);
 
 /// A lock on one key of one server. Cloning gives another handle to the same lock.
 pub struct Single<E: Env> {
-    target: Arc<Target<E>>,
+    target: Arc<LockTarget<E>>,
 }
 
 impl<E: Env> Single<E> {
@@ -43,18 +43,20 @@ impl<E: Env> Single<E> {
         key: impl Into<Box<[u8]>>,
         options: Options,
     ) -> Result<Self, OptionsError> {
-        Self::among(env, node, key, options, Common::default())
+        Self::with_context(env, node, key, options, LockContext::default())
     }
 
-    /// The same, among others.
-    pub(crate) fn among(
+    /// As [`new`](Self::new), sharing a context with other locks.
+    pub(crate) fn with_context(
         env: E,
         node: Node,
         key: impl Into<Box<[u8]>>,
         options: Options,
-        common: Common,
+        context: LockContext,
     ) -> Result<Self, OptionsError> {
-        Ok(Self { target: Arc::new(Target::new(env, node, key, options, common)?) })
+        let key = key.into();
+        let waiting = WaitMode::unqueued(&key, &options);
+        Ok(Self { target: Arc::new(LockTarget::new(env, node, key, waiting, options, context)?) })
     }
 
     /// What this lock and its clones have done.
@@ -62,17 +64,17 @@ impl<E: Env> Single<E> {
         &self.target.counters
     }
 
-    /// Waits until nothing is left to do behind guards and acquisitions that have gone: releases of guards that
-    /// were dropped, clean-ups of acquisitions whose outcome is unknown. Before a runtime ends, this gives their
-    /// tasks the time to run; what they have not done by then is left to the TTL of the key. A release takes three
-    /// call timeouts at most, a clean-up as long as [`linger`](crate::options::OptionsBuilder::linger) says.
+    /// Waits for the background tasks of dropped guards and acquisitions: releases, and clean-ups of
+    /// acquisitions with an unknown outcome. Before a runtime ends, this gives them the time to run; a key
+    /// that they have not deleted by then stays for the rest of its TTL. A release takes at most three call
+    /// timeouts, a clean-up at most [`linger`](crate::options::OptionsBuilder::linger).
     pub async fn drain(&self) {
         self.target.background.drained().await;
     }
 
     /// Tries once. Takes at most one call timeout for a connection and one for the answer.
     ///
-    /// Dropping the future in mid-call counts as an unknown outcome: what it may have taken is
+    /// Dropping the future in mid-call leaves the outcome unknown: if it has taken the lock, the lock is
     /// released in the background.
     ///
     /// # Errors
@@ -81,25 +83,25 @@ impl<E: Env> Single<E> {
         let tried = async {
             match attempt(&self.target).await {
                 Ok(guard) => Ok(guard),
-                Err(failed) => Err(taken_by(&self.target, failed.error).await),
+                Err(failed) => Err(check_key_type(&self.target, failed.error).await),
             }
         };
         observe::acquisition(&self.target, tried).await
     }
 
-    /// Tries until `deadline` has passed or the retries of `poll` are used up, pausing in between.
-    /// An attempt under way at the deadline is let finish, for cutting it off would turn a likely
-    /// answer into an unknown one; it is bounded by the call timeout.
+    /// Tries until `deadline` (from now) has passed or the retries of `poll` are used up, pausing in between.
+    /// An attempt in flight at the deadline is completed, because cutting it off would turn a likely answer
+    /// into an unknown one; it is bounded by the call timeout.
     ///
-    /// Every attempt has an owner token of its own, so that no late command of one attempt can touch
-    /// what the next one holds. After an attempt of unknown outcome, the next begins when its
-    /// clean-up has had an answer: before that the caller might only find its own orphan.
+    /// Every attempt has an owner token of its own, so that no late command of one attempt can touch the
+    /// key of the next. After an attempt with an unknown outcome, the next begins when the clean-up has had
+    /// an answer: before that, it might find the orphan key of the last.
     ///
-    /// With [`notify`](crate::options::OptionsBuilder::notify) it sleeps until it hears of a release or
-    /// the key's TTL is over, and polls only where it cannot listen.
+    /// With [`notify`](crate::options::OptionsBuilder::notify) it sleeps until a release is published or the
+    /// key's TTL is over, and polls only where it cannot subscribe.
     ///
     /// # Errors
-    /// [`NotAcquired::Deadline`] with the end of the last attempt; that end itself where the retries
+    /// [`NotAcquired::Deadline`] with the outcome of the last attempt; that outcome itself where the retries
     /// are used up; a refusal that time does not change (a wrong password) at once.
     pub async fn acquire(&self, deadline: Duration, poll: Poll) -> Result<Guard<E>, NotAcquired> {
         observe::acquisition(&self.target, self.keep_trying(deadline, poll)).await
@@ -108,23 +110,26 @@ impl<E: Env> Single<E> {
     async fn keep_trying(&self, deadline: Duration, poll: Poll) -> Result<Guard<E>, NotAcquired> {
         let end = self.target.env.now().after(deadline);
         let mut retries = poll.max_retries;
-        let mut open = None;
-        let mut ear = None;
+        let mut unresolved = None;
+        let mut subscription = None;
         loop {
             let failed = match attempt(&self.target).await {
                 Ok(guard) => return Ok(guard),
                 Err(failed) => failed,
             };
             if let (Some(cleanup), NotAcquired::Unknown(error)) = (&failed.cleanup, &failed.error) {
-                open = Some((Arc::clone(cleanup), error.clone()));
+                unresolved = Some((Arc::clone(cleanup), error.clone()));
             }
             if !failed.error.may_pass() || retries == Some(0) {
-                return Err(whole_truth(taken_by(&self.target, failed.error).await, open));
+                return Err(or_unresolved(
+                    check_key_type(&self.target, failed.error).await,
+                    unresolved,
+                ));
             }
             retries = retries.map(|retries| retries - 1);
-            let Failed { error, cleanup, left } = failed;
-            if !self.wait(cleanup, left, &mut ear, end, poll).await {
-                let last = whole_truth(taken_by(&self.target, error).await, open);
+            let FailedAttempt { error, cleanup, ttl_left } = failed;
+            if !self.wait(cleanup, ttl_left, &mut subscription, end, poll).await {
+                let last = or_unresolved(check_key_type(&self.target, error).await, unresolved);
                 return Err(match last.may_pass() {
                     true => NotAcquired::Deadline { last: Box::new(last) },
                     false => last,
@@ -133,12 +138,12 @@ impl<E: Env> Single<E> {
         }
     }
 
-    /// Waits for the next attempt; false where there is no time for one.
+    /// Waits for the next attempt; false where the deadline leaves no time for one.
     async fn wait(
         &self,
         cleanup: Option<Arc<Cleanup>>,
-        held: Option<Duration>,
-        ear: &mut Option<E::Subscription>,
+        ttl_left: Option<Duration>,
+        subscription: &mut Option<E::Subscription>,
         end: Instant,
         poll: Poll,
     ) -> bool {
@@ -150,22 +155,23 @@ impl<E: Env> Single<E> {
         env.mark(Mark::Phase(Phase::Wait));
         self.target.counters.count(Count::Waited);
         if let Some(cleanup) = cleanup
-            && let First::Right(()) = race(pin!(cleanup.answered()), pin!(env.sleep(left))).await
+            && let Either::Right(()) = race(pin!(cleanup.answered()), pin!(env.sleep(left))).await
         {
             return false;
         }
         // Where the pause would outlast the deadline, the last attempt is made at the deadline.
         let left = end.since(env.now());
-        if let (Some(channel), Some(held)) = (&self.target.channel, held) {
-            // A key is gone when its last millisecond is over.
-            let spread = poll.pause(env.random()).saturating_sub(poll.base);
-            let sleep = env.sleep(held.saturating_add(spread + GRAIN).min(left));
-            match ear.take() {
-                Some(heard) => *ear = doze(heard, pin!(sleep)).await,
-                None => *ear = self.listen(channel).await,
+        if let (WaitMode::Notify(channel), Some(ttl_left)) = (&self.target.waiting, ttl_left) {
+            // A key expires when its last millisecond is over. The jitter keeps waiters apart.
+            let jitter = poll.pause(env.random()).saturating_sub(poll.base);
+            let sleep = env.sleep(ttl_left.saturating_add(jitter + GRAIN).min(left));
+            match subscription.take() {
+                Some(confirmed) => *subscription = wait_for_message(confirmed, pin!(sleep)).await,
+                None => *subscription = self.subscribe(channel).await,
             }
-            // Who has just begun to listen looks again; who cannot listen polls.
-            if ear.is_some() {
+            // After subscribing it tries again at once, as a release may have come before. Where it
+            // cannot subscribe, it polls.
+            if subscription.is_some() {
                 return true;
             }
         }
@@ -174,13 +180,13 @@ impl<E: Env> Single<E> {
         true
     }
 
-    async fn listen(&self, channel: &[u8]) -> Option<E::Subscription> {
+    async fn subscribe(&self, channel: &[u8]) -> Option<E::Subscription> {
         let target = &self.target;
         let listening = pin!(target.env.subscribe(target.node, channel));
         match within(&target.env, target.options.call_timeout(), listening).await {
-            Some(Ok(ear)) => Some(ear),
+            Some(Ok(subscription)) => Some(subscription),
             Some(Err(error)) => {
-                tracing::debug!(key = %target.key_text(), %error, "cannot listen; polling");
+                tracing::debug!(key = %target, %error, "cannot listen; polling");
                 None
             }
             None => None,
@@ -188,25 +194,25 @@ impl<E: Env> Single<E> {
     }
 }
 
-/// Waits for a message or the end of `sleep`; nothing is left of an ear that hears no more. One
-/// message is as good as many.
-async fn doze<S: Subscription>(
-    mut ear: S,
+/// Waits for a message or the end of `sleep`, and drains further messages; none where the subscription has
+/// broken.
+async fn wait_for_message<S: Subscription>(
+    mut subscription: S,
     mut sleep: Pin<&mut impl Future<Output = ()>>,
 ) -> Option<S> {
-    let woken = race(pin!(ear.next()), sleep.as_mut()).await;
-    if matches!(woken, First::Left(Err(_))) {
+    let woken = race(pin!(subscription.next()), sleep.as_mut()).await;
+    if matches!(woken, Either::Left(Err(_))) {
         return None;
     }
     loop {
-        let more = race(pin!(ear.next()), pin!(ready(()))).await;
+        let more = race(pin!(subscription.next()), pin!(ready(()))).await;
         match more {
-            First::Left(Ok(_)) => {}
-            First::Left(Err(_)) => return None,
-            First::Right(()) => break,
+            Either::Left(Ok(_)) => {}
+            Either::Left(Err(_)) => return None,
+            Either::Right(()) => break,
         }
     }
-    Some(ear)
+    Some(subscription)
 }
 
 impl<E: Env> Clone for Single<E> {
@@ -219,7 +225,7 @@ impl<E: Env> fmt::Debug for Single<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Single")
             .field("node", &self.target.node)
-            .field("key", &format_args!("{}", self.target.key_text()))
+            .field("key", &format_args!("{}", self.target))
             .field("options", &self.target.options)
             .finish()
     }

@@ -1,62 +1,79 @@
 //! What a lock locks: a key on a node, and the commands on it that any holder sends.
 //!
 //! Invariant: every call ends within the call timeout, and no command here touches a key that holds
-//! another's token.
+//! another acquisition's token.
 
-use std::fmt;
+use std::fmt::{self, Write};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::background::Background;
-use crate::companion::{check_companion, companion};
+use crate::command::Decimal;
 use crate::counters::Counters;
 use crate::env::{CallError, Conn, Env, Node};
-use crate::line::Line;
-use crate::link::{Link, Turn};
+use crate::lock_conn::{ConnEpoch, LockConn};
 use crate::native::Native;
-use crate::observe::KeyText;
 use crate::options::{Counter, Options, OptionsError, check_key_len};
 use crate::queue_scripts::LEAVE;
 use crate::reply::Reply;
 use crate::script::Script;
 use crate::scripts::{COMPARE_AND_DELETE, COMPARE_AND_EXTEND, DELETE_AND_TELL};
+use crate::slot_keys::{check_slot_key, slot_key};
 use crate::sync::Mutex;
 use crate::time::{Instant, span_ms};
 use crate::timeout::within;
 use crate::token::OwnerToken;
 use crate::validity::valid_after;
+use crate::wait_queue::WaitQueue;
 
-/// A key on a node, and how it is held.
-pub(crate) struct Target<E: Env> {
+/// A key on a node, and how it is held. It displays as its key, for logs.
+pub(crate) struct LockTarget<E: Env> {
     pub(crate) env: E,
     pub(crate) node: Node,
     pub(crate) key: Box<[u8]>,
     pub(crate) options: Options,
-    /// Where a release is told, if it is.
-    pub(crate) channel: Option<Box<[u8]>>,
-    /// Where fencing tokens are counted, if they are.
-    pub(crate) counter: Option<Box<[u8]>>,
-    /// Where those stand who wait, if the lock is handed over.
-    pub(crate) line: Option<Line>,
-    /// What commands the server has that do without scripts, if they are wanted.
-    pub(crate) native: Option<Arc<Native>>,
+    pub(crate) waiting: WaitMode,
+    /// The key that counts fencing tokens, if holds have them.
+    pub(crate) fence_counter: Option<Box<[u8]>>,
+    /// The server's compare-and-set commands, if they are used in place of scripts.
+    native: Option<Arc<Native>>,
     pub(crate) counters: Counters,
-    /// What is under way behind guards and acquisitions that have gone.
     pub(crate) background: Background,
-    /// Whether the key has been seen to be a text, as a lock's is.
-    pub(crate) is_text: Mutex<bool>,
+    /// Whether the key has been seen to hold a string, as a lock's does.
+    pub(crate) is_string: Mutex<bool>,
+}
+
+/// How clients wait for the key, which decides how it is released.
+pub(crate) enum WaitMode {
+    /// They poll; a release deletes the key.
+    Poll,
+    /// They sleep; a release deletes the key and publishes that on this channel.
+    Notify(Box<[u8]>),
+    /// They queue; a release hands the key to the first of them.
+    Queue(WaitQueue),
+}
+
+impl WaitMode {
+    /// For a lock that is not handed over.
+    pub(crate) fn unqueued(key: &[u8], options: &Options) -> Self {
+        match options.notifies() {
+            true => Self::Notify([b"picklock:", key].concat().into()),
+            false => Self::Poll,
+        }
+    }
 }
 
 /// What locks of one kind on one service may share.
 #[derive(Clone)]
-pub(crate) struct Common {
+pub(crate) struct LockContext {
     pub(crate) counters: Counters,
+    /// Tasks of guards and acquisitions that have been dropped.
     pub(crate) background: Background,
     pub(crate) native: Arc<Native>,
 }
 
-impl Default for Common {
+impl Default for LockContext {
     fn default() -> Self {
         Self {
             counters: Counters::default(),
@@ -66,69 +83,76 @@ impl Default for Common {
     }
 }
 
-/// What a command found under the key.
+/// Whose token a command found under the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Found {
-    /// The caller's token, or its place in line: the command has done its work.
+pub(crate) enum KeyOwner {
+    /// The caller's, or the caller in the wait queue: the command has done its work.
     Own,
-    /// Nothing; or, where no script was asked, nothing of the caller's.
+    /// None; or, where a command and not a script compared, not the caller's.
     Missing,
-    /// Another's token.
+    /// Another's.
     Other,
 }
 
-impl<E: Env> Target<E> {
-    /// What these options say, with the keys that they need.
+impl<E: Env> LockTarget<E> {
+    /// A lock with these options, and with the further keys that they need.
     ///
     /// # Errors
-    /// [`OptionsError`] where the key cannot be used so.
+    /// [`OptionsError`] where the key is empty or too long, or the fence counter is in another slot.
     pub(crate) fn new(
         env: E,
         node: Node,
-        key: impl Into<Box<[u8]>>,
+        key: Box<[u8]>,
+        waiting: WaitMode,
         options: Options,
-        common: Common,
+        context: LockContext,
     ) -> Result<Self, OptionsError> {
-        let key = key.into();
         check_key_len(key.len())?;
-        let channel = options.notifies().then(|| [b"picklock:", &key[..]].concat().into());
-        let counter = match options.counter() {
+        let fence_counter = match options.counter() {
             None => None,
-            Some(Counter::Beside) => Some(companion(&key, "fence")?),
+            Some(Counter::Beside) => Some(slot_key(&key, "fence")?),
             Some(Counter::At(counter)) => {
-                check_companion(&key, counter)?;
+                check_slot_key(&key, counter)?;
                 Some(counter.clone())
             }
         };
-        let Common { counters, background, native } = common;
+        let LockContext { counters, background, native } = context;
         let native = options.is_native().then_some(native);
         Ok(Self {
             env,
             node,
             key,
             options,
-            channel,
-            counter,
-            line: None,
+            waiting,
+            fence_counter,
             native,
             counters,
             background,
-            is_text: Mutex::new(false),
+            is_string: Mutex::new(false),
         })
     }
 
-    /// The end of validity of a request sent then.
+    /// Runs `work` as a counted background task; `what` names it in the log.
+    pub(crate) fn spawn(
+        self: &Arc<Self>,
+        what: &'static str,
+        work: impl Future<Output = ()> + Send + 'static,
+    ) {
+        self.background.spawn(&self.env, Arc::clone(self), what, work);
+    }
+
+    /// The end of validity of a request sent at `sent`.
     pub(crate) fn valid_until(&self, sent: Instant) -> Instant {
         self.valid_after(sent, Duration::ZERO)
     }
 
-    /// The end of validity of what was granted then, `waited` after our clock saw something.
+    /// The end of validity of a grant that counts from `from`, `waited` after its request was sent.
     pub(crate) fn valid_after(&self, from: Instant, waited: Duration) -> Instant {
         valid_after(from, waited, self.options.ttl(), self.options.drift())
     }
 
-    /// Waits for `call`, at most the call timeout. Only for what may have been sent: running out
-    /// of time leaves the outcome unknown.
+    /// Waits for `call`, at most the call timeout. Only for commands that may have been sent: a
+    /// timeout leaves the outcome unknown.
     pub(crate) async fn answer<T>(
         &self,
         call: Pin<&mut impl Future<Output = Result<T, CallError>>>,
@@ -140,14 +164,14 @@ impl<E: Env> Target<E> {
         }
     }
 
-    /// How long a connection may be silent before a call that has had no answer gives it up. Less than
-    /// the call timeout, which begins to count before the connection is asked.
-    pub(crate) fn patience(&self) -> Duration {
+    /// How long a connection may be silent before a call without an answer abandons it. Less than
+    /// the call timeout, which starts before the command is handed to the connection.
+    pub(crate) fn silence_limit(&self) -> Duration {
         self.options.call_timeout() / 2
     }
 
-    /// A connection to the node, within the call timeout. Whatever goes wrong, the command that
-    /// needed it was not sent.
+    /// A connection to the node, within the call timeout. Every error is *not sent* or *refused*: the
+    /// command that needed the connection has not left.
     pub(crate) async fn connect(&self) -> Result<E::Conn, CallError> {
         let span = self.options.call_timeout();
         match within(&self.env, span, pin!(self.env.connect(self.node))).await {
@@ -160,36 +184,39 @@ impl<E: Env> Target<E> {
     /// Gives the key up if it holds `token`: deletes it, or hands it over. Idempotent.
     pub(crate) async fn give_up(
         &self,
-        link: &Link<E::Conn>,
+        lock_conn: &LockConn<E::Conn>,
         token: &OwnerToken,
-    ) -> (Turn, Result<Found, CallError>) {
+    ) -> (ConnEpoch, Result<KeyOwner, CallError>) {
         let (key, token) = (&self.key[..], token.as_bytes());
-        let (turn, answer) = match (&self.line, &self.channel) {
-            (Some(line), _) => self.run(link, &LEAVE, &line.keys(key), &[token]).await,
-            (None, Some(channel)) => {
-                self.run(link, &DELETE_AND_TELL, &[key], &[token, channel]).await
+        let (epoch, answer) = match &self.waiting {
+            WaitMode::Queue(queue) => self.run(lock_conn, &LEAVE, &queue.keys(key), &[token]).await,
+            WaitMode::Notify(channel) => {
+                self.run(lock_conn, &DELETE_AND_TELL, &[key], &[token, channel]).await
             }
-            (None, None) => match self.conn(link).await {
-                Ok((turn, conn)) => self.heard(link, turn, &conn, self.delete(&conn, token)).await,
-                Err(silence) => silence,
+            WaitMode::Poll => match self.conn(lock_conn).await {
+                Ok((epoch, conn)) => {
+                    self.observed(lock_conn, epoch, &conn, self.delete(&conn, token)).await
+                }
+                Err(failed) => failed,
             },
         };
-        (turn, answer.and_then(found))
+        (epoch, answer.and_then(key_owner))
     }
 
-    /// Gives the key its whole TTL again if it holds `token`.
+    /// Sets the key's expiry to a whole TTL from now if it holds `token`.
     pub(crate) async fn compare_and_extend(
         &self,
-        link: &Link<E::Conn>,
+        lock_conn: &LockConn<E::Conn>,
         token: &OwnerToken,
-    ) -> (Turn, Result<Found, CallError>) {
-        let (turn, answer) = match self.conn(link).await {
-            Ok((turn, conn)) => {
-                self.heard(link, turn, &conn, self.extend(&conn, token.as_bytes())).await
+    ) -> (ConnEpoch, Result<KeyOwner, CallError>) {
+        let (epoch, answer) = match self.conn(lock_conn).await {
+            Ok((epoch, conn)) => {
+                let extended = self.extend(&conn, token.as_bytes());
+                self.observed(lock_conn, epoch, &conn, extended).await
             }
-            Err(silence) => silence,
+            Err(failed) => failed,
         };
-        (turn, answer.and_then(found))
+        (epoch, answer.and_then(key_owner))
     }
 
     async fn delete(&self, conn: &E::Conn, token: &[u8]) -> Result<Reply, CallError> {
@@ -215,92 +242,79 @@ impl<E: Env> Target<E> {
     /// Runs a script, within the call timeout.
     pub(crate) async fn run(
         &self,
-        link: &Link<E::Conn>,
+        lock_conn: &LockConn<E::Conn>,
         script: &Script,
         keys: &[&[u8]],
         args: &[&[u8]],
-    ) -> (Turn, Result<Reply, CallError>) {
-        match self.conn(link).await {
-            Ok((turn, conn)) => {
-                self.heard(link, turn, &conn, script.run_on(&conn, keys, args)).await
+    ) -> (ConnEpoch, Result<Reply, CallError>) {
+        match self.conn(lock_conn).await {
+            Ok((epoch, conn)) => {
+                self.observed(lock_conn, epoch, &conn, script.run_on(&conn, keys, args)).await
             }
-            Err(silence) => silence,
+            Err(failed) => failed,
         }
     }
 
-    /// The connection that a link has now.
+    /// The connection of an acquisition, made again if it has broken.
     async fn conn<T>(
         &self,
-        link: &Link<E::Conn>,
-    ) -> Result<(Turn, E::Conn), (Turn, Result<T, CallError>)> {
-        link.conn(self).await.map_err(|error| (link.turn(), Err(error)))
+        lock_conn: &LockConn<E::Conn>,
+    ) -> Result<(ConnEpoch, E::Conn), (ConnEpoch, Result<T, CallError>)> {
+        if let Some(usable) = lock_conn.usable() {
+            return Ok(usable);
+        }
+        match self.connect().await {
+            Ok(made) => Ok(lock_conn.replace(made)),
+            Err(error) => Err((lock_conn.epoch(), Err(error))),
+        }
     }
 
-    /// Waits for a call on this connection of a link, at most the call timeout; one that has had no
-    /// answer gives the connection up.
-    async fn heard(
+    /// Waits for a call, at most the call timeout; one without an answer abandons its connection.
+    async fn observed(
         &self,
-        link: &Link<E::Conn>,
-        turn: Turn,
+        lock_conn: &LockConn<E::Conn>,
+        epoch: ConnEpoch,
         conn: &E::Conn,
         call: impl Future<Output = Result<Reply, CallError>>,
-    ) -> (Turn, Result<Reply, CallError>) {
+    ) -> (ConnEpoch, Result<Reply, CallError>) {
         let answer = self.answer(pin!(call)).await;
         match &answer {
-            // It has become a replica. The hold may live on with whoever is primary now.
-            Err(error) if error.has_code("READONLY") => link.broke(turn),
+            // The server is a replica now. The hold may live on at the new primary.
+            Err(error) if error.has_code("READONLY") => lock_conn.broke(epoch),
             Ok(_) | Err(CallError::Refused(_)) => {}
             Err(_) => {
-                conn.gave_up(self.patience());
-                link.broke(turn);
+                conn.gave_up(self.silence_limit());
+                lock_conn.broke(epoch);
             }
         }
-        (turn, answer)
-    }
-
-    /// The key as text, for logs.
-    pub(crate) fn key_text(&self) -> impl fmt::Display + '_ {
-        KeyText(&self.key)
+        (epoch, answer)
     }
 }
 
-fn found(reply: Reply) -> Result<Found, CallError> {
+/// The key as text: invalid UTF-8 is replaced, and control characters are escaped.
+impl<E: Env> fmt::Display for LockTarget<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for chunk in self.key.utf8_chunks() {
+            for letter in chunk.valid().chars() {
+                match letter.is_control() {
+                    true => write!(f, "{}", letter.escape_default())?,
+                    false => f.write_char(letter)?,
+                }
+            }
+            if !chunk.invalid().is_empty() {
+                f.write_char(char::REPLACEMENT_CHARACTER)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn key_owner(reply: Reply) -> Result<KeyOwner, CallError> {
     match reply {
-        // Who stood in line for it has left the line.
-        Reply::Int(1 | 2) => Ok(Found::Own),
-        Reply::Int(0) => Ok(Found::Missing),
-        Reply::Int(-1) => Ok(Found::Other),
-        other => Err(unexpected(&other)),
-    }
-}
-
-/// A reply that the command does not have: something between us and Redis has changed it, and
-/// nothing is known.
-pub(crate) fn unexpected(reply: &Reply) -> CallError {
-    CallError::Indeterminate(format!("unexpected reply {reply:?}").into())
-}
-
-/// A decimal integer without allocation.
-pub(crate) struct Decimal {
-    digits: [u8; 20],
-    start: usize,
-}
-
-impl Decimal {
-    pub(crate) fn new(value: u64) -> Self {
-        let mut decimal = Self { digits: [b'0'; 20], start: 20 };
-        let mut rest = value;
-        loop {
-            decimal.start -= 1;
-            decimal.digits[decimal.start] = b"0123456789"[(rest % 10) as usize];
-            rest /= 10;
-            if rest == 0 {
-                return decimal;
-            }
-        }
-    }
-
-    pub(crate) fn as_bytes(&self) -> &[u8] {
-        &self.digits[self.start..]
+        // 2: the caller was in the wait queue, and has left it.
+        Reply::Int(1 | 2) => Ok(KeyOwner::Own),
+        Reply::Int(0) => Ok(KeyOwner::Missing),
+        Reply::Int(-1) => Ok(KeyOwner::Other),
+        other => Err(CallError::unexpected(&other)),
     }
 }

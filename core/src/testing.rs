@@ -5,7 +5,7 @@
 //! simulator: it knows the few commands these tests need and takes the meaning of the lock scripts
 //! for granted (a real server checks it in `tests/real_redis.rs`).
 
-mod audience;
+mod pubsub;
 mod server;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -20,7 +20,7 @@ use crate::env::{CallError, Conn, Env, Mark, Node, Phase};
 use crate::reply::{Reply, ServerError};
 use crate::time::{Instant, WallTime, span_ns};
 
-use audience::{Audience, TestSubscription};
+use pubsub::{PubSub, TestSubscription};
 use server::{Server, name_of};
 
 pub(crate) const MS: Duration = Duration::from_millis(1);
@@ -49,7 +49,7 @@ struct State {
     seed: u64,
     scripted_random: VecDeque<u64>,
     servers: BTreeMap<Node, Server>,
-    audience: Audience,
+    audience: PubSub,
     faults: Vec<(&'static str, Fault)>,
     connect_faults: VecDeque<CallError>,
     /// How long it takes to connect; no time where nothing is said.

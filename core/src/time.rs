@@ -1,8 +1,8 @@
 //! Points in time, in integer nanoseconds.
 //!
-//! Invariant: an [`Instant`] is only ever compared with instants of the same node's clock; a
-//! [`WallTime`] is never used for validity. There is no way here to *read* a clock: only an
-//! [`Env`](crate::env::Env) can, so that lock code sees the clock of its own node and no other.
+//! Invariant: an [`Instant`] is compared only with instants of the same process's clock; a [`WallTime`] is never
+//! used for validity. Only an [`Env`](crate::env::Env) can read a clock, so that lock code sees the clock of
+//! its own process and no other.
 
 use std::time::Duration;
 

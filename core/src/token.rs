@@ -1,8 +1,7 @@
 //! The owner token: the value of the lock's key, by which a lock knows its own.
 //!
 //! Invariant: one token names one *acquisition*, never a client, so a late command of an earlier
-//! acquisition cannot touch a later one of the same client. It is not a fencing token: it has no
-//! order. Deliberately absent: a way to choose it.
+//! acquisition cannot touch a later one of the same client. It is not a fencing token: it has no order.
 
 use std::fmt;
 
@@ -13,7 +12,7 @@ pub(crate) const LEN: usize = 32;
 
 /// 128 random bits, written as 32 hexadecimal digits.
 ///
-/// Whoever knows it can release the lock, so neither `Debug` nor any log shows it whole.
+/// A client that knows it can release the lock, so neither `Debug` nor any log shows it whole.
 #[derive(Clone, PartialEq, Eq)]
 pub struct OwnerToken([u8; LEN]);
 

@@ -1,17 +1,20 @@
 //! The environment of a service: tokio's timers and tasks, and Redis through redis-rs.
 //!
 //! Invariant: a call is *not sent* only where no connection could be made, or where every server that
-//! got it has led on to another; *refused* only where a server answered an error; everything else that
-//! goes wrong after a command was handed over is *indeterminate*. Deliberately absent: retries,
-//! reconnecting in mid-command and a timeout for replies. The lock decides on those, and a client that
-//! did so by itself would repeat what must not be repeated.
+//! received it has redirected it; *refused* only where a server answered an error; every other failure
+//! after a command was handed over is *indeterminate*. There are no retries, no reconnecting in mid-command
+//! and no timeout for replies: the lock decides on those, and a client that did so by itself would repeat
+//! commands that must not be repeated.
 
+mod addr;
 mod cluster;
-mod follow;
 mod host;
 mod listener;
+mod options;
 mod sentinel;
-mod wire;
+mod server_conn;
+mod slot_conn;
+mod slot_owners;
 
 use std::future::Future;
 use std::sync::{Arc, OnceLock};
@@ -22,36 +25,20 @@ use tokio::runtime::Handle;
 use tokio::sync::Mutex;
 
 use crate::command::Command;
-use crate::companion::slot;
 use crate::env::{CallError, Conn, Env, Node};
 use crate::reply::Reply;
+use crate::slot_keys::slot;
 use crate::time::{Instant, WallTime, span_ns};
-use cluster::Nodes;
-use follow::Followed;
+use cluster::ClusterNodes;
 use host::Host;
-use listener::Home;
+use listener::SubscribedOwner;
 use sentinel::Sentinels;
-use wire::{Wire, monotonic};
+use server_conn::{ServerConn, monotonic};
+use slot_conn::SlotConn;
 
 pub use cluster::Cluster;
 pub use listener::TokioSubscription;
-
-/// How connections are made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct TokioOptions {
-    /// How long a connection may take, handshake included. Default: two seconds. The lock's own
-    /// call timeout holds besides.
-    pub connect_timeout: Duration,
-    /// How long redis-rs waits for a reply. Default: `None`, for the lock times its calls itself.
-    pub response_timeout: Option<Duration>,
-}
-
-impl Default for TokioOptions {
-    fn default() -> Self {
-        Self { connect_timeout: Duration::from_secs(2), response_timeout: None }
-    }
-}
+pub use options::TokioOptions;
 
 /// The environment of a service. Cloning gives another handle to the same connections: one
 /// multiplexed connection a node, shared by all locks, made when first needed and again after it
@@ -59,27 +46,27 @@ impl Default for TokioOptions {
 ///
 /// Its monotonic clock does not count the time a machine is suspended (`CLOCK_MONOTONIC` on Linux):
 /// a holder must not be suspended, or migrated for longer than its validity lasts. Timers have a
-/// grain of a millisecond and ring late rather than early.
+/// resolution of a millisecond and fire late rather than early.
 #[derive(Clone)]
 pub struct TokioEnv {
-    shared: Arc<Shared>,
+    shared: Arc<EnvShared>,
 }
 
-struct Shared {
-    nodes: Vec<Place>,
+struct EnvShared {
+    nodes: Vec<Endpoint>,
     options: TokioOptions,
-    /// Where tasks run that are spawned outside a runtime, as by a guard dropped there.
+    /// Runs the tasks that are spawned outside a runtime, as by a guard dropped there.
     runtime: OnceLock<Handle>,
 }
 
 /// Where a node is.
-enum Place {
+enum Endpoint {
     /// One server.
     At(Host),
-    /// Whoever is primary now.
+    /// The current primary.
     Primary(Sentinels),
-    /// Whoever owns this slot now.
-    Slot { nodes: Arc<Nodes>, slot: u16, conn: Mutex<Option<Arc<Followed>>> },
+    /// The current owner of this slot.
+    Slot { nodes: Arc<ClusterNodes>, slot: u16, conn: Mutex<Option<Arc<SlotConn>>> },
 }
 
 impl TokioEnv {
@@ -99,14 +86,13 @@ impl TokioEnv {
 
     /// The environment with several servers, `Node(0)` the first.
     pub fn from_clients(clients: Vec<Client>, options: TokioOptions) -> Self {
-        let places = clients.into_iter().map(|client| Place::At(Host::new(client)));
-        Self::of(places.collect(), options)
+        let endpoints = clients.into_iter().map(|client| Endpoint::At(Host::new(client)));
+        Self::of(endpoints.collect(), options)
     }
 
-    /// The environment whose `Node(0)` is the primary that the sentinels know by this name, whoever it
-    /// is: they are asked whenever a connection is made, and so after every failover. `server` says how
-    /// the primary is spoken to (user, password, database, TLS); its address is not used. Nothing is
-    /// sent yet.
+    /// The environment whose `Node(0)` is the primary that the sentinels know by this name: they are asked
+    /// whenever a connection is made, and so after every failover. `server` gives user, password, database
+    /// and TLS for the primary; its address is not used. Nothing is sent yet.
     ///
     /// # Errors
     /// What redis-rs finds wrong with a URL.
@@ -120,37 +106,37 @@ impl TokioEnv {
         Ok(Self::from_sentinels(sentinels, name, server.into_connection_info()?, options))
     }
 
-    /// The same, with connections made in this way.
+    /// As [`sentinel`](Self::sentinel), with these options for connections.
     pub fn from_sentinels(
         sentinels: Vec<Client>,
         name: &str,
         server: ConnectionInfo,
         options: TokioOptions,
     ) -> Self {
-        Self::of(vec![Place::Primary(Sentinels::new(sentinels, name, server))], options)
+        Self::of(vec![Endpoint::Primary(Sentinels::new(sentinels, name, server))], options)
     }
 
-    /// The same with these servers beside it, `Node(1)` the first: those of what is locked, say.
+    /// The environment with further servers, `Node(1)` the first: those of the locked resource, for example.
     #[must_use]
     pub fn beside(self, clients: Vec<Client>) -> Self {
         let Ok(shared) = Arc::try_unwrap(self.shared) else {
             unreachable!("an environment that was just made has one handle")
         };
-        let others = clients.into_iter().map(|client| Place::At(Host::new(client)));
+        let others = clients.into_iter().map(|client| Endpoint::At(Host::new(client)));
         Self::of(shared.nodes.into_iter().chain(others).collect(), shared.options)
     }
 
-    /// The environment of a lock on a cluster: `Node(0)` is whoever owns the slot of `key`, also while
-    /// and after it moves. What other keys a lock needs beside its own lie in the same slot.
+    /// The environment of a lock on a cluster: `Node(0)` is the owner of the slot of `key`, also while and
+    /// after the slot moves. Further keys of a lock are in the same slot.
     pub fn for_key(cluster: &Cluster, key: impl AsRef<[u8]>) -> Self {
         let nodes = Arc::clone(&cluster.nodes);
         let options = nodes.options;
         let slot = slot(key.as_ref());
-        Self::of(vec![Place::Slot { nodes, slot, conn: Mutex::new(None) }], options)
+        Self::of(vec![Endpoint::Slot { nodes, slot, conn: Mutex::new(None) }], options)
     }
 
-    fn of(nodes: Vec<Place>, options: TokioOptions) -> Self {
-        let shared = Shared { nodes, options, runtime: OnceLock::new() };
+    fn of(nodes: Vec<Endpoint>, options: TokioOptions) -> Self {
+        let shared = EnvShared { nodes, options, runtime: OnceLock::new() };
         if let Ok(handle) = Handle::try_current() {
             shared.runtime.get_or_init(|| handle);
         }
@@ -190,98 +176,101 @@ impl Env for TokioEnv {
     }
 
     async fn connect(&self, node: Node) -> Result<TokioConn, CallError> {
-        self.inside()?;
+        self.enter_runtime()?;
         let options = self.shared.options;
-        let way = match self.place(node)? {
-            Place::At(host) => Way::Straight(host.wire(options).await?),
-            Place::Primary(sentinels) => Way::Straight(sentinels.primary(options).await?.2),
-            Place::Slot { nodes, slot, conn } => {
+        let route = match self.endpoint(node)? {
+            Endpoint::At(host) => ConnRoute::Direct(host.conn(options).await?),
+            Endpoint::Primary(sentinels) => ConnRoute::Direct(sentinels.primary(options).await?.2),
+            Endpoint::Slot { nodes, slot, conn } => {
                 let mut cached = conn.lock().await;
                 match &*cached {
-                    Some(conn) if conn.is_usable().await => Way::Followed(Arc::clone(conn)),
+                    Some(conn) if conn.is_usable().await => ConnRoute::Slot(Arc::clone(conn)),
                     _ => {
                         *cached = None;
-                        let begun = Followed::begin(nodes, *slot).await?;
-                        Way::Followed(Arc::clone(cached.insert(Arc::new(begun))))
+                        let begun = SlotConn::begin(nodes, *slot).await?;
+                        ConnRoute::Slot(Arc::clone(cached.insert(Arc::new(begun))))
                     }
                 }
             }
         };
-        Ok(TokioConn { way })
+        Ok(TokioConn { route })
     }
 
     async fn subscribe(&self, node: Node, channel: &[u8]) -> Result<TokioSubscription, CallError> {
-        self.inside()?;
+        self.enter_runtime()?;
         let options = self.shared.options;
-        let (listener, home) = match self.place(node)? {
-            Place::At(host) => (host.listener(options).await?, None),
-            Place::Primary(sentinels) => {
+        let (listener, owner) = match self.endpoint(node)? {
+            Endpoint::At(host) => (host.listener(options).await?, None),
+            Endpoint::Primary(sentinels) => {
                 let (addr, host, _) = sentinels.primary(options).await?;
-                let home = Home::Primary(sentinels.at(), addr);
-                (host.listener(options).await?, Some(home))
+                let owner = SubscribedOwner::Primary(sentinels.at(), addr);
+                (host.listener(options).await?, Some(owner))
             }
-            Place::Slot { nodes, slot, .. } => {
+            Endpoint::Slot { nodes, slot, .. } => {
                 let (addr, _) = nodes.owner(*slot).await?;
                 let listener = nodes.host(&addr)?.listener(options).await?;
-                (listener, Some(Home::Slot(nodes.owners(), *slot, addr)))
+                (listener, Some(SubscribedOwner::Slot(nodes.owners(), *slot, addr)))
             }
         };
-        listener.subscribe(channel, home).await
+        listener.subscribe(channel, owner).await
     }
 
-    /// Every node of a cluster hears what one publishes, and a replica what its primary does.
+    /// A cluster forwards messages to every node, and a primary to its replicas.
     fn counts_listeners(&self, node: Node) -> bool {
-        matches!(self.place(node), Ok(Place::At(_)))
+        matches!(self.endpoint(node), Ok(Endpoint::At(_)))
     }
 }
 
 impl TokioEnv {
-    /// Remembers the runtime in which it is first called.
-    fn inside(&self) -> Result<(), CallError> {
+    /// Remembers the first runtime in which it is called.
+    ///
+    /// # Errors
+    /// [`CallError::NoRuntime`] outside a runtime.
+    fn enter_runtime(&self) -> Result<(), CallError> {
         let handle = Handle::try_current().map_err(|_| CallError::NoRuntime)?;
         self.shared.runtime.get_or_init(|| handle);
         Ok(())
     }
 
-    /// A timer of this runtime; outside of any, of the one that is remembered.
+    /// A timer of the current runtime; outside a runtime, of the remembered one.
     #[expect(clippy::disallowed_methods, reason = "this is the environment that sleeps")]
     fn timer(&self, span: Duration) -> tokio::time::Sleep {
         let remembered = self.shared.runtime.get().filter(|_| Handle::try_current().is_err());
-        let _inside = remembered.map(Handle::enter);
+        let _entered = remembered.map(Handle::enter);
         tokio::time::sleep(span)
     }
 
-    fn place(&self, node: Node) -> Result<&Place, CallError> {
+    fn endpoint(&self, node: Node) -> Result<&Endpoint, CallError> {
         self.shared.nodes.get(usize::from(node.0)).ok_or_else(|| {
             CallError::NotSent(format!("no server is configured as {node:?}").into())
         })
     }
 }
 
-/// A connection: to one server, or to whoever owns a slot of a cluster.
+/// A connection: to one server, or to the owner of a slot of a cluster.
 #[derive(Clone)]
 pub struct TokioConn {
-    way: Way,
+    route: ConnRoute,
 }
 
 #[derive(Clone)]
-enum Way {
-    Straight(Wire),
-    Followed(Arc<Followed>),
+enum ConnRoute {
+    Direct(ServerConn),
+    Slot(Arc<SlotConn>),
 }
 
 impl Conn for TokioConn {
     fn gave_up(&self, silence: Duration) -> bool {
-        match &self.way {
-            Way::Straight(wire) => wire.gave_up(silence),
-            Way::Followed(conn) => conn.gave_up(silence),
+        match &self.route {
+            ConnRoute::Direct(server_conn) => server_conn.gave_up(silence),
+            ConnRoute::Slot(conn) => conn.gave_up(silence),
         }
     }
 
     async fn call(&self, command: Command) -> Result<Reply, CallError> {
-        match &self.way {
-            Way::Straight(wire) => wire.call(&command).await,
-            Way::Followed(conn) => conn.call(&command).await,
+        match &self.route {
+            ConnRoute::Direct(server_conn) => server_conn.call(&command).await,
+            ConnRoute::Slot(conn) => conn.call(&command).await,
         }
     }
 }
@@ -314,7 +303,7 @@ mod tests {
         assert!(none(poll(std::pin::pin!(listening))));
     }
 
-    /// A guard may be asked anywhere.
+    /// A guard may be used anywhere.
     #[test]
     fn a_timer_outside_of_a_runtime_is_one_of_the_runtime_that_was_used() {
         let env = TokioEnv::open("redis://127.0.0.1:1/").unwrap();

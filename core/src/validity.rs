@@ -1,7 +1,7 @@
-//! How long a client may rely on a lease: pure arithmetic, no clock.
+//! How long a client may rely on a lock: pure arithmetic, no clock.
 //!
-//! Invariant: validity is counted from when the request was *sent*, never from the reply: the
-//! server's countdown may have begun at any moment between the two, and the earliest is the safe one.
+//! Invariant: validity is counted from when the request was *sent*, never from the reply: the TTL may have
+//! begun at any moment between the two, and the earliest is the safe one.
 
 use std::time::Duration;
 
@@ -12,12 +12,12 @@ use crate::time::{Instant, span_ns};
 pub struct Drift {
     /// Difference in rate, in parts per million of the TTL.
     pub ppm: u32,
-    /// What is subtracted besides, for the millisecond grain of expiry.
+    /// A fixed allowance, for the millisecond resolution of expiry.
     pub fixed: Duration,
 }
 
 impl Drift {
-    /// No allowance at all: for a simulation in which clocks are exact.
+    /// No allowance: for a simulation in which clocks are exact.
     pub const NONE: Self = Self { ppm: 0, fixed: Duration::ZERO };
 
     /// The allowance over `ttl`, rounded up to a nanosecond.
@@ -41,20 +41,20 @@ pub fn valid_until(sent: Instant, ttl: Duration, drift: Drift) -> Instant {
     sent.after(ttl.saturating_sub(drift.over(ttl)))
 }
 
-/// The same for a lease that was granted `waited` after something that this client's clock saw, by
-/// the server's clock: over that time, too, the two may have run apart.
+/// As [`valid_until`], for a lease granted `waited` (by the server's clock) after the request whose send counts
+/// as `from`: over that time, too, the two clocks may have run apart.
 pub fn valid_after(from: Instant, waited: Duration, ttl: Duration, drift: Drift) -> Instant {
     from.after(ttl.saturating_sub(drift.over(ttl.saturating_add(waited))))
 }
 
-/// From when on, at the earliest, a lease counts that a server's clock saw granted `waited` after it
-/// saw a request of ours that we sent at `asked`. It was granted before we heard of it, so never after
-/// `now`, whatever a server's clock has done meanwhile.
-pub fn handed_over(asked: Instant, waited: Duration, now: Instant) -> Instant {
-    asked.after(waited).min(now)
+/// The earliest instant from which a lease may count that was granted `waited` (by the server's clock) after the
+/// server received a request sent at `sent`. Never after `now`, whatever the server's clock has done: the
+/// lease was granted before its message arrived.
+pub fn handed_over(sent: Instant, waited: Duration, now: Instant) -> Instant {
+    sent.after(waited).min(now)
 }
 
-/// True while a lease valid until `until` may be relied on.
+/// True while a lease may be relied on that is valid until `until`.
 pub fn is_valid(now: Instant, until: Instant) -> bool {
     now < until
 }

@@ -1,6 +1,6 @@
 //! How to wait between two attempts to acquire.
 //!
-//! Invariant: a pause is never zero, so no setting makes a busy loop of a wait.
+//! Invariant: a pause is never zero, so no setting makes waiting a busy loop.
 
 use std::time::Duration;
 
@@ -9,15 +9,15 @@ use crate::time::span_ns;
 /// The shortest pause.
 const PAUSE_MIN: Duration = Duration::from_millis(1);
 
-/// Polling: try, pause, try again. The pause is `base` and a random part of `jitter`, so that
-/// clients that began together do not stay together.
+/// Polling: try, pause, try again. The pause is `base` plus a random part of `jitter`, so that clients that
+/// began together do not stay in step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Poll {
     /// The shortest pause; less than a millisecond counts as one.
     pub base: Duration,
-    /// The most that is added to it.
+    /// The longest addition to it.
     pub jitter: Duration,
-    /// How many times to try after the first; `None`: until the deadline.
+    /// How many attempts to make after the first; `None`: until the deadline.
     pub max_retries: Option<u32>,
 }
 

@@ -1,39 +1,38 @@
 //! The watchdog: renews a hold until it ends.
 //!
-//! Invariant: it never deletes, and it never renews what is lost. A renewal without an answer, or
-//! refused, is tried again sooner while validity lasts; the end of validity says *lost* even while
-//! a call is outstanding. When the next one comes is decided by `renewal.rs`. Deliberately absent: a pardon. A
-//! hold that ran out by the node's own clock is lost, even if the server would still have extended it.
+//! Invariant: it never deletes, and it never renews a lost hold. A renewal that was refused or has no answer
+//! is tried again sooner while validity lasts; at the end of validity the hold is lost, also while a call is
+//! outstanding and if the server would still have extended it. `renewal.rs` computes when the next one is due.
 
 use std::pin::pin;
 use std::sync::Arc;
 
 use crate::env::Env;
-use crate::lease::Lease;
+use crate::held_lock::HeldLock;
 use crate::lock::NotExtended;
 use crate::options::Renewal;
 use crate::time::Instant;
-use crate::timeout::{First, race};
+use crate::timeout::{Either, race};
 
-/// Renews `lease` until it is lost, released, or held for long enough; then still watches the clock,
-/// so that the end of validity is told to the world.
-pub(crate) async fn watch<E: Env>(lease: Arc<Lease<E>>, renewal: Renewal) {
-    let env = &lease.target.env;
-    let stop = renewal.max_hold.map_or(Instant::from_ns(u64::MAX), |span| lease.sent.after(span));
-    // Where one is due by rights, and where the next is tried.
-    let mut due = lease.sent.after(renewal.first(env.random()));
+/// Renews `held` until it is lost, released, or held for as long as [`Renewal::max_hold`] says; then waits for
+/// the end of validity, so that the loss is reported.
+pub(crate) async fn watch<E: Env>(held: Arc<HeldLock<E>>, renewal: Renewal) {
+    let env = &held.target.env;
+    let stop = renewal.max_hold.map_or(Instant::from_ns(u64::MAX), |span| held.sent.after(span));
+    // When a renewal is due by the schedule, and when the next one is tried.
+    let mut due = held.sent.after(renewal.first(env.random()));
     let (mut at, mut failures) = (due, 0);
     while at < stop {
-        match race(pin!(lease.over()), pin!(env.sleep(at.since(env.now())))).await {
-            First::Left(_) => return,
-            First::Right(()) => {}
+        match race(pin!(held.over()), pin!(env.sleep(at.since(env.now())))).await {
+            Either::Left(_) => return,
+            Either::Right(()) => {}
         }
-        // A node that was paused comes back late.
+        // The clock is read again: a node that was paused wakes late.
         let sent = env.now();
         if sent >= stop {
             break;
         }
-        match lease.renew().await {
+        match held.renew().await {
             Ok(_) => {
                 due = renewal.next(due, sent);
                 (at, failures) = (due, 0);
@@ -42,13 +41,13 @@ pub(crate) async fn watch<E: Env>(lease: Arc<Lease<E>>, renewal: Renewal) {
             Err(NotExtended::Failed(_)) => {
                 failures += 1;
                 let now = env.now();
-                let left = lease.hold.valid_until().since(now);
+                let left = held.hold.valid_until().since(now);
                 let Some(pause) = renewal.again(failures, left, env.random()) else { break };
                 at = now.after(pause);
             }
         }
     }
-    lease.over().await;
+    held.over().await;
 }
 
 #[cfg(all(test, not(picklock_loom)))]

@@ -1,7 +1,7 @@
 //! Work under a lock, from the guard to the release.
 //!
-//! Invariant: output is handed out as protected only where the lock was still held when the work was
-//! done. Deliberately absent: undoing work that was not.
+//! Invariant: output is returned as protected only where the lock was still held when the work was done.
+//! Work that was not protected is reported and not undone.
 
 use std::fmt;
 use std::future::Future;
@@ -11,83 +11,84 @@ use std::time::Duration;
 use crate::env::Env;
 use crate::fence::Fence;
 use crate::guard::Guard;
-use crate::hold::Standing;
-use crate::lease::Lease;
+use crate::held_lock::HeldLock;
 use crate::lock::{Lost, Released};
+use crate::shared_hold::HoldStatus;
 use crate::time::Instant;
 
-/// What work under a lock may know of it. It holds nothing: once the guard has gone, it says that the
-/// lock is not valid.
+/// The state of a lock, for the work done under it. It does not keep the lock: once the guard is dropped, it
+/// reports the lock as not valid.
 pub struct Holding<E: Env> {
-    lease: Arc<Lease<E>>,
+    held: Arc<HeldLock<E>>,
 }
 
 impl<E: Env> Holding<E> {
-    pub(crate) fn of(lease: &Arc<Lease<E>>) -> Self {
-        Self { lease: Arc::clone(lease) }
-    }
-
     /// The fencing token of this hold; see [`Guard::fence`].
     pub fn fence(&self) -> Option<Fence> {
-        self.lease.fence
+        self.held.fence
     }
 
-    /// The end of validity as now known; see [`Guard::valid_until`].
+    /// The end of validity so far; see [`Guard::valid_until`].
     pub fn valid_until(&self) -> Instant {
-        self.lease.hold.valid_until()
+        self.held.hold.valid_until()
     }
 
     /// How much validity is left; zero once the lock is lost or being released.
     pub fn remaining(&self) -> Duration {
-        self.lease.remaining()
+        self.held.remaining()
     }
 
-    /// True while the lock may be relied on. Reads the clock; asks nobody.
+    /// True while the lock may be relied on. Reads the clock; sends nothing.
     pub fn is_valid(&self) -> bool {
-        matches!(self.lease.standing(), Standing::Held(_))
+        matches!(self.held.status(), HoldStatus::Held(_))
     }
 }
 
 impl<E: Env> Clone for Holding<E> {
     fn clone(&self) -> Self {
-        Self::of(&self.lease)
+        Self { held: Arc::clone(&self.held) }
     }
 }
 
 impl<E: Env> fmt::Debug for Holding<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Holding")
-            .field("key", &format_args!("{}", self.lease.target.key_text()))
+            .field("key", &format_args!("{}", self.held.target))
             .field("valid_until", &self.valid_until())
             .finish_non_exhaustive()
     }
 }
 
-/// The lock did not last to the end of the work.
+/// The lock did not last until the work was done.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unprotected<T> {
-    /// It was lost in mid-work, which was stopped: polled no more, and dropped.
+    /// It was lost while the work ran, and the work was dropped.
     #[error("work stopped: {0}")]
     Stopped(#[from] Lost),
-    /// The work was done, and then the release found that the lock had ended before it.
+    /// The work was done, but the release found that the lock may have ended before that.
     #[error("work done, but the lock may have ended before it: {released:?}")]
     Done {
-        /// What came of the work.
+        /// The output of the work.
         output: T,
-        /// What came of the release; never [`Released::Released`].
+        /// The outcome of the release; never [`Released::Released`].
         released: Released,
     },
 }
 
 impl<E: Env> Guard<E> {
+    /// The state of this lock, for the work done under it.
+    pub fn holding(&self) -> Holding<E> {
+        Holding { held: Arc::clone(&self.held) }
+    }
+
     /// Does the work while the lock is held, and releases it. Dropping the future stops the work and
     /// releases the lock.
     ///
     /// A release without an answer, after work that was done within the validity, is no error: the work
-    /// was protected, and the key goes by its TTL at the latest.
+    /// was protected, and the key expires at the latest with its TTL.
     ///
     /// # Errors
-    /// [`Unprotected`], where the lock did not last to the end of the work.
+    /// [`Unprotected`], where the lock did not last until the work was done.
     pub async fn protect<F: Future>(
         self,
         work: impl FnOnce(Holding<E>) -> F,

@@ -6,7 +6,8 @@ mod support;
 use picklock::env::{CallError, Env, Subscription};
 use picklock::reply::Reply;
 use picklock::{Node, TokioEnv};
-use support::{Server, call, eventually};
+use support::{ServerExt, call, eventually};
+use test_server::RedisServer;
 
 async fn publish(env: &TokioEnv, channel: &str, message: &str) -> i64 {
     call(env, &["PUBLISH", channel, message]).await.as_int().unwrap()
@@ -25,7 +26,7 @@ async fn ears(env: &TokioEnv) -> usize {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_published_after_the_confirmation_is_heard_in_order() {
-    let server = Server::start(&[]).await;
+    let server = RedisServer::start(&[]);
     let (env, other) = (server.env(), server.env());
     let mut ear = env.subscribe(Node(0), b"c").await.unwrap();
     for message in ["one", "two", "three"] {
@@ -40,7 +41,7 @@ async fn what_is_published_after_the_confirmation_is_heard_in_order() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn all_seats_share_one_connection_and_the_last_of_a_channel_ends_it() {
-    let server = Server::start(&[]).await;
+    let server = RedisServer::start(&[]);
     let (env, other) = (server.env(), server.env());
     let one = env.subscribe(Node(0), b"c").await.unwrap();
     let mut two = env.clone().subscribe(Node(0), b"c").await.unwrap();
@@ -65,7 +66,7 @@ async fn all_seats_share_one_connection_and_the_last_of_a_channel_ends_it() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_listens_is_told_that_the_connection_broke_and_can_listen_anew() {
-    let server = Server::start(&[]).await;
+    let server = RedisServer::start(&[]);
     let (env, other) = (server.env(), server.env());
     let mut ear = env.subscribe(Node(0), b"c").await.unwrap();
     publish(&other, "c", "before").await;
@@ -79,10 +80,10 @@ async fn who_listens_is_told_that_the_connection_broke_and_can_listen_anew() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_refusal_is_told_apart_from_a_failed_connect() {
-    let server = Server::start(&[]).await;
+    let server = RedisServer::start(&[]);
     let other = server.env();
     call(&other, &["ACL", "SETUSER", "deaf", "on", ">pw", "+@all", "~*", "resetchannels"]).await;
-    let deaf = TokioEnv::open(server.url("deaf:pw@", "")).unwrap();
+    let deaf = TokioEnv::open(format!("redis://deaf:pw@127.0.0.1:{}/", server.port())).unwrap();
     let refused = deaf.subscribe(Node(0), b"c").await.err().unwrap();
     assert!(refused.has_code("NOPERM"), "{refused}");
     let nobody = TokioEnv::open("redis://127.0.0.1:1/").unwrap();

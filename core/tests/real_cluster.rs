@@ -17,7 +17,8 @@ use picklock::{
     Cluster, Count, Fence, Guard, Holding, Locks, Node, NotAcquired, Options, Queue, Released,
     Renewal, Single, TokioEnv, wait,
 };
-use support::{PATIENCE, Server, call, eventually, free_port};
+use support::{PATIENCE, ServerExt, call, eventually};
+use test_server::{RedisServer, free_port};
 
 const LONG: Duration = Duration::from_secs(60);
 const ONCE_MORE: wait::Poll =
@@ -28,7 +29,7 @@ const SLOT: &str = "3300";
 
 /// Three nodes, with a third of the slots each, and a replica of the first.
 struct Nodes {
-    servers: Vec<Server>,
+    servers: Vec<RedisServer>,
     ids: Vec<String>,
 }
 
@@ -37,7 +38,7 @@ impl Nodes {
         let mut nodes = Self { servers: Vec::new(), ids: Vec::new() };
         for _ in 0..3 + usize::from(with_replica) {
             let bus = free_port().to_string();
-            let server = Server::start(&[
+            let server = RedisServer::start(&[
                 "--cluster-enabled",
                 "yes",
                 "--cluster-port",
@@ -48,12 +49,11 @@ impl Nodes {
                 "no",
                 "--repl-diskless-sync-delay",
                 "0",
-            ])
-            .await;
+            ]);
             let id = call(&server.env(), &["CLUSTER", "MYID"]).await;
             nodes.ids.push(String::from_utf8_lossy(id.as_bytes().unwrap()).into_owned());
             if let Some(first) = nodes.servers.first() {
-                let port = server.port.to_string();
+                let port = server.port().to_string();
                 call(&first.env(), &["CLUSTER", "MEET", "127.0.0.1", &port, &bus]).await;
             }
             nodes.servers.push(server);
@@ -95,7 +95,7 @@ impl Nodes {
 
     /// A client that knows the second node alone, which has not the slot.
     fn client(&self) -> Cluster {
-        Cluster::open([self.servers[1].url("", "")]).unwrap()
+        Cluster::open([self.servers[1].url()]).unwrap()
     }
 
     /// The environment of a lock for such a client.
@@ -116,7 +116,7 @@ impl Nodes {
     async fn move_keys(&self, from: usize, to: usize) {
         let keys = call(&self.node(from), &["CLUSTER", "GETKEYSINSLOT", SLOT, "100"]).await;
         let Reply::Array(keys) = keys else { panic!("no list") };
-        let port = self.servers[to].port.to_string();
+        let port = self.servers[to].port().to_string();
         for key in keys {
             let key = String::from_utf8_lossy(key.as_bytes().unwrap()).into_owned();
             let moved = ["MIGRATE", "127.0.0.1", &port, &key, "0", "5000"];
@@ -321,7 +321,7 @@ async fn an_owner_that_dies_is_followed_by_its_replica() {
     // Who begins with a node that is silent asks another the next time.
     let silent = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let url = format!("redis://{}/", silent.local_addr().unwrap());
-    let late = Cluster::open([url, nodes.servers[2].url("", "")]).unwrap();
+    let late = Cluster::open([url, nodes.servers[2].url()]).unwrap();
     let short = Options::builder(LONG).call_timeout(Duration::from_millis(200)).build().unwrap();
     let late = single(TokioEnv::for_key(&late, KEY), short);
     let error = late.acquire(PATIENCE, ONCE_MORE).await.unwrap_err();
@@ -329,7 +329,7 @@ async fn an_owner_that_dies_is_followed_by_its_replica() {
     let replica = nodes.node(3);
     let conn = replica.connect(Node(0)).await.unwrap();
     eventually(&replica, || async { nodes_has(&conn).await }).await;
-    nodes.servers[0].child.kill().unwrap();
+    nodes.servers[0].kill();
     call(&replica, &["CLUSTER", "FAILOVER", "TAKEOVER"]).await;
     // Who is asked may not know of it for a moment.
     eventually(&replica, || async { guard.extend().await.is_ok() }).await;

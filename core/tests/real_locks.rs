@@ -10,14 +10,15 @@ use picklock::{
     Count, Fence, Holding, Locks, Lost, NoLock, NotAcquired, NotDone, Options, OptionsError,
     Outcome, Poll, Released, Reply, Unprotected,
 };
-use support::{PATIENCE, Server, call, eventually};
+use support::{PATIENCE, ServerExt, call, eventually};
+use test_server::RedisServer;
 
 const LONG: Duration = Duration::from_secs(60);
 const POLL: Poll =
     Poll { base: Duration::from_millis(2), jitter: Duration::from_millis(5), max_retries: None };
 
-fn locks(server: &Server, options: Options) -> Locks {
-    Locks::open(server.url("", ""), options).unwrap().polling(POLL)
+fn locks(server: &RedisServer, options: Options) -> Locks {
+    Locks::open(server.url(), options).unwrap().polling(POLL)
 }
 
 fn options() -> Options {
@@ -27,7 +28,7 @@ fn options() -> Options {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn work_takes_turns_and_is_counted() {
     const ROUNDS: u64 = 20;
-    let server = Server::start(&[]).await;
+    let server = RedisServer::start(&[]);
     let env = server.env();
     let locks = locks(&server, options());
     let work = |locks: Locks| {
@@ -63,7 +64,7 @@ async fn work_takes_turns_and_is_counted() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn how_work_ended_is_told() {
-    let server = Server::start(&[]).await;
+    let server = RedisServer::start(&[]);
     let env = server.env();
     let watched = Options::builder(Duration::from_millis(300)).watchdog().build().unwrap();
     let (long, short) = (locks(&server, options()), locks(&server, watched));
@@ -111,7 +112,7 @@ async fn how_work_ended_is_told() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_key_of_another_type_is_named_and_left_alone() {
-    let server = Server::start(&[]).await;
+    let server = RedisServer::start(&[]);
     let env = server.env();
     call(&env, &["RPUSH", "list", "an element"]).await;
     let plain = || Options::builder(LONG).build().unwrap();
@@ -137,7 +138,7 @@ async fn a_key_of_another_type_is_named_and_left_alone() {
 #[test]
 fn a_program_that_ends_waits_for_its_dropped_guards() {
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let server = runtime().block_on(Server::start(&[]));
+    let server = RedisServer::start(&[]);
     let taken = |drains: bool| {
         let locks = locks(&server, options());
         runtime().block_on(async {

@@ -13,12 +13,13 @@ use picklock::{
     Env, Node, NotAcquired, Options, Outcome, Redlock, Released, Reply, TokioEnv, TokioOptions,
 };
 use redis::Client;
-use support::{PATIENCE, Server, call, eventually};
+use support::{PATIENCE, ServerExt, call, eventually};
+use test_server::RedisServer;
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
-fn signal(server: &Server, signal: &str) {
-    let pid = server.child.id().to_string();
+fn signal(server: &RedisServer, signal: &str) {
+    let pid = server.process_id().to_string();
     assert!(Process::new("kill").args([signal, &pid]).status().unwrap().success());
 }
 
@@ -26,9 +27,9 @@ async fn in_time<T>(work: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, work).await.expect("it waits for the server that is silent")
 }
 
-async fn three() -> ([Server; 3], TokioEnv) {
-    let servers = [Server::start(&[]).await, Server::start(&[]).await, Server::start(&[]).await];
-    let clients = servers.iter().map(|it| Client::open(it.url("", "")).unwrap()).collect();
+async fn three() -> ([RedisServer; 3], TokioEnv) {
+    let servers = [RedisServer::start(&[]), RedisServer::start(&[]), RedisServer::start(&[])];
+    let clients = servers.iter().map(|it| Client::open(it.url()).unwrap()).collect();
     let env = TokioEnv::from_clients(clients, TokioOptions::default());
     for node in 0..3 {
         // A server that stands still takes no handshake.

@@ -12,7 +12,8 @@ use picklock::reply::Reply;
 use picklock::{
     Fence, FenceGate, Lost, Node, NotAcquired, Options, Poll, Queue, Released, Single, TokioEnv,
 };
-use support::{PATIENCE, Server, call, eventually};
+use support::{PATIENCE, ServerExt, call, eventually};
+use test_server::RedisServer;
 
 const LONG: Duration = Duration::from_secs(60);
 const SHORT: Duration = Duration::from_millis(300);
@@ -36,7 +37,7 @@ async fn ran(env: &TokioEnv, name: &str) -> u64 {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_lock_is_handed_over_in_the_order_of_coming() {
-    let server = Server::start(&[]).await;
+    let server = RedisServer::start(&[]);
     let env = server.env();
     let holder = queue(env.clone(), LONG).acquire(PATIENCE).await.unwrap();
     let order: Arc<Mutex<Vec<i64>>> = Arc::default();
@@ -63,7 +64,7 @@ async fn the_lock_is_handed_over_in_the_order_of_coming() {
 async fn updates_are_not_lost_and_two_commands_make_an_acquisition() {
     const CLIENTS: u64 = 20;
     const ROUNDS: u64 = 20;
-    let server = Server::start(&[]).await;
+    let server = RedisServer::start(&[]);
     let env = server.env();
     let work = |lock: Queue<TokioEnv>, env: TokioEnv| async move {
         for _ in 0..ROUNDS {
@@ -94,7 +95,7 @@ async fn updates_are_not_lost_and_two_commands_make_an_acquisition() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_has_left_or_died_is_passed_over() {
-    let server = Server::start(&[]).await;
+    let server = RedisServer::start(&[]);
     let env = server.env();
     let holder = queue(env.clone(), LONG).acquire(PATIENCE).await.unwrap();
     // One drops its future, one dies with its connections, one waits on.
@@ -123,7 +124,7 @@ async fn who_has_left_or_died_is_passed_over() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_holder_that_died_is_succeeded_when_its_key_has_expired() {
-    let server = Server::start(&[]).await;
+    let server = RedisServer::start(&[]);
     let env = server.env();
     let lost = queue(server.env(), SHORT).acquire(PATIENCE).await.unwrap();
     let next = queue(env.clone(), SHORT).acquire(PATIENCE).await.unwrap();
@@ -134,7 +135,7 @@ async fn a_holder_that_died_is_succeeded_when_its_key_has_expired() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_listened_in_vain_finds_its_turn() {
-    let server = Server::start(&[]).await;
+    let server = RedisServer::start(&[]);
     let env = server.env();
     let holder = queue(server.env(), LONG).acquire(PATIENCE).await.unwrap();
     let other = queue(server.env(), LONG);
@@ -148,7 +149,7 @@ async fn who_listened_in_vain_finds_its_turn() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_deadline_leaves_the_line() {
-    let server = Server::start(&[]).await;
+    let server = RedisServer::start(&[]);
     let env = server.env();
     let holder = queue(env.clone(), LONG).acquire(PATIENCE).await.unwrap();
     let error = queue(env.clone(), LONG).acquire(Duration::from_millis(30)).await.unwrap_err();
@@ -160,7 +161,7 @@ async fn a_deadline_leaves_the_line() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_release_is_heard_and_no_ttl_waited_for() {
-    let server = Server::start(&[]).await;
+    let server = RedisServer::start(&[]);
     let env = server.env();
     let options = || Options::builder(LONG).notify().build().unwrap();
     let lock = |env| Single::new(env, Node(0), *b"the key", options()).unwrap();
@@ -183,7 +184,7 @@ async fn a_release_is_heard_and_no_ttl_waited_for() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn fencing_tokens_rise_and_a_resource_refuses_the_lower() {
-    let server = Server::start(&[]).await;
+    let server = RedisServer::start(&[]);
     let options = Options::builder(LONG).fenced().build().unwrap();
     let lock = Single::new(server.env(), Node(0), *b"the key", options).unwrap();
     let mut gate = FenceGate::default();
@@ -211,11 +212,11 @@ async fn fencing_tokens_rise_and_a_resource_refuses_the_lower() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_listens_at_a_server_that_has_become_a_replica_is_granted_nothing() {
     let at_once = ["--repl-diskless-sync-delay", "0"];
-    let first = Server::start(&at_once).await;
-    let second = Server::start(&at_once).await;
+    let first = RedisServer::start(&at_once);
+    let second = RedisServer::start(&at_once);
     let (old, new) = (first.env(), second.env());
     let follow = |port: u16| ["REPLICAOF".to_owned(), "127.0.0.1".to_owned(), port.to_string()];
-    let order = follow(first.port);
+    let order = follow(first.port());
     call(&new, &order.each_ref().map(String::as_str)).await;
     let holder = queue(first.env(), LONG).acquire(PATIENCE).await.unwrap();
     let waiter = queue(first.env(), LONG);
@@ -223,7 +224,7 @@ async fn who_listens_at_a_server_that_has_become_a_replica_is_granted_nothing() 
     eventually(&new, || async { waiting(&new).await == 1 }).await;
     // The other takes over; whoever still knows this one only, listens to a replica.
     call(&new, &["REPLICAOF", "NO", "ONE"]).await;
-    let order = follow(second.port);
+    let order = follow(second.port());
     call(&old, &order.each_ref().map(String::as_str)).await;
     call(&new, &["SET", "sign", "of life"]).await;
     eventually(&old, || async { call(&old, &["GET", "sign"]).await == Reply::bulk(b"of life") })

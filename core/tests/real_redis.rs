@@ -19,7 +19,8 @@ use picklock::reply::Reply;
 use picklock::{
     Guard, Lost, Node, NotAcquired, Options, Released, Renewal, Single, TokioEnv, wait,
 };
-use support::{PATIENCE, Server, call, eventually};
+use support::{PATIENCE, ServerExt, call, eventually};
+use test_server::RedisServer;
 
 const LONG: Duration = Duration::from_secs(60);
 const POLL: wait::Poll = wait::Poll {
@@ -27,6 +28,10 @@ const POLL: wait::Poll = wait::Poll {
     jitter: Duration::from_millis(5),
     max_retries: None,
 };
+
+fn url(server: &RedisServer, user: &str, rest: &str) -> String {
+    format!("redis://{user}127.0.0.1:{}/{rest}", server.port())
+}
 
 fn options(ttl: Duration) -> Options {
     Options::builder(ttl).build().unwrap()
@@ -46,7 +51,7 @@ fn token_of(guard: &Guard<TokioEnv>) -> Reply {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_clients_take_turns() {
-    let server = Server::start(&[]).await;
+    let server = RedisServer::start(&[]);
     let work = |env: TokioEnv| async move {
         let lock = lock(env.clone(), options(LONG));
         for _ in 0..25 {
@@ -65,7 +70,7 @@ async fn two_clients_take_turns() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_watchdog_keeps_a_lock_beyond_its_ttl() {
-    let server = Server::start(&[]).await;
+    let server = RedisServer::start(&[]);
     let (env, other) = (server.env(), server.env());
     let ttl = Duration::from_secs(1);
     let renewal = Renewal { every: Duration::from_millis(100), max_hold: None };
@@ -83,7 +88,7 @@ async fn a_watchdog_keeps_a_lock_beyond_its_ttl() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_expired_lock_is_taken_over_and_its_first_holder_leaves_it_alone() {
-    let server = Server::start(&[]).await;
+    let server = RedisServer::start(&[]);
     let first = lock(server.env(), options(Duration::from_millis(200)));
     let first = first.acquire(PATIENCE, POLL).await.unwrap();
     let env = server.env();
@@ -96,7 +101,7 @@ async fn an_expired_lock_is_taken_over_and_its_first_holder_leaves_it_alone() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lock_taken_by_force_is_lost() {
-    let server = Server::start(&[]).await;
+    let server = RedisServer::start(&[]);
     let (env, thief) = (server.env(), server.env());
     let renewal = Renewal { every: Duration::from_millis(50), max_hold: None };
     let options = Options::builder(LONG).renewal(renewal).build().unwrap();
@@ -116,7 +121,7 @@ async fn a_lock_taken_by_force_is_lost() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_dropped_acquisition_leaves_no_orphan() {
-    let server = Server::start(&[]).await;
+    let server = RedisServer::start(&[]);
     let (env, observer) = (server.env(), server.env());
     let options = Options::builder(LONG).call_timeout(LONG).build().unwrap();
     let lock = lock(env.clone(), options);
@@ -142,7 +147,7 @@ async fn a_dropped_acquisition_leaves_no_orphan() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_broken_connection_is_made_again() {
-    let server = Server::start(&[]).await;
+    let server = RedisServer::start(&[]);
     let (env, observer) = (server.env(), server.env());
     let lock = lock(env, options(LONG));
     let guard = lock.try_acquire().await.unwrap();
@@ -154,7 +159,7 @@ async fn a_broken_connection_is_made_again() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_connection_that_was_closed_while_idle_costs_no_attempt() {
-    let server = Server::start(&[]).await;
+    let server = RedisServer::start(&[]);
     let (env, observer) = (server.env(), server.env());
     let lock = lock(env.clone(), options(LONG));
     assert_eq!(lock.try_acquire().await.unwrap().release().await, Released::Released);
@@ -203,15 +208,15 @@ fn shake_hands(peer: &mut TcpStream) {
 #[cfg(feature = "tls")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_tls_url_fails_as_an_error_where_the_peer_has_no_tls() {
-    let server = Server::start(&[]).await;
-    let env = TokioEnv::open(format!("rediss://127.0.0.1:{}/", server.port)).unwrap();
+    let server = RedisServer::start(&[]);
+    let env = TokioEnv::open(format!("rediss://127.0.0.1:{}/", server.port())).unwrap();
     let error = lock(env, options(LONG)).try_acquire().await.unwrap_err();
     assert!(matches!(error, NotAcquired::NotSent(_)), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn scripts_the_server_has_forgotten_are_sent_again() {
-    let server = Server::start(&[]).await;
+    let server = RedisServer::start(&[]);
     let env = server.env();
     let lock = lock(env.clone(), options(LONG));
     for _ in 0..2 {
@@ -225,7 +230,7 @@ async fn scripts_the_server_has_forgotten_are_sent_again() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lost_key_is_not_brought_back() {
-    let server = Server::start(&[]).await;
+    let server = RedisServer::start(&[]);
     let env = server.env();
     let guard = lock(env.clone(), options(LONG)).try_acquire().await.unwrap();
     call(&env, &["DEL", "the key"]).await;
@@ -237,7 +242,7 @@ async fn a_lost_key_is_not_brought_back() {
 /// Whichever commands for compare-and-set the server under test has.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn where_there_is_no_native_compare_and_set_scripts_do_it() {
-    let server = Server::start(&[]).await;
+    let server = RedisServer::start(&[]);
     let env = server.env();
     let conn = env.connect(Node(0)).await.unwrap();
     // What the lock asks, and in this order: the next way to delete only where there is not this one.
@@ -283,7 +288,7 @@ async fn errors(env: &TokioEnv) -> u64 {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_longest_ttl_is_one_that_redis_takes() {
-    let server = Server::start(&[]).await;
+    let server = RedisServer::start(&[]);
     let guard = lock(server.env(), options(TTL_MAX)).try_acquire().await.unwrap();
     guard.extend().await.unwrap();
     assert_eq!(guard.release().await, Released::Released);
@@ -292,9 +297,9 @@ async fn the_longest_ttl_is_one_that_redis_takes() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_password_is_a_typed_matter() {
     let alice = ["--user", "alice", "on", ">secret", "~*", "+@all"];
-    let server = Server::start(&[&["--requirepass", "right"], &alice[..]].concat()).await;
+    let server = RedisServer::start(&[&["--requirepass", "right"], &alice[..]].concat());
     let refusal = |user: &str, rest: &str| {
-        let env = TokioEnv::open(server.url(user, rest)).unwrap();
+        let env = TokioEnv::open(url(&server, user, rest)).unwrap();
         async move {
             // Refused at once: no deadline is waited for.
             match lock(env, options(LONG)).acquire(10 * LONG, POLL).await.unwrap_err() {
@@ -314,7 +319,7 @@ async fn a_password_is_a_typed_matter() {
         ("alice:secret@", "3"),
         ("alice:secret@", "3?protocol=resp3"),
     ] {
-        let env = TokioEnv::open(server.url(user, rest)).unwrap();
+        let env = TokioEnv::open(url(&server, user, rest)).unwrap();
         let guard = lock(env.clone(), options(LONG)).try_acquire().await.unwrap();
         assert_eq!(value(&env).await, token_of(&guard));
         assert_eq!(guard.release().await, Released::Released);
@@ -323,7 +328,7 @@ async fn a_password_is_a_typed_matter() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_error_of_the_server_keeps_its_code_and_its_message() {
-    let server = Server::start(&[]).await;
+    let server = RedisServer::start(&[]);
     let env = server.env();
     call(&env, &["LPUSH", "list", "item"]).await;
     let conn = env.connect(Node(0)).await.unwrap();
@@ -341,7 +346,7 @@ async fn an_error_of_the_server_keeps_its_code_and_its_message() {
 #[test]
 fn a_guard_dropped_outside_the_runtime_is_released() {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-    let server = runtime.block_on(Server::start(&[]));
+    let server = RedisServer::start(&[]);
     let env = server.env();
     let guard = runtime.block_on(lock(env.clone(), options(LONG)).try_acquire()).unwrap();
     drop(guard);
@@ -363,8 +368,8 @@ async fn charge_the_customer() {}
 /// The example of the crate's front page, word for word.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_front_page_acquires_works_and_releases() -> Result<(), Box<dyn std::error::Error>> {
-    let server = Server::start(&[]).await;
-    let env = TokioEnv::open(server.url("", ""))?;
+    let server = RedisServer::start(&[]);
+    let env = TokioEnv::open(server.url())?;
     // The key lives for ten seconds at a time; a watchdog renews it while we work.
     let options = Options::builder(Duration::from_secs(10)).watchdog().build()?;
     let lock = Single::new(env, Node(0), *b"invoice:42", options)?;
@@ -379,7 +384,7 @@ async fn the_front_page_acquires_works_and_releases() -> Result<(), Box<dyn std:
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn work_stops_when_the_lock_is_lost() {
-    let server = Server::start(&[]).await;
+    let server = RedisServer::start(&[]);
     let options = Options::builder(Duration::from_millis(300)).watchdog().build().unwrap();
     let lock = Single::new(server.env(), Node(0), *b"invoice:42", options).unwrap();
     let guard = lock.acquire(PATIENCE, wait::Poll::default()).await.unwrap();

@@ -15,24 +15,25 @@ use picklock::reply::Reply;
 use picklock::{
     Guard, Locks, Node, NotAcquired, Options, Poll, Queue, Released, Renewal, Single, TokioEnv,
 };
-use support::{PATIENCE, Server, call, eventually};
+use support::{PATIENCE, ServerExt, call, eventually};
+use test_server::RedisServer;
 
 const LONG: Duration = Duration::from_secs(60);
 const NAME: &str = "the-primary";
 
 /// A primary, a replica, and three sentinels that watch them.
 struct Watched {
-    servers: Vec<Server>,
-    sentinels: Vec<Server>,
+    servers: Vec<RedisServer>,
+    sentinels: Vec<RedisServer>,
 }
 
 impl Watched {
     async fn start() -> Self {
         let at_once = ["--repl-diskless-sync-delay", "0"];
-        let primary = Server::start(&at_once).await;
-        let port = primary.port.to_string();
+        let primary = RedisServer::start(&at_once);
+        let port = primary.port().to_string();
         let of_it = [&at_once[..], &["--replicaof", "127.0.0.1", &port]].concat();
-        let replica = Server::start(&of_it).await;
+        let replica = RedisServer::start(&of_it);
         let env = primary.env();
         // A sentinel asks a primary for its replicas when it meets it, and then every ten seconds.
         eventually(&env, || async {
@@ -45,16 +46,15 @@ impl Watched {
             let sentinel = |own: u16, dir: &Path| {
                 let conf = dir.join("sentinel.conf");
                 let text = format!(
-                    "port {own}\nbind 127.0.0.1\ndir {}\n\
+                    "port {own}\nbind 127.0.0.1\n\
                      sentinel monitor {NAME} 127.0.0.1 {port} 2\n\
                      sentinel down-after-milliseconds {NAME} 500\n\
-                     sentinel failover-timeout {NAME} 5000\n",
-                    dir.display()
+                     sentinel failover-timeout {NAME} 5000\n"
                 );
                 std::fs::write(&conf, text).unwrap();
                 vec![conf.to_str().unwrap().to_owned(), "--sentinel".to_owned()]
             };
-            sentinels.push(Server::start_as(sentinel).await);
+            sentinels.push(RedisServer::start_with("redis-server", sentinel));
         }
         let watched = Self { servers: vec![primary, replica], sentinels };
         for sentinel in &watched.sentinels {
@@ -74,7 +74,7 @@ impl Watched {
 
     /// A client that knows the sentinels alone.
     fn env(&self) -> TokioEnv {
-        let sentinels = self.sentinels.iter().map(|sentinel| sentinel.url("", ""));
+        let sentinels = self.sentinels.iter().map(|sentinel| sentinel.url());
         TokioEnv::sentinel(sentinels, NAME, "redis://ignored/").unwrap()
     }
 
@@ -96,13 +96,13 @@ impl Watched {
             conn.call(command).await == Ok(Reply::Ok)
         })
         .await;
-        let replica = i64::from(self.servers[1].port);
+        let replica = i64::from(self.servers[1].port());
         eventually(&env, || async { self.named_by(0).await == replica }).await;
     }
 
     /// As the sentinels do with a former primary, but sooner, and without breaking connections.
     async fn demote(&self) {
-        let port = self.servers[1].port.to_string();
+        let port = self.servers[1].port().to_string();
         let env = self.servers[0].env();
         call(&env, &["REPLICAOF", "127.0.0.1", &port]).await;
         eventually(&env, || async {
@@ -169,7 +169,7 @@ async fn after_the_death_of_the_primary_the_next_is_found() {
     let guard = locks.try_acquire(*b"the key").await.unwrap();
     let second = watched.servers[1].env();
     eventually(&second, || async { call(&second, &["GET", "the key"]).await != Reply::Nil }).await;
-    watched.servers[0].child.kill().unwrap();
+    watched.servers[0].kill();
     let dead = watched.servers.remove(0);
     // Nobody has to be told: its renewals ask the sentinels until one names the other server.
     eventually(&second, || async { extended(&second).await }).await;
@@ -226,10 +226,10 @@ fn sentinel_that_says(port: u16) -> u16 {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_sentinels_say_is_told_apart() {
-    let primary = Server::start(&[]).await;
-    let replica = Server::start(&["--replicaof", "127.0.0.1", &primary.port.to_string()]).await;
-    let lie = sentinel_that_says(replica.port);
-    let truth = sentinel_that_says(primary.port);
+    let primary = RedisServer::start(&[]);
+    let replica = RedisServer::start(&["--replicaof", "127.0.0.1", &primary.port().to_string()]);
+    let lie = sentinel_that_says(replica.port());
+    let truth = sentinel_that_says(primary.port());
     let named = |ports: &[u16]| {
         let urls = ports.iter().map(|port| format!("redis://127.0.0.1:{port}/"));
         TokioEnv::sentinel(urls, NAME, "redis://ignored/").unwrap()

@@ -48,7 +48,7 @@ fn whole_run(dir: &Path) -> Result<(), Box<dyn Error>> {
     result.remarks.push("the TTL of 500 ms is shorter than the longest pause".to_owned());
     let manifest = Manifest { replay: result.replay.clone(), ..Manifest::default() };
     let directory = RunDirectory::create(dir, &result.scenario, "20261121T061500Z", result.seed)?;
-    write_all(&directory, &result, &history, &manifest, &[])?;
+    write_all(&directory, &result, &history, &Latencies::of(&history), &manifest, &[])?;
     for (name, colour) in [("summary.txt", false), ("summary.ansi", true)] {
         let style = Style { colour, width: Some(90), ..Style::default() };
         let text = summary(&result, style) + &footer(&result, Path::new("picklock-out"), style);

@@ -1,21 +1,22 @@
 //! Charts: how long operations took by percentile, and how something grows with something else.
 //!
 //! Invariant: the same figures give the same picture on every machine: the font is embedded, and one
-//! painting serves SVG and PNG. Deliberately absent: the course of the run over time, which is another
-//! picture.
+//! painting serves SVG and PNG.
 
 pub(crate) mod axis;
 mod caption;
 mod curve;
+mod error;
 pub(crate) mod font;
 mod growth;
 pub(crate) mod labels;
+mod latency_chart;
 pub(crate) mod layout;
-mod paint;
 pub(crate) mod palette;
 pub(crate) mod pen;
-pub(crate) mod picture;
+pub(crate) mod render;
 
 pub use caption::Caption;
+pub use error::ChartError;
 pub use growth::{Growth, Series};
-pub use picture::{ChartError, narrow_svg, png, svg};
+pub use render::{narrow_svg, png, svg};

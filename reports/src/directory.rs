@@ -12,10 +12,9 @@ use tempfile::NamedTempFile;
 
 use crate::file::beside;
 
-mod error;
 mod link;
 
-pub use error::WriteError;
+pub use crate::error::WriteError;
 pub use link::Latest;
 
 /// So many runs of one scenario with one seed within one second are believed.

@@ -1,9 +1,8 @@
 //! A file that a user named by its path.
 //!
-//! Invariant: a regular file is replaced as a whole or not at all, and stays behind the links that lead to
-//! it, with its owner and its permissions. Anything else that has the name (a device, a pipe, our own
-//! stdout) is written to and stays what it is. Deliberately absent: the files of a run, which stand in a
-//! directory of their own.
+//! Invariant: a regular file is replaced as a whole or not at all, and stays behind the links that lead
+//! to it, with its owner and its permissions. Anything else that has the name (a device, a pipe, our own
+//! stdout) is written to and stays what it is.
 
 use std::fs::{self, File, Metadata, Permissions};
 use std::io::{self, ErrorKind, Write};
@@ -13,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::{Builder, NamedTempFile};
 
-use crate::directory::WriteError;
+use crate::error::WriteError;
 
 /// So many links in a row lead nowhere, as the kernel has it, too.
 const LINKS_MOST: usize = 40;

@@ -1,7 +1,7 @@
 //! Numbers and texts as people read them.
 //!
-//! Invariant: what comes out holds no control character, whatever a server or a scenario file put
-//! in, so that no report can steer a terminal. Deliberately absent: colour and layout.
+//! Invariant: what comes out holds no control character, whatever a server or a scenario file put in, so
+//! that no report can steer a terminal.
 
 use std::borrow::Cow;
 

@@ -1,7 +1,7 @@
 //! `report.html`: a run on one page that needs nothing beside it.
 //!
-//! Invariant: no script, and nothing is fetched; every text is escaped, the chart alone is set in as
-//! it is, for it was drawn here. Deliberately absent: the history, which has a file of its own.
+//! Invariant: no script, and nothing is fetched; every text is escaped, the chart alone is set in as it
+//! is, for it was drawn here.
 
 mod document;
 mod figures;

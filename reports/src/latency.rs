@@ -1,7 +1,7 @@
 //! How long operations took: a distribution for each kind of operation of a history.
 //!
-//! Invariant: only what has both a beginning and an end is measured, so an operation of unknown
-//! outcome makes no figure look better. Deliberately absent: judgement, and any clock.
+//! Invariant: only what has both a beginning and an end is measured, so an operation of unknown outcome
+//! makes no figure look better.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -46,14 +46,14 @@ impl fmt::Display for Operation {
 
 /// How long operations of one kind took.
 #[derive(Clone, Debug)]
-pub struct Distribution {
+pub struct LatencyHistogram {
     histogram: Histogram<u64>,
     min_ns: u64,
     max_ns: u64,
     sum_ns: u128,
 }
 
-impl Distribution {
+impl LatencyHistogram {
     /// No operation yet.
     pub fn new() -> Self {
         let histogram = Histogram::new_with_bounds(1, LONGEST_NS, SIGNIFICANT_DIGITS)
@@ -116,7 +116,7 @@ impl Distribution {
     }
 }
 
-impl Default for Distribution {
+impl Default for LatencyHistogram {
     fn default() -> Self {
         Self::new()
     }
@@ -125,17 +125,13 @@ impl Default for Distribution {
 /// How long every kind of operation of a history took.
 #[derive(Clone, Debug, Default)]
 pub struct Latencies {
-    kinds: BTreeMap<Operation, Distribution>,
+    kinds: BTreeMap<Operation, LatencyHistogram>,
 }
 
 impl Latencies {
     /// Measures a history.
     pub fn of(history: &History) -> Self {
-        Self::of_timeline(history, &Timeline::of(history))
-    }
-
-    /// Measures a history that has been sorted out already.
-    pub fn of_timeline(history: &History, timeline: &Timeline) -> Self {
+        let timeline = Timeline::of(history);
         let mut latencies = Self::default();
         for it in &timeline.acquisitions {
             match it.end {
@@ -156,7 +152,7 @@ impl Latencies {
                 latencies.span(Operation::Release, begun_ns, end_ns);
             }
         }
-        latencies.handoffs(timeline);
+        latencies.handoffs(&timeline);
         // The run itself, client 0, only looks after the lock's key.
         let of_clients = |it: &&CommandOp| it.client != 0 && !history.head.is_resource(it.node);
         for it in timeline.commands.iter().filter(of_clients) {
@@ -195,18 +191,18 @@ impl Latencies {
     }
 
     /// Every kind that occurred, with its distribution.
-    pub fn iter(&self) -> impl Iterator<Item = (&Operation, &Distribution)> {
+    pub fn iter(&self) -> impl Iterator<Item = (&Operation, &LatencyHistogram)> {
         self.kinds.iter()
     }
 
     /// The distribution of this kind, if it occurred.
-    pub fn get(&self, operation: &Operation) -> Option<&Distribution> {
+    pub fn get(&self, operation: &Operation) -> Option<&LatencyHistogram> {
         self.kinds.get(operation)
     }
 
     /// How often this kind occurred.
     pub fn count(&self, operation: &Operation) -> u64 {
-        self.get(operation).map_or(0, Distribution::count)
+        self.get(operation).map_or(0, LatencyHistogram::count)
     }
 
     /// True where nothing was measured.
@@ -313,7 +309,7 @@ mod tests {
     #[test]
     fn figures_stand_in_order_and_between_the_exact_ends() {
         for samples in [vec![2_000_000], vec![7; 50], (1..=1000).map(|it| it * 999).collect()] {
-            let mut distribution = Distribution::new();
+            let mut distribution = LatencyHistogram::new();
             for &ns in &samples {
                 distribution.record(ns);
             }
@@ -326,7 +322,7 @@ mod tests {
 
     #[test]
     fn times_beyond_an_hour_keep_their_exact_maximum() {
-        let mut distribution = Distribution::new();
+        let mut distribution = LatencyHistogram::new();
         distribution.record(0);
         distribution.record(2 * LONGEST_NS);
         let figures = distribution.figures(&Operation::Hold);
@@ -336,7 +332,7 @@ mod tests {
 
     #[test]
     fn nothing_gives_zeros() {
-        let figures = Distribution::new().figures(&Operation::Hold);
+        let figures = LatencyHistogram::new().figures(&Operation::Hold);
         assert_eq!(figures.mean_ns, 0.0);
         assert_eq!((figures.count, figures.min_ns, figures.p99_ns, figures.max_ns), (0, 0, 0, 0));
     }

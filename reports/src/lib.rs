@@ -1,19 +1,20 @@
 //! What a run looks like: terminal summary, charts, HTML and the files of the run directory.
 //!
-//! Invariant: the same result and history give the same bytes; no clock is read and no chance
-//! drawn. Deliberately absent: judgement, which is the checkers', and printing, which is the
-//! command line's.
+//! Invariant: the same result and history give the same bytes; no clock is read and no chance drawn.
 
 pub mod chart;
 pub mod directory;
+mod error;
 pub mod file;
 mod format;
 pub mod hlog;
 pub mod html;
+pub mod invariant_table;
+mod junit;
 pub mod latency;
 pub mod manifest;
+mod markdown;
 pub mod matrix;
-pub mod single;
 pub mod terminal;
 pub mod tuning;
 pub mod write;

@@ -1,7 +1,6 @@
 //! `manifest.json`: what was run, with what, and where, so that it can be run again.
 //!
 //! Invariant: everything that was drawn or chosen stands here as it was used, defaults included.
-//! Deliberately absent: what was found, which is in `result.json`.
 
 use std::collections::BTreeMap;
 

@@ -1,9 +1,8 @@
 //! The matrix as files: markdown for people, JUnit for a CI. Of several servers there is one each, of the
 //! same pairs.
 //!
-//! Invariant: what was expected stands beside what was found wherever the two differ, and a cell of which
-//! nothing is claimed is never shown as a success. Deliberately absent: the terminal, which has a place
-//! of its own.
+//! Invariant: what was expected stands beside what was found wherever the two differ, and a cell of
+//! which nothing is claimed is never shown as a success.
 
 pub(crate) mod servers;
 
@@ -11,7 +10,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
-use scenarios::matrix::{Cell, Matrix, Pair, Standing, Totals};
+use scenarios::matrix::{Cell, Conformance, Matrix, Pair, Totals};
 use scenarios::recipe;
 use scenarios::scenario::Scenario;
 use scenarios::verdict::Level;
@@ -89,8 +88,8 @@ pub fn junit(
                 let mut case = TestCase::new(pair.lock.as_str(), status(pair, &replay));
                 case.set_classname(class.as_str()).set_time(lasted);
                 if !pair.run_again.is_empty() {
-                    let told = again(&pair.scenario, &pair.lock, &pair.run_again);
-                    case.set_system_out(format!("run again: {told}"));
+                    let line = again(&pair.scenario, &pair.lock, &pair.run_again);
+                    case.set_system_out(format!("run again: {line}"));
                 }
                 suite.add_test_case(case);
                 of_suite += lasted;
@@ -124,7 +123,7 @@ fn status(pair: &Pair, replay: impl Fn(&Pair) -> String) -> TestCaseStatus {
     let surprises: Vec<String> =
         pair.cells.iter().filter(|it| is_surprising(it)).map(surprise).collect();
     match (surprises.is_empty(), pair.standing()) {
-        (true, Some(Standing::Unclaimed)) => {
+        (true, Some(Conformance::Unclaimed)) => {
             let mut skipped = TestCaseStatus::skipped();
             skipped.set_message(format!("nothing is claimed: {}", pair.why));
             skipped
@@ -141,14 +140,15 @@ fn status(pair: &Pair, replay: impl Fn(&Pair) -> String) -> TestCaseStatus {
 }
 
 pub(crate) fn is_surprising(cell: &Cell) -> bool {
-    matches!(cell.standing, Standing::Different | Standing::Vacuous)
+    matches!(cell.standing, Conformance::Different | Conformance::Vacuous)
 }
 
 /// The matrix as a page: the recipes, then each scenario with its story and what the recipes have shown
-/// in it; of several servers, those that showed the same in it together. `told` are the scenarios, for their
+/// in it; of several servers, those that showed the same in it together. `scenarios` are the scenarios, for their
 /// stories; one that is missing is told by its name.
-pub fn markdown(matrices: &[Matrix], told: &[Scenario]) -> String {
-    let told: BTreeMap<&str, &Scenario> = told.iter().map(|it| (it.name.as_str(), it)).collect();
+pub fn markdown(matrices: &[Matrix], scenarios: &[Scenario]) -> String {
+    let scenarios: BTreeMap<&str, &Scenario> =
+        scenarios.iter().map(|it| (it.name.as_str(), it)).collect();
     let server = match matrices {
         [Matrix { server: Some(server), .. }] => format!(" ({server})"),
         _ => String::new(),
@@ -174,7 +174,7 @@ pub fn markdown(matrices: &[Matrix], told: &[Scenario]) -> String {
     let matrix = matrices.first();
     let pairs = || matrix.into_iter().flat_map(|it| &it.pairs);
     text += "\n## Recipes\n\n| recipe | how it locks | known flaw |\n|---|---|---|\n";
-    for about in recipe::list::ALL {
+    for about in recipe::ALL {
         if pairs().any(|it| it.lock == about.name) {
             let flaw = about.flaw.unwrap_or("none known");
             text += &format!("| `{}` | {} | {} |\n", about.name, barred(about.how), barred(flaw));
@@ -182,7 +182,7 @@ pub fn markdown(matrices: &[Matrix], told: &[Scenario]) -> String {
     }
     for name in matrix.map(Matrix::scenarios).unwrap_or_default() {
         text += &format!("\n## `{name}`\n");
-        if let Some(scenario) = told.get(name) {
+        if let Some(scenario) = scenarios.get(name) {
             let story = scenario.story.split_whitespace().collect::<Vec<_>>().join(" ");
             text += &format!("\n**{}.** {story}\n", scenario.title.trim_end_matches('.'));
             for variant in &scenario.variants {
@@ -193,8 +193,8 @@ pub fn markdown(matrices: &[Matrix], told: &[Scenario]) -> String {
             text += &format!("\nSource: {}.\n", scenario.source.trim_end_matches('.'));
             let is_searched = pairs().any(|it| it.scenario == name && it.searched);
             if let Some(search) = scenario.search.as_ref().filter(|_| is_searched) {
-                let told = search.swarm.told().join("; ");
-                text += &format!("\nSearched for, with nothing staged: {told}.\n");
+                let kinds = search.swarm.descriptions().join("; ");
+                text += &format!("\nSearched for, with nothing staged: {kinds}.\n");
             }
         }
         let rows = |it: &Matrix| it.groups(name).iter().map(|group| row(group)).collect::<String>();
@@ -240,9 +240,9 @@ pub(crate) fn barred(text: &str) -> String {
 
 fn cell(cell: &Cell) -> String {
     match cell.standing {
-        Standing::Unclaimed => "–".to_owned(),
-        Standing::AsExpected => cell.found.name().to_owned(),
-        Standing::Different | Standing::Vacuous => {
+        Conformance::Unclaimed => "–".to_owned(),
+        Conformance::AsExpected => cell.found.name().to_owned(),
+        Conformance::Different | Conformance::Vacuous => {
             format!("**{}**, expected {}", cell.found.name(), cell.expected.name())
         }
     }

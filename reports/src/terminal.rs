@@ -1,10 +1,10 @@
 //! What a person sees at the end of a run: verdicts, stories, figures, remarks.
 //!
 //! Invariant: every verdict is a word; colour only repeats it, and without colour no escape byte is
-//! written, whatever the result holds. Deliberately absent: printing, and exit codes.
+//! written, whatever the result holds.
 
+mod colour;
 mod figures;
-mod ink;
 mod matrix;
 mod story;
 mod summary;

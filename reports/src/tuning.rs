@@ -1,7 +1,6 @@
 //! A tuning as people read it: a table, a chart, a page.
 //!
-//! Invariant: no share is shown without what it is at most, and none as a bare zero. Deliberately absent:
-//! advice, which is in the tuning.
+//! Invariant: no share is shown without what it is at most, and none as a bare zero.
 
 mod confirmed;
 mod frontier;
@@ -125,7 +124,7 @@ mod tests {
         };
         let counted = share(&none(How::Counted { hits: 0, of: 1_000_000 }, 3e-6));
         assert_eq!(counted, "0 of 1,000,000, at most 3 a day");
-        assert_eq!(share(&none(How::Asked { holds: 9 }, 1e-6)), "none seen, at most 1 a day");
+        assert_eq!(share(&none(How::Estimated { holds: 9 }, 1e-6)), "none seen, at most 1 a day");
         assert_eq!(share(&none(How::Construction, 0.0)), "cannot be");
         assert_eq!(share(&none(How::Bound, 1e-30)), NEVER);
     }
@@ -138,7 +137,7 @@ mod tests {
             high: per_day_high,
             per_day,
             per_day_high,
-            how: How::Asked { holds: 9 },
+            how: How::Estimated { holds: 9 },
         };
         assert_eq!(share(&of(1.0, 2.0)), "1 a day, at most 2 a day");
         assert_eq!(share(&of(2.0, 2.01)), "2 a day");

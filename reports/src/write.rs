@@ -11,9 +11,9 @@ use serde::Serialize;
 
 use crate::chart::{self, Caption};
 use crate::directory::{RunDirectory, WriteError};
+use crate::invariant_table::InvariantTable;
 use crate::latency::Latencies;
 use crate::manifest::{FORMAT, Manifest};
-use crate::single::Told;
 use crate::{hlog, html};
 
 /// Writes the files of a run and returns their names.
@@ -27,13 +27,13 @@ pub fn write_all(
     directory: &RunDirectory,
     result: &RunResult,
     history: &History,
+    latencies: &Latencies,
     manifest: &Manifest,
     logs: &[(String, Vec<u8>)],
 ) -> Result<Vec<String>, WriteError> {
-    let latencies = Latencies::of(history);
     let caption = Caption::of(history);
-    let drawing = chart::svg(&latencies, &caption);
-    let narrow = chart::narrow_svg(&latencies, &caption);
+    let drawing = chart::svg(latencies, &caption);
+    let narrow = chart::narrow_svg(latencies, &caption);
     let mut files = manifest.files.clone();
     let mut done = |name: &str| files.push(name.to_owned());
 
@@ -42,7 +42,7 @@ pub fn write_all(
     directory.write("history.jsonl", |w| history::write(history, w))?;
     done("history.jsonl");
     let duration_ns = history.duration_ns();
-    directory.write("latency.hlog", |mut w| hlog::write(&latencies, duration_ns, &mut w))?;
+    directory.write("latency.hlog", |mut w| hlog::write(latencies, duration_ns, &mut w))?;
     done("latency.hlog");
     directory.write("latency.svg", |w| match &drawing {
         Ok(drawing) => w.write_all(drawing.as_bytes()),
@@ -50,18 +50,18 @@ pub fn write_all(
     })?;
     done("latency.svg");
     directory.write_by_path("latency.png", |path| {
-        chart::png(&latencies, &caption, path).map_err(io::Error::other)
+        chart::png(latencies, &caption, path).map_err(io::Error::other)
     })?;
     done("latency.png");
 
-    let told = Told::run(result);
-    let junit = told.junit();
+    let table = InvariantTable::run(result);
+    let junit = table.junit();
     directory.write("junit.xml", |w| match &junit {
         Ok(junit) => w.write_all(junit.as_bytes()),
         Err(error) => Err(io::Error::other(error.to_string())),
     })?;
     done("junit.xml");
-    directory.write("summary.md", |w| w.write_all(told.markdown().as_bytes()))?;
+    directory.write("summary.md", |w| w.write_all(table.markdown().as_bytes()))?;
     done("summary.md");
 
     for (name, log) in logs {
@@ -111,7 +111,9 @@ mod tests {
         let history = support::bonus_pool();
         let result = support::result(&history, vec![support::overlap()]);
         let manifest = Manifest { seed: u64::MAX, ..Manifest::default() };
-        let files = write_all(&directory, &result, &history, &manifest, &[]).unwrap();
+        let files =
+            write_all(&directory, &result, &history, &Latencies::of(&history), &manifest, &[])
+                .unwrap();
         assert_eq!(files, FILES);
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), FILES.len());
         let read = |name: &str| fs::read(directory.path().join(name)).unwrap();
@@ -136,8 +138,15 @@ mod tests {
         fs::remove_dir(directory.path()).unwrap();
         let history = support::bonus_pool();
         let result = support::result(&history, Vec::new());
-        let error =
-            write_all(&directory, &result, &history, &Manifest::default(), &[]).unwrap_err();
+        let error = write_all(
+            &directory,
+            &result,
+            &history,
+            &Latencies::of(&history),
+            &Manifest::default(),
+            &[],
+        )
+        .unwrap_err();
         assert!(error.to_string().contains("result.json"), "{error}");
     }
 }

@@ -12,6 +12,7 @@ mod form;
 mod histogram;
 mod hlog;
 mod log_normal;
+mod measured;
 mod portable;
 mod sampler;
 mod steps;
@@ -26,8 +27,9 @@ use picklock::time::span_ns;
 use crate::span::Span;
 
 pub use error::{DistributionError, FileError, LineError};
-pub use histogram::{Bucket, Histogram, Measured, Unit};
+pub use histogram::Histogram;
 pub use log_normal::LogNormal;
+pub use measured::{Bucket, Measured, TimeUnit};
 pub use sampler::Sampler;
 pub use tail::Tail;
 

@@ -1,104 +1,153 @@
 //! Faults: what can go wrong, as data that every world reads alike.
 //!
-//! Invariant: a fault left out of a scenario never strikes. Deliberately absent: how a world makes
-//! it happen.
+//! Invariant: a fault left out of a scenario never strikes. What a scenario may say of a kind stands in one
+//! row; how a world makes it happen is the world's.
 
 mod staged;
 mod swarm;
-mod told;
 mod whom;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::span::rounded;
+
 pub use staged::{By, Staged, Trigger, Until, Ways, When};
 pub use swarm::{Chance, Strike, Swarm};
 pub use whom::Whom;
 
-/// What went wrong.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
-)]
-#[serde(rename_all = "kebab-case")]
-pub enum Fault {
+/// Whom a kind of fault can strike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Strikes {
+    Client,
+    /// A message between a client and a server: staged on the client.
+    Message,
+    /// A server, which goes on.
+    Server,
+    /// A server, which may have lost keys by it that it had granted.
+    ServerEnds,
+    /// Whosever clock it is.
+    Either,
+}
+
+/// Whether a fault of a scenario says something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Use {
+    Needs,
+    May,
+    No,
+}
+
+/// What a fault of a scenario may say beside whom it strikes and when.
+pub(crate) const KEYS: [&str; 7] = ["for", "until", "by", "ppm", "ways", "to", "loses_hold"];
+
+/// A row is a kind: its name, whom it strikes, and which of [`KEYS`] it takes, in their order. One that
+/// needs both `for` and `until` needs one of them.
+macro_rules! faults {
+    ($($(#[$doc:meta])+ $kind:ident $name:literal $strikes:ident [$($use:ident)+],)+) => {
+        /// What went wrong.
+        #[derive(
+            Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+        )]
+        pub enum Fault {
+            $($(#[$doc])+ #[serde(rename = $name)] $kind,)+
+        }
+
+        impl Fault {
+            /// Every fault.
+            pub const ALL: [Self; [$($name),+].len()] = [$(Self::$kind),+];
+
+            /// Its name.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$kind => $name,)+ }
+            }
+
+            /// Whom it can strike.
+            pub(crate) const fn strikes(self) -> Strikes {
+                match self { $(Self::$kind => Strikes::$strikes,)+ }
+            }
+
+            /// What it takes of each of [`KEYS`].
+            pub(crate) const fn takes(self) -> [Use; KEYS.len()] {
+                match self { $(Self::$kind => [$(Use::$use),+],)+ }
+            }
+        }
+    };
+}
+
+faults! {
+    // Name, whom it strikes,                    for, until, by, ppm, ways, to, loses_hold.
     /// A client stood still.
-    Pause,
+    Pause "pause" Client                         [Needs Needs No No No No No],
     /// A client died.
-    Crash,
+    Crash "crash" Client                         [No No No No No No No],
     /// A message took longer than its latency says.
-    Delay,
+    Delay "delay" Message                        [Needs Needs No No May No No],
     /// A request was lost on its way.
-    LoseRequest,
+    LoseRequest "lose-request" Message           [No No No No No No No],
     /// A reply was lost on its way.
-    LoseReply,
+    LoseReply "lose-reply" Message               [No No No No No No No],
     /// A connection broke.
-    Reset,
+    Reset "reset" Message                        [No No No No May No No],
     /// A client was cut off from a server, one way or both.
-    Partition,
+    Partition "partition" Client                 [Needs Needs No No May No No],
     /// Clocks run apart.
-    Drift,
+    Drift "drift" Either                         [No No No Needs No No No],
     /// A wall clock jumped, a server's or a client's.
-    ClockStep,
+    ClockStep "clock-step" Either                [No No Needs No No No May],
     /// The server forgot its scripts.
-    ScriptFlush,
+    ScriptFlush "script-flush" Server            [No No No No No No No],
     /// The primary died, and a replica took its place with what it had.
-    Failover,
+    Failover "failover" ServerEnds               [Needs No No No No May May],
     /// A server was without power: of its file, what had not been synced is gone.
-    PowerLoss,
+    PowerLoss "power-loss" ServerEnds            [Needs No No No No No No],
     /// A server's process died and was started again.
-    ServerCrash,
+    ServerCrash "server-crash" ServerEnds        [Needs No No No No No No],
 }
 
 impl Fault {
-    /// Every fault.
-    pub const ALL: [Self; 13] = [
-        Self::Pause,
-        Self::Crash,
-        Self::Delay,
-        Self::LoseRequest,
-        Self::LoseReply,
-        Self::Reset,
-        Self::Partition,
-        Self::Drift,
-        Self::ClockStep,
-        Self::ScriptFlush,
-        Self::Failover,
-        Self::PowerLoss,
-        Self::ServerCrash,
-    ];
-
-    /// Its name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Pause => "pause",
-            Self::Crash => "crash",
-            Self::Delay => "delay",
-            Self::LoseRequest => "lose-request",
-            Self::LoseReply => "lose-reply",
-            Self::Reset => "reset",
-            Self::Partition => "partition",
-            Self::Drift => "drift",
-            Self::ClockStep => "clock-step",
-            Self::ScriptFlush => "script-flush",
-            Self::Failover => "failover",
-            Self::PowerLoss => "power-loss",
-            Self::ServerCrash => "server-crash",
-        }
-    }
-
     /// Whether a server may have lost keys by it that it had granted.
-    pub const fn loses_keys(self) -> bool {
-        matches!(self, Self::Failover | Self::PowerLoss | Self::ServerCrash)
+    pub fn loses_keys(self) -> bool {
+        self.strikes() == Strikes::ServerEnds
     }
 
     /// Whether it happens to a message on its way.
-    pub const fn is_of_message(self) -> bool {
-        matches!(self, Self::Delay | Self::LoseRequest | Self::LoseReply | Self::Reset)
+    pub fn is_of_message(self) -> bool {
+        self.strikes() == Strikes::Message
     }
 
     /// The fault of this name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|fault| fault.name() == name)
+    }
+
+    /// What it does to this client, or of client 0 the run to a server, as a line of a story; none where it
+    /// belongs into no story.
+    pub(crate) fn story(self, client: u32, for_ns: u64) -> Option<String> {
+        let lasts = |word: &str| match for_ns {
+            0 => String::new(),
+            _ => format!(" {word} {}", rounded(for_ns)),
+        };
+        Some(match self {
+            Self::Pause => format!("stands still{}", lasts("for")),
+            Self::Crash => "dies".to_owned(),
+            // A late message that is nobody's in particular, and clocks that drift, are in every story.
+            Self::Delay if client == 0 => return None,
+            Self::Drift => return None,
+            Self::Delay => format!("waits: a message of its is late{}", lasts("by")),
+            Self::LoseRequest => "sends a request that is lost".to_owned(),
+            Self::LoseReply => "is sent a reply that is lost".to_owned(),
+            Self::Reset => "has its connection broken".to_owned(),
+            Self::Partition => format!("is cut off{}", lasts("for")),
+            Self::ClockStep if client == 0 => {
+                format!("lets the server's clock jump{}", lasts("by"))
+            }
+            Self::ClockStep => format!("has its clock jump{}", lasts("by")),
+            Self::ScriptFlush => "makes the server forget its scripts".to_owned(),
+            Self::Failover => "kills the primary, and a replica takes over".to_owned(),
+            Self::PowerLoss => format!("cuts the server's power{}", lasts("for")),
+            Self::ServerCrash => format!("kills the server{}", lasts("for")),
+        })
     }
 }
 

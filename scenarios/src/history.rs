@@ -1,10 +1,11 @@
 //! The history of a run: what every client asked and what it was told, in order of time.
 //!
-//! Invariant: events stand in the order in which they were written down, their times never fall,
-//! and nothing but an event can change what a checker sees. From here on nothing knows which world
-//! the run was made in. Deliberately absent: opinions; those are the checkers'.
+//! Invariant: events stand in the order in which they were written down, their times never fall, and
+//! nothing but an event can change what a checker sees. From here on nothing knows which world the run
+//! was made in.
 
 mod event;
+mod flaw;
 mod head;
 mod journal;
 mod jsonl;
@@ -14,15 +15,16 @@ mod timeline;
 mod values;
 
 pub use event::{Answer, Event, Intent, Stage, Touch, Update, What};
+pub use flaw::{Flaw, HeadFlaw, LINE_MOST, Quoted, ReadError};
 pub use head::{Declared, FORMAT, Head, Promise};
 pub use journal::Journal;
 pub use jsonl::write;
-pub use read::{Flaw, HeadFlaw, LINE_MOST, Quoted, ReadError, Reader, read};
+pub use read::{Reader, read};
 pub use text::{Text, Texts};
 pub use timeline::{
     AcquireEnd, Acquisition, CommandOp, Loss, ReleaseEnd, TakeEnd, Timeline, UpdateEnd, UpdateOp,
 };
-pub use values::{Content, Place};
+pub use values::{Content, KeyDigest};
 
 /// A history: what kind of run it was, and its events.
 #[derive(Clone, Debug, Default, PartialEq)]

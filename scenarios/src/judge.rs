@@ -11,11 +11,11 @@ use std::collections::BTreeMap;
 use crate::checker;
 use crate::history::{Head, History};
 use crate::recipe::Validity;
-use crate::recipe::list::about;
+use crate::recipe::about;
 use crate::result::{Invariant, LatencyFigures, RunResult, SCHEMA, ServerFacts, Stats};
 use crate::verdict::{Finding, worst};
 
-pub use counts::Counts;
+pub use counts::HistoryCounts;
 
 /// What a history does not say.
 #[derive(Clone, Debug, Default)]
@@ -41,7 +41,7 @@ pub struct Circumstances {
 /// Judges a history.
 pub fn judge(history: &History, circumstances: Circumstances) -> RunResult {
     let findings = checker::check(history, circumstances.complete);
-    let mut counts = Counts::new(&history.head);
+    let mut counts = HistoryCounts::new(&history.head);
     history.events.iter().for_each(|event| counts.see(event, &history.texts));
     sum_up(&history.head, findings, counts, circumstances)
 }
@@ -50,7 +50,7 @@ pub fn judge(history: &History, circumstances: Circumstances) -> RunResult {
 pub fn sum_up(
     head: &Head,
     mut findings: Vec<Finding>,
-    counts: Counts<'_>,
+    counts: HistoryCounts<'_>,
     circumstances: Circumstances,
 ) -> RunResult {
     if let Some(why) = &circumstances.disturbed {

@@ -2,7 +2,7 @@
 //!
 //! Invariant: an expectation comes from the scenario's file and nowhere else; what is found is only ever
 //! set beside it. A cell of which nothing is claimed is counted as such, with its reason, and never as a
-//! success. Deliberately absent: running anything.
+//! success.
 
 pub mod expected;
 mod several;
@@ -76,14 +76,15 @@ pub struct Cell {
     /// What was found.
     pub found: Outcome,
     /// How the two stand to each other.
-    pub standing: Standing,
+    pub standing: Conformance,
     /// What each run showed.
-    pub runs: Tally,
+    pub runs: VerdictCounts,
 }
 
 /// How often each outcome was found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Tally {
+#[schemars(rename = "Tally")]
+pub struct VerdictCounts {
     /// It held.
     pub held: u64,
     /// It was violated.
@@ -100,7 +101,8 @@ pub struct Tally {
 /// What was found, beside what was expected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Standing {
+#[schemars(rename = "Standing")]
+pub enum Conformance {
     /// The same.
     AsExpected,
     /// Nothing is claimed.
@@ -126,7 +128,7 @@ pub struct Totals {
     pub not_run: u64,
 }
 
-impl Tally {
+impl VerdictCounts {
     /// Adds what the run with this seed showed.
     pub fn add(&mut self, seed: u64, outcome: Outcome) {
         match outcome {
@@ -168,22 +170,30 @@ impl Tally {
 
 impl Cell {
     /// What was found at this level by these runs, beside what was expected.
-    pub fn of(level: Level, expected: Outcome, runs: Tally, about: &About, searched: bool) -> Self {
+    pub fn of(
+        level: Level,
+        expected: Outcome,
+        runs: VerdictCounts,
+        about: &About,
+        searched: bool,
+    ) -> Self {
         let found = runs.found(searched);
         // A story that is staged shows the same every time; one that is searched for, some time.
         let agrees = if searched { found == expected } else { runs.of(expected) == runs.total() };
         let standing = match () {
             // What a flawed recipe shows where no story tells of it belongs to another story.
-            () if expected == Outcome::NotApplicable && about.flaw.is_some() => Standing::Unclaimed,
+            () if expected == Outcome::NotApplicable && about.flaw.is_some() => {
+                Conformance::Unclaimed
+            }
             // How long something takes where faults come in a row is possible and rare, and can be claimed
             // neither way. Of the safety of a sound recipe nothing is ever left open.
             () if expected == Outcome::NotApplicable && searched && level == Level::Progress => {
-                Standing::Unclaimed
+                Conformance::Unclaimed
             }
-            () if agrees && expected == Outcome::NotApplicable => Standing::Unclaimed,
-            () if agrees && runs.total() > 0 => Standing::AsExpected,
-            () if found == Outcome::Inconclusive => Standing::Vacuous,
-            () => Standing::Different,
+            () if agrees && expected == Outcome::NotApplicable => Conformance::Unclaimed,
+            () if agrees && runs.total() > 0 => Conformance::AsExpected,
+            () if found == Outcome::Inconclusive => Conformance::Vacuous,
+            () => Conformance::Different,
         };
         Self { level, expected, found, standing, runs }
     }
@@ -240,10 +250,10 @@ impl Pair {
     }
 
     /// The pair, with what its runs have shown at each level.
-    pub fn found(scenario: &Scenario, runs: [Tally; 4]) -> Self {
+    pub fn found(scenario: &Scenario, runs: [VerdictCounts; 4]) -> Self {
         let about = scenario.about_lock();
         let searched = scenario.swarm.searched;
-        let cell = |(level, runs): (Level, Tally)| {
+        let cell = |(level, runs): (Level, VerdictCounts)| {
             let expected = scenario.expected(about.name, level);
             Cell::of(level, expected, runs, about, searched)
         };
@@ -269,11 +279,11 @@ impl Pair {
     }
 
     /// How the pair stands as a whole: the worst of its cells.
-    pub fn standing(&self) -> Option<Standing> {
-        let worst = [Standing::Different, Standing::Vacuous, Standing::AsExpected];
-        let stands = |standing: &Standing| self.cells.iter().any(|it| it.standing == *standing);
+    pub fn standing(&self) -> Option<Conformance> {
+        let worst = [Conformance::Different, Conformance::Vacuous, Conformance::AsExpected];
+        let stands = |standing: &Conformance| self.cells.iter().any(|it| it.standing == *standing);
         let worst = worst.into_iter().find(stands);
-        worst.or(self.cells.first().map(|_| Standing::Unclaimed))
+        worst.or(self.cells.first().map(|_| Conformance::Unclaimed))
     }
 }
 
@@ -287,10 +297,10 @@ impl Matrix {
             }
             for cell in &pair.cells {
                 *match cell.standing {
-                    Standing::AsExpected => &mut totals.as_expected,
-                    Standing::Different => &mut totals.different,
-                    Standing::Vacuous => &mut totals.vacuous,
-                    Standing::Unclaimed => &mut totals.unclaimed,
+                    Conformance::AsExpected => &mut totals.as_expected,
+                    Conformance::Different => &mut totals.different,
+                    Conformance::Vacuous => &mut totals.vacuous,
+                    Conformance::Unclaimed => &mut totals.unclaimed,
                 } += 1;
             }
         }
@@ -348,7 +358,7 @@ fn catalogued(name: &str, lock: &str, searched: bool) -> Result<Scenario, Scenar
 
 /// The names of all recipes, in their order.
 pub fn locks() -> impl Iterator<Item = &'static str> {
-    recipe::list::ALL.into_iter().map(|about| about.name)
+    recipe::ALL.into_iter().map(|about| about.name)
 }
 
 #[cfg(test)]

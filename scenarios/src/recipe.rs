@@ -1,8 +1,7 @@
 //! Recipes: the ways to lock that picklock puts to the test, sound and flawed.
 //!
 //! Invariant: a recipe is chosen at run time and runs on any environment; it sees no history, no
-//! fault and no other client. A file a recipe; [`list`] is the only place that knows them all.
-//! Deliberately absent: retries of a workload's own, and work done under the lock.
+//! fault and no other client. A recipe's own file and its row here are the only code that names it.
 
 mod article;
 mod client_token;
@@ -14,7 +13,6 @@ mod fixed_value;
 mod get_del_release;
 mod get_set_watchdog;
 mod getset_timestamp;
-pub mod list;
 mod native_cas;
 mod no_ttl;
 mod none;
@@ -38,6 +36,64 @@ use picklock::env::{Env, Node};
 use picklock::script::Script;
 use picklock::{Drift, OptionsError, Outcome};
 use serde::{Deserialize, Serialize};
+
+use crate::nearest::nearest;
+
+/// Lists every recipe in the order in which they are shown, and how it is built of parameters: a row each.
+macro_rules! recipes {
+    ($params:ident: $($name:ident: $build:expr,)*) => {
+        /// What there is to say of every recipe.
+        pub static ALL: [&About; [$(stringify!($name)),*].len()] = [$(&$name::ABOUT),*];
+
+        /// The recipe of this name.
+        ///
+        /// # Errors
+        /// [`BuildError`] where there is none, or where it cannot work with these parameters.
+        pub fn build<E: Env>(name: &str, $params: Params) -> Result<Box<dyn Recipe<E>>, BuildError> {
+            let name = about(name)?.name;
+            $(if name == $name::ABOUT.name {
+                return Ok(Box::new($build));
+            })*
+            unreachable!("every recipe of the list can be built: {name}")
+        }
+    };
+}
+
+recipes! { params:
+    none: none::recipe(),
+    client_token: article::recipe::<client_token::ClientToken>(params),
+    del_release: article::recipe::<del_release::DelRelease>(params),
+    evalsha_only: article::recipe::<evalsha_only::EvalshaOnly>(params),
+    exists_then_set: article::recipe::<exists_then_set::ExistsThenSet>(params),
+    fixed_value: article::recipe::<fixed_value::FixedValue>(params),
+    get_del_release: article::recipe::<get_del_release::GetDelRelease>(params),
+    get_set_watchdog: article::recipe::<get_set_watchdog::GetSetWatchdog>(params),
+    getset_timestamp: article::recipe::<getset_timestamp::GetsetTimestamp>(params),
+    no_ttl: article::recipe::<no_ttl::NoTtl>(params),
+    notify_no_recheck: notify_no_recheck::recipe(params),
+    polling: article::recipe::<polling::Polling>(params),
+    setnx_expire: article::recipe::<setnx_expire::SetnxExpire>(params),
+    watch_multi: article::recipe::<watch_multi::WatchMulti>(params),
+    single: single::recipe(params)?,
+    single_watchdog: single_watchdog::recipe(params)?,
+    native_cas: native_cas::recipe(params)?,
+    notify: notify::recipe(params)?,
+    queue: queue::recipe(params)?,
+    fenced: fenced::recipe(params)?,
+    single_wait: single_wait::recipe(params)?,
+    redlock: redlock::recipe(params)?,
+}
+
+/// What there is to say of the recipe of this name.
+///
+/// # Errors
+/// [`BuildError::Unknown`] with the nearest name.
+pub fn about(name: &str) -> Result<&'static About, BuildError> {
+    ALL.into_iter().find(|about| about.name == name).ok_or_else(|| BuildError::Unknown {
+        name: name.to_owned(),
+        nearest: nearest(name, ALL.map(|about| about.name)),
+    })
+}
 
 /// The thin boxed layer that lets a recipe be chosen by name.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -65,7 +121,7 @@ pub trait Held: Send + Sync {
     }
 
     /// Releases the lock.
-    fn release(self: Box<Self>) -> BoxFuture<'static, Release>;
+    fn release(self: Box<Self>) -> BoxFuture<'static, ReleaseOutcome>;
 }
 
 /// Why a lock is not held.
@@ -79,7 +135,7 @@ pub struct NotHeld {
 
 /// What came of a release.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Release {
+pub enum ReleaseOutcome {
     /// It was answered, in these words.
     Answered(&'static str),
     /// No answer says.
@@ -108,7 +164,7 @@ impl Validity {
 
 /// What the value of the lock's key says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Value {
+pub enum KeyValue {
     /// Which acquisition holds the lock: no other has the same.
     #[default]
     Token,
@@ -155,7 +211,7 @@ pub struct About {
     /// The servers it is made for: a scenario that does not say which there are has these.
     pub servers: Servers,
     /// What the value of its key says.
-    pub value: Value,
+    pub value: KeyValue,
     /// Whether it asks the server for commands for compare-and-set. A model then has those of Redis 8.4,
     /// unless the scenario says otherwise.
     pub native: bool,
@@ -207,4 +263,19 @@ pub enum BuildError {
     /// Its options cannot work.
     #[error(transparent)]
     Options(#[from] OptionsError),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_name_is_met_with_the_nearest() {
+        let error = about("singel").unwrap_err();
+        assert_eq!(
+            error,
+            BuildError::Unknown { name: "singel".to_owned(), nearest: Some("single") }
+        );
+        assert!(matches!(about("zookeeper"), Err(BuildError::Unknown { nearest: None, .. })));
+    }
 }

@@ -1,12 +1,12 @@
 //! The environment of a client under observation: what it does is written into the history.
 //!
 //! Invariant: a command belongs to the acquisition whose environment sent it, never to the one whose
-//! value it carries; so a lock that confuses owners is seen doing so. A command whose future is
-//! dropped ends as *info*. Deliberately absent: any influence on what is recorded.
+//! value it carries; so a lock that confuses owners is seen doing so. A command whose future is dropped
+//! ends as *info*.
 
+mod command_semantics;
 mod conn;
 mod queued;
-mod understand;
 
 use std::future::Future;
 use std::sync::Arc;
@@ -18,12 +18,12 @@ use picklock::reply::Reply;
 use picklock::script::Script;
 use picklock::time::{Instant, WallTime};
 
-use crate::history::{Content, Intent, Journal, Place, Texts, What};
-use crate::recipe::{About, Value};
+use crate::history::{Content, Intent, Journal, KeyDigest, Texts, What};
+use crate::recipe::{About, KeyValue};
 
-use conn::Flight;
+use command_semantics::{CommandSemantics, Writes};
+use conn::PendingCommand;
 pub use conn::RecordedConn;
-use understand::{Understood, Writes};
 
 /// An environment of a run: besides its own clocks it knows the one clock all events are stamped by.
 pub trait Observed: Env {
@@ -52,7 +52,7 @@ pub struct Dialect {
     /// The scripts whose answers picklock can read.
     pub scripts: Arc<[&'static Script]>,
     /// What the value of the lock's key says.
-    pub value: Value,
+    pub value: KeyValue,
 }
 
 impl Dialect {
@@ -112,14 +112,14 @@ impl<W: Observed> Recorded<W> {
         self.journal.invoke(|| self.world.run_ns(), self.client, self.acquisition, what)
     }
 
-    fn begin_command(&self, node: Node, command: &Command) -> Sent {
+    fn begin_command(&self, node: Node, command: &Command) -> SentCommand {
         let wall = || self.world.wall();
-        let Understood { name, key, intent, gives_old, writes } =
-            understand::understand(command, &self.dialect, wall);
+        let CommandSemantics { name, key, intent, gives_old, writes } =
+            command_semantics::semantics(command, &self.dialect, wall);
         let of_value = gives_old || writes != Writes::Nothing;
-        let place = of_value.then(|| Place::of(node.0, key));
+        let place = of_value.then(|| KeyDigest::of(node.0, key));
         let op = self.invoke_with(|texts| {
-            let name = understand::name(name, texts);
+            let name = command_semantics::name(name, texts);
             let key = texts.intern_bytes(key);
             What::Command { node: node.0, name, key, intent }
         });
@@ -134,13 +134,13 @@ impl<W: Observed> Recorded<W> {
         if let Some(content) = content {
             self.journal.writes(op, content);
         }
-        Sent { op, intent, gives_old, place, content }
+        SentCommand { op, intent, gives_old, place, content }
     }
 }
 
 /// A command that has been sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Sent {
+struct SentCommand {
     /// Its number in the history.
     op: u32,
     /// What it would do.
@@ -148,7 +148,7 @@ struct Sent {
     /// It answers what was there before.
     gives_old: bool,
     /// Where values are that it would write or answers; none where it does neither.
-    place: Option<Place>,
+    place: Option<KeyDigest>,
     /// What it would write there, where that is known.
     content: Option<Content>,
 }
@@ -186,7 +186,7 @@ impl<W: Observed> Env for Recorded<W> {
     async fn subscribe(&self, node: Node, channel: &[u8]) -> Result<W::Subscription, CallError> {
         let command = Command::new("SUBSCRIBE").arg(channel);
         self.world.before_send(node, &command).await;
-        let flight = Flight::subscribe(self, node, channel);
+        let flight = PendingCommand::subscribe(self, node, channel);
         let answer = self.world.subscribe(node, channel).await;
         flight.land(&answer.as_ref().map(|_| Reply::Ok).map_err(CallError::clone));
         self.world.after_answer().await;

@@ -1,7 +1,7 @@
 //! `result.json`: what a run found, for machines.
 //!
 //! Invariant: the type is the schema (`picklock schema` prints it), and its first field names the
-//! version of the format. Deliberately absent: the history, which has a file of its own.
+//! version of the format.
 
 use std::collections::BTreeMap;
 
@@ -90,7 +90,7 @@ impl Capable {
 
 impl ServerFacts {
     /// What it can do and what not, in words: `RESP3, SET IFEQ; not: DELEX`.
-    pub fn told(&self) -> String {
+    pub fn capability_list(&self) -> String {
         let answers = [
             (Capable::Yes, ""),
             (Capable::No, "not: "),
@@ -240,8 +240,8 @@ mod tests {
         ];
         let capabilities = all.map(|(name, can)| (name.to_owned(), can)).into();
         let facts = ServerFacts { capabilities, ..ServerFacts::default() };
-        assert_eq!(facts.told(), "RESP3, SET IFEQ; not: DELEX; refused: Lua scripts");
-        assert!(ServerFacts::default().told().is_empty());
+        assert_eq!(facts.capability_list(), "RESP3, SET IFEQ; not: DELEX; refused: Lua scripts");
+        assert!(ServerFacts::default().capability_list().is_empty());
         // What nobody has tried is not there; neither is it in files from before.
         let text = serde_json::to_string(&ServerFacts::default()).unwrap();
         assert!(!text.contains("capabilities"), "{text}");

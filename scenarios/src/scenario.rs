@@ -1,7 +1,7 @@
 //! A scenario: topology, recipe, workload, network and expectations, as data.
 //!
 //! Invariant: a [`Scenario`] that exists can be run: everything in it has been checked, after every
-//! override. Deliberately absent: which world it is run in.
+//! override.
 
 mod error;
 mod faults;
@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::fault::{Staged, Swarm};
 use crate::recipe::{self, About, Validity};
 use crate::span::Span;
-use crate::topology::{AppendOnly, Kind, ServerPart, Software, Topology, TopologyPart};
+use crate::topology::{AppendOnly, ServerPart, Software, Topology, TopologyKind, TopologyPart};
 use crate::verdict::{Level, Outcome};
 
 pub use error::ScenarioError;
@@ -219,7 +219,7 @@ pub fn commands_milli(commands: f64) -> u64 {
 impl Scenario {
     /// What there is to say of its recipe.
     pub fn about_lock(&self) -> &'static About {
-        recipe::list::about(&self.lock.recipe).expect("a scenario's recipe has been checked")
+        recipe::about(&self.lock.recipe).expect("a scenario's recipe has been checked")
     }
 
     /// What a run with this recipe is expected to show; the last entry that names it decides.
@@ -251,7 +251,7 @@ impl Scenario {
     }
 
     /// How its servers stand to each other.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> TopologyKind {
         self.topology.kind(self.about_lock().servers)
     }
 

@@ -31,6 +31,28 @@ impl Span {
     }
 }
 
+/// A duration as people say it, with three digits.
+pub(crate) fn rounded(ns: u64) -> String {
+    let (unit_ns, unit) = match ns {
+        0..1_000 => (1, "ns"),
+        1_000..1_000_000 => (1_000, "µs"),
+        1_000_000..1_000_000_000 => (1_000_000, "ms"),
+        _ => (1_000_000_000, "s"),
+    };
+    let (whole, rest) = (ns / unit_ns, ns % unit_ns);
+    let digits = match whole {
+        _ if rest == 0 => 0,
+        0..10 => 2,
+        10..100 => 1,
+        _ => 0,
+    };
+    let part = u128::from(rest) * 10_u128.pow(digits) / u128::from(unit_ns);
+    match digits {
+        0 => format!("{whole} {unit}"),
+        _ => format!("{whole}.{part:0width$} {unit}", width = digits as usize),
+    }
+}
+
 /// Why a text is no duration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SpanError {
@@ -184,5 +206,21 @@ mod tests {
         assert_eq!(ms(0).stretched(3.0), ms(0), "nothing stays nothing");
         assert_eq!(ms(1).stretched(1e-9), Span(Duration::from_nanos(1)), "and something something");
         assert_eq!(Span(MOST).stretched(2.0), Span(MOST));
+    }
+
+    #[test]
+    fn spans_are_told_with_three_digits() {
+        for (ns, text) in [
+            (0, "0 ns"),
+            (999, "999 ns"),
+            (1_000, "1 µs"),
+            (1_234, "1.23 µs"),
+            (12_345_678, "12.3 ms"),
+            (123_456_789, "123 ms"),
+            (1_000_000_000, "1 s"),
+            (61_050_000_000, "61.0 s"),
+        ] {
+            assert_eq!(rounded(ns), text);
+        }
     }
 }

@@ -1,9 +1,8 @@
 //! What many schedules of one scenario have shown.
 //!
 //! Invariant: adding up does not depend on the order; over many schedules, violated counts before
-//! inconclusive, and inconclusive before held. A vacuous schedule is counted and told apart, and turns
-//! a verdict only together with as many others as leave fewer than half that show something.
-//! Deliberately absent: running them.
+//! inconclusive, and inconclusive before held. A vacuous schedule is counted and told apart, and turns a
+//! verdict only together with as many others as leave fewer than half that show something.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -33,7 +32,7 @@ pub struct Sweep {
     /// Operations in their histories.
     pub operations: u64,
     /// Each invariant, in the order in which they are checked.
-    pub invariants: Vec<Counts>,
+    pub invariants: Vec<InvariantCounts>,
     /// How often each fault struck.
     pub coverage: BTreeMap<Fault, Coverage>,
     /// In how many schedules some fault struck while a client held the lock.
@@ -72,7 +71,7 @@ impl fmt::Display for Digest {
 
 /// In how many schedules an invariant had each outcome.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Counts {
+pub struct InvariantCounts {
     /// Its name.
     pub name: String,
     /// Its level.
@@ -129,7 +128,7 @@ pub struct Facts {
     pub digest: Option<Digest>,
 }
 
-impl Counts {
+impl InvariantCounts {
     fn new(name: &str, level: Level) -> Self {
         let name = name.to_owned();
         let (held, violated, inconclusive, vacuous, not_applicable) = (0, 0, 0, 0, 0);
@@ -185,7 +184,7 @@ impl Sweep {
 
     /// What one of its invariants shows. Of a sweep that was interrupted nothing counts as held: the
     /// schedules that are missing might have violated it.
-    pub fn outcome(&self, counts: &Counts) -> Outcome {
+    pub fn outcome(&self, counts: &InvariantCounts) -> Outcome {
         match counts.outcome() {
             Outcome::Held if self.interrupted => Outcome::Inconclusive,
             outcome => outcome,
@@ -274,10 +273,10 @@ impl Sweep {
         mine.seed = mine.seed.min(theirs.seed);
     }
 
-    fn counts(&mut self, name: &str, level: Level) -> &mut Counts {
+    fn counts(&mut self, name: &str, level: Level) -> &mut InvariantCounts {
         let place = self.invariants.iter().position(|it| it.name == name);
         let place = place.unwrap_or_else(|| {
-            self.invariants.push(Counts::new(name, level));
+            self.invariants.push(InvariantCounts::new(name, level));
             self.invariants.len() - 1
         });
         &mut self.invariants[place]

@@ -30,7 +30,7 @@ const LAG: Span = Span(Duration::from_millis(1));
 pub struct TopologyPart {
     /// How they stand to each other; where nothing is said, as the recipe is made for.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub kind: Option<Kind>,
+    pub kind: Option<TopologyKind>,
     /// How many replicas follow the primary.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replicas: Option<u32>,
@@ -63,7 +63,7 @@ pub struct ReplicaPart {
 /// How servers stand to each other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Kind {
+pub enum TopologyKind {
     /// One server.
     #[default]
     Standalone,
@@ -152,11 +152,11 @@ pub enum AppendOnly {
 
 impl TopologyPart {
     /// How they stand to each other for a recipe that is made for these.
-    pub fn kind(&self, made_for: Servers) -> Kind {
+    pub fn kind(&self, made_for: Servers) -> TopologyKind {
         self.kind.unwrap_or(match made_for {
-            Servers::One => Kind::Standalone,
-            Servers::Several => Kind::Independent,
-            Servers::Followed => Kind::Replicated,
+            Servers::One => TopologyKind::Standalone,
+            Servers::Several => TopologyKind::Independent,
+            Servers::Followed => TopologyKind::Replicated,
         })
     }
 
@@ -171,17 +171,19 @@ impl TopologyPart {
     /// The servers, told apart, for a recipe that is made for these.
     pub fn topology(&self, made_for: Servers) -> Topology {
         match self.kind(made_for) {
-            Kind::Standalone => Topology::Standalone,
-            Kind::Replicated => {
+            TopologyKind::Standalone => Topology::Standalone,
+            TopologyKind::Replicated => {
                 Topology::Replicated { replicas: self.replicas.unwrap_or(REPLICAS) }
             }
-            Kind::Independent => Topology::Independent { nodes: self.nodes.unwrap_or(NODES) },
-            Kind::Cluster => Topology::Cluster { nodes: self.nodes.unwrap_or(CLUSTER) },
+            TopologyKind::Independent => {
+                Topology::Independent { nodes: self.nodes.unwrap_or(NODES) }
+            }
+            TopologyKind::Cluster => Topology::Cluster { nodes: self.nodes.unwrap_or(CLUSTER) },
         }
     }
 }
 
-impl Kind {
+impl TopologyKind {
     /// Its name.
     pub const fn name(self) -> &'static str {
         match self {

@@ -14,7 +14,7 @@ use picklock::reply::Reply;
 
 use crate::call::answered;
 use crate::history::{Declared, FORMAT, Head, Journal, What};
-use crate::recipe::{self, About, BuildError, Params, Recipe, Servers, Validity, Value};
+use crate::recipe::{self, About, BuildError, KeyValue, Params, Recipe, Servers, Validity};
 use crate::record::{Dialect, Observed, Recorded};
 use crate::scenario::{Scenario, WorkloadPart};
 use crate::topology::Topology;
@@ -64,7 +64,7 @@ impl<W: Observed> Trial<W> {
     /// [`BuildError::Options`] where the recipe cannot work with these parameters.
     pub fn new(scenario: &Scenario, naming: Naming<'_>) -> Result<Self, BuildError> {
         let Naming { world, seed, prefix, exact } = naming;
-        let about = recipe::list::about(&scenario.lock.recipe)?;
+        let about = recipe::about(&scenario.lock.recipe)?;
         let lock_key = format!("{prefix}lock");
         let drift = Drift::default();
         let ttl = scenario.lock.ttl.0;
@@ -94,7 +94,7 @@ impl<W: Observed> Trial<W> {
             lock: about.name.to_owned(),
             tracked: about.validity == Validity::Tracked,
             locks: about.locks,
-            stamped: about.value == Value::Stamp,
+            stamped: about.value == KeyValue::Stamp,
             world: world.to_owned(),
             seed,
             clients: scenario.clients,
@@ -117,7 +117,7 @@ impl<W: Observed> Trial<W> {
         };
         Ok(Self {
             about,
-            recipe: recipe::list::build(about.name, params)?,
+            recipe: recipe::build(about.name, params)?,
             nodes: lock_nodes(about, nodes),
             workload: workload::build(&scenario.workload, prefix, resource.unwrap_or(NODE)),
             journal: Journal::new(head),
@@ -196,7 +196,7 @@ impl<W: Observed> Trial<W> {
 
     async fn look_at_key(&self, run: &Recorded<W>, node: Node) -> Result<i64, CallError> {
         let conn = run.connect(node).await?;
-        let is_stamped = self.about.value == Value::Stamp;
+        let is_stamped = self.about.value == KeyValue::Stamp;
         let name = if is_stamped { "GET" } else { "PTTL" };
         let look = Command::new(name).arg(&self.lock_key);
         let answer = answered(run, pin!(conn.call(look))).await?;

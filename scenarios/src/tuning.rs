@@ -1,7 +1,6 @@
 //! What a tuning says: for each setting of a lock what goes wrong how often, and which setting to take.
 //!
-//! Invariant: a share that was estimated says what it is at most; none is a bare zero. Deliberately absent:
-//! how it was found, which is the simulator's, and how it looks.
+//! Invariant: a share that was estimated says what it is at most; none is a bare zero.
 
 use serde::{Deserialize, Serialize};
 
@@ -20,7 +19,7 @@ pub struct Tuning {
     /// What is wanted.
     pub targets: Targets,
     /// For which lock a setting is sought.
-    pub keeping: Keeping,
+    pub keeping: Protection,
     /// What every drawn number follows from.
     pub seed: u64,
     /// What a client does that finds its lock taken.
@@ -62,8 +61,8 @@ impl Confirmation {
     /// Whether what was seen is what the model says; none where nothing was seen.
     pub fn agrees(&self) -> Option<bool> {
         let seen = self.tried.iter().filter_map(|it| match &it.found {
-            Found::Seen(seen) => Some(seen.agrees()),
-            Found::Unseen(_) => None,
+            ConfirmationOutcome::Seen(seen) => Some(seen.agrees()),
+            ConfirmationOutcome::Unseen(_) => None,
         });
         seen.reduce(|all, agrees| all && agrees)
     }
@@ -81,22 +80,22 @@ pub struct Confirmed {
     /// So many times as long everything lasted but round trips.
     pub stretch: f64,
     /// What was found.
-    pub found: Found,
+    pub found: ConfirmationOutcome,
 }
 
 /// What was found on a real server.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Found {
+pub enum ConfirmationOutcome {
     /// So many holds went wrong.
-    Seen(Seen),
+    Seen(ObservedHolds),
     /// Nothing was tried, and why.
     Unseen(String),
 }
 
 /// What became of holds on a real server.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Seen {
+pub struct ObservedHolds {
     /// The TTL as it was played.
     pub ttl: Span,
     /// How many there were.
@@ -106,12 +105,12 @@ pub struct Seen {
     /// How many more were left out, because an answer was missing.
     pub left_out: u64,
     /// Those that lost their validity before their work was done.
-    pub lost: Compared,
+    pub lost: ComparedShare,
     /// Those whose release came after the end of their lease.
-    pub outlived: Compared,
+    pub outlived: ComparedShare,
 }
 
-impl Seen {
+impl ObservedHolds {
     /// Whether the model says what was seen.
     pub fn agrees(&self) -> bool {
         self.lost.agrees() && self.outlived.agrees()
@@ -120,7 +119,7 @@ impl Seen {
 
 /// A share that was counted beside what the model says.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Compared {
+pub struct ComparedShare {
     /// How many holds.
     pub hits: u64,
     /// Of all.
@@ -133,7 +132,7 @@ pub struct Compared {
     pub model: f64,
 }
 
-impl Compared {
+impl ComparedShare {
     /// Whether the model says what may be.
     pub fn agrees(self) -> bool {
         (self.low..=self.high).contains(&self.model)
@@ -183,7 +182,7 @@ pub enum IfTaken {
 /// What a lock does beside keeping a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Keeping {
+pub enum Protection {
     /// Nothing: its holder works on when the lease has ended.
     None,
     /// It keeps its validity: its holder looks before it writes, and stops when it is over.
@@ -193,7 +192,7 @@ pub enum Keeping {
     Fenced,
 }
 
-impl Keeping {
+impl Protection {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::None, Self::Tracked, Self::Fenced];
 
@@ -220,7 +219,7 @@ pub struct Point {
     /// From one renewal to the next; none: it is not renewed.
     pub renew: Option<Span>,
     /// What the lock keeps.
-    pub keeping: Keeping,
+    pub keeping: Protection,
     /// Holds that outlive their lease; where validity is kept, those that lose it before their work is done.
     pub wrong: Share,
     /// Holds that somebody else relies on at the same time.
@@ -294,9 +293,10 @@ pub enum How {
         /// All of them.
         of: u64,
     },
-    /// By asking each of so many holds how likely it was to be hit.
-    Asked {
-        /// How many were asked.
+    /// From how likely each of so many holds was to be hit.
+    #[serde(rename = "asked")]
+    Estimated {
+        /// How many there were.
         holds: u64,
     },
     /// What it is at most, by a formula.
@@ -320,7 +320,7 @@ pub struct Delay {
 /// Whether the targets can be met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Answer {
+pub enum TargetStatus {
     /// By the setting that is advised.
     Met,
     /// Perhaps: what is known does not say.
@@ -335,7 +335,7 @@ pub enum Answer {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Advice {
     /// Whether the targets can be met.
-    pub answer: Answer,
+    pub answer: TargetStatus,
     /// The place of the advised point; where none meets the targets, that of the nearest.
     pub point: Option<usize>,
     /// In a sentence.

@@ -1,7 +1,7 @@
 //! What a checker says of a history, and how verdicts add up.
 //!
-//! Invariant: `violated` always comes with a witness and `inconclusive` with a reason; nothing
-//! becomes `held` by default. Deliberately absent: exit codes, which the command line decides.
+//! Invariant: `violated` always comes with a witness and `inconclusive` with a reason; nothing becomes
+//! `held` by default.
 
 mod vacuous;
 
@@ -124,7 +124,7 @@ pub struct Witness {
 
 impl Witness {
     /// What happened, as short as it can be told.
-    pub fn told(&self) -> &[WitnessStep] {
+    pub fn short_story(&self) -> &[WitnessStep] {
         if self.story.is_empty() { &self.steps } else { &self.story }
     }
 }
@@ -152,6 +152,11 @@ pub struct Finding {
 }
 
 impl Finding {
+    /// What was found of one invariant.
+    pub fn new(name: &'static str, level: Level, verdict: Verdict) -> Self {
+        Self { name, level, verdict }
+    }
+
     /// The same where somebody from outside may have caused what was seen: nothing is concluded.
     #[must_use]
     pub fn doubted(self, why: &str) -> Self {
@@ -177,7 +182,7 @@ mod tests {
         let step = |at_ns| WitnessStep { at_ns, client: 1, text: String::new() };
         let told = |story: Vec<WitnessStep>| {
             let witness = Witness { story, steps: vec![step(1), step(2)], ..Witness::default() };
-            witness.told().iter().map(|it| it.at_ns).collect::<Vec<_>>()
+            witness.short_story().iter().map(|it| it.at_ns).collect::<Vec<_>>()
         };
         assert_eq!((told(vec![step(3)]), told(Vec::new())), (vec![3], vec![1, 2]));
     }

@@ -9,7 +9,7 @@ mod register;
 use picklock::env::{CallError, Node};
 
 use crate::history::What;
-use crate::recipe::{BoxFuture, Held, Recipe, Release};
+use crate::recipe::{BoxFuture, Held, Recipe, ReleaseOutcome};
 use crate::record::{Observed, Recorded};
 use crate::scenario::WorkloadPart;
 
@@ -83,7 +83,7 @@ async fn release<W: Observed>(env: &Recorded<W>, held: Box<dyn Held>) {
     let op = env.invoke(What::Release);
     let release = held.release().await;
     env.end_with(op, |texts| match release {
-        Release::Answered(outcome) => What::Released(texts.intern(outcome)),
-        Release::Unknown(why) => What::ReleaseUnknown(texts.intern(&why)),
+        ReleaseOutcome::Answered(outcome) => What::Released(texts.intern(outcome)),
+        ReleaseOutcome::Unknown(why) => What::ReleaseUnknown(texts.intern(&why)),
     });
 }

@@ -1,10 +1,10 @@
 //! The ownership checker against an oracle that tries every order.
 //!
 //! Small histories are made by carrying random commands out on a key, with answers that come late or
-//! never, some of which show whose value was there. The oracle then forgets what happened: it tries every order of the commands that real time
-//! allows, each unanswered one carried out or not, each expiry taken or not, at the earliest moments,
-//! and says *violated* where every order that explains the answers has somebody harmed. It shares no
-//! code with the checker.
+//! never, some of which show whose value was there. The oracle then forgets what happened: it tries
+//! every order of the commands that real time allows, each unanswered one carried out or not, each
+//! expiry taken or not, at the earliest moments, and says *violated* where every order that explains the
+//! answers has somebody harmed. It shares no code with the checker.
 //!
 //! `PICKLOCK_ORACLE_HISTORIES` sets how many histories are tried; `--nocapture` shows the counts.
 

@@ -9,9 +9,9 @@ pub(super) mod asked;
 mod source;
 
 use scenarios::checker::Checkers;
-use scenarios::checker::story::Teller;
+use scenarios::checker::story::StoryWriter;
 use scenarios::history::{ReadError, Reader};
-use scenarios::judge::{Circumstances, Counts, sum_up};
+use scenarios::judge::{Circumstances, HistoryCounts, sum_up};
 use scenarios::result::RunResult;
 
 use super::args::CheckArgs;
@@ -55,7 +55,7 @@ fn judge(
     let mut head = reader.head().clone();
     asked.ask(&mut head);
     circumstances.remarks = not_asked(&head);
-    let (mut checkers, mut counts) = (Checkers::new(&head), Counts::new(&head));
+    let (mut checkers, mut counts) = (Checkers::new(&head), HistoryCounts::new(&head));
     while let Some(event) = reader.read_event()? {
         checkers.see(&event, reader.texts());
         counts.see(&event, reader.texts());
@@ -63,13 +63,13 @@ fn judge(
     let mut findings = checkers.finish(reader.texts(), circumstances.complete);
     let lines = reader.line();
     drop(reader);
-    let mut teller = Teller::new(&head, &findings);
-    if !teller.is_idle() {
+    let mut stories = StoryWriter::new(&head, &findings);
+    if !stories.is_idle() {
         let mut again = Reader::new(source.again()?)?;
         while let Some(event) = again.read_event()? {
-            teller.see(&event, again.texts());
+            stories.see(&event, again.texts());
         }
-        teller.tell(&mut findings);
+        stories.write(&mut findings);
     }
     Ok((sum_up(&head, findings, counts, circumstances), lines))
 }

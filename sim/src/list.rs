@@ -45,7 +45,7 @@ fn json(scenarios: &[Scenario]) -> Value {
             json!({ "name": it.name, "title": it.title, "source": it.source, "searched": searchable })
         })
         .collect();
-    let recipes = recipe::list::ALL.map(|about| {
+    let recipes = recipe::ALL.map(|about| {
         let About { name, how, from, flaw, assumes, .. } = about;
         json!({ "name": name, "how": how, "from": from, "flaw": flaw, "assumes": assumes })
     });
@@ -60,7 +60,7 @@ fn text(scenarios: &[Scenario], terminal: &Terminal) -> String {
     }
     let mut text = format!("{table}\n\n");
     let mut table = self::table(terminal, ["recipe", "how it locks", "known flaw"]);
-    for about in recipe::list::ALL {
+    for about in recipe::ALL {
         table.add_row([about.name, about.how, about.flaw.unwrap_or("none known")]);
     }
     text += &format!(

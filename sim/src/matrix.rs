@@ -10,9 +10,10 @@ use std::ffi::OsString;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use harness::matrix;
 use reports::matrix as written;
 use scenarios::catalog;
-use scenarios::matrix::{Matrix, Pair, Several, Standing, locks};
+use scenarios::matrix::{Conformance, Matrix, Pair, Several, locks};
 use scenarios::nearest::nearest;
 use scenarios::scenario::{Overrides, Scenario};
 
@@ -22,20 +23,17 @@ use super::failure::Failure;
 use super::line::Line;
 use super::load::{self, Source};
 use super::progress::Progress;
-use super::run::{SEARCHED_LIVE, report, unbuildable};
+use super::run::{SEARCHED_LIVE, failed, report};
 use super::terminal::Terminal;
 use super::{output, signal, world};
-use virtual_world::{WORLD, matrix};
+use virtual_world::{VirtualWorld, WORLD};
 
 /// Runs, writes, and says how picklock ends.
 pub(super) fn main(args: &MatrixArgs, terminal: &Terminal) -> Result<Exit, Failure> {
     output::check(&args.format)?;
     let asked = Asked::of(args)?;
     let scenarios = asked.pairs.clone();
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::unavailable(&error))?;
+    let runtime = world::runtime()?;
     let (found, failed) = match args.world {
         World::Virtual => {
             world::refuse_server(&args.server)?;
@@ -64,7 +62,7 @@ pub(super) fn main(args: &MatrixArgs, terminal: &Terminal) -> Result<Exit, Failu
 /// What was asked for.
 struct Asked {
     /// The pairs, scenario by scenario.
-    pairs: Vec<Scenario>,
+    pairs: Vec<Arc<Scenario>>,
     /// Each scenario as its file has it, for its story.
     told: Vec<Scenario>,
     /// What each scenario of the user's own is called on the command line, by its name.
@@ -90,7 +88,7 @@ impl Asked {
             }
             for lock in &locks {
                 let pair = Pair::form((name, file, text), lock, args.searched);
-                asked.pairs.push(pair.map_err(Failure::usage)?);
+                asked.pairs.push(Arc::new(pair.map_err(Failure::usage)?));
             }
             if *is_file {
                 asked.files.insert(whole.name.clone(), file.clone());
@@ -110,7 +108,7 @@ impl Asked {
             .option("--scenario", scenario)
             .option("--lock", &pair.lock)
             .server(&args.server, args.server.redis.is_none());
-        let surprising = pair.cells.iter().filter(|it| it.standing == Standing::Different);
+        let surprising = pair.cells.iter().filter(|it| it.standing == Conformance::Different);
         let seed = surprising.filter_map(|it| it.runs.first_violated).min();
         let seeds = match (seed, &args.seeds) {
             // The live worlds have one seed, and no option for it.
@@ -155,7 +153,7 @@ fn chosen_locks(asked: &[String]) -> Result<Vec<&'static str>, Failure> {
 
 async fn on_virtual_time(
     args: &MatrixArgs,
-    scenarios: Vec<Scenario>,
+    scenarios: Vec<Arc<Scenario>>,
     terminal: &Terminal,
 ) -> Result<Matrix, Failure> {
     let mut signals = signal::watch().map_err(|error| Failure::unavailable(&error))?;
@@ -167,7 +165,7 @@ async fn on_virtual_time(
     let threads = args.threads.map_or(cores, usize::from);
     let (seeds, watch) = (args.seeds.as_ref().map(|it| it.0.clone()), Arc::clone(&watched));
     let mut work = tokio::task::spawn_blocking(move || {
-        matrix::pairs(&scenarios, seeds.as_ref(), threads, &watch)
+        matrix::pairs(VirtualWorld::default, &scenarios, seeds.as_ref(), threads, &watch)
     });
     let mut interrupted = false;
     let pairs = tokio::select! {
@@ -181,7 +179,7 @@ async fn on_virtual_time(
     };
     drop(progress);
     let pairs = pairs.map_err(|error| Failure::internal(error.to_string()))?;
-    Ok(Matrix::new(WORLD, None, pairs.map_err(|error| unbuildable(&error))?, interrupted))
+    Ok(Matrix::new(WORLD, None, pairs.map_err(failed)?, interrupted))
 }
 
 /// The matrix, of each server, in one format.

@@ -6,6 +6,7 @@
 
 use std::time::{Duration, Instant};
 
+use harness::world::RunRequest;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tokio::task::JoinHandle;
 
@@ -58,6 +59,14 @@ impl Progress {
                 Self { task: Some(task), bar: None }
             }
         }
+    }
+}
+
+impl Progress {
+    /// Shows how many clients of a run are done. Belongs to the tokio runtime it is called on.
+    pub(super) fn of_run(terminal: &Terminal, request: &RunRequest) -> Self {
+        let (gauge, clients) = (request.gauge.clone(), u64::from(request.scenario.clients));
+        Self::show(terminal, move || u64::from(gauge.done()), clients, "clients")
     }
 }
 

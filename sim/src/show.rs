@@ -9,7 +9,7 @@ use scenarios::fault::{By, Staged, When};
 use scenarios::nearest::nearest;
 use scenarios::recipe::{self, About};
 use scenarios::scenario::{Expectation, Overrides, Scenario};
-use scenarios::topology::{AppendOnly, Kind};
+use scenarios::topology::{AppendOnly, TopologyKind};
 
 use super::failure::Failure;
 
@@ -23,14 +23,14 @@ pub(super) fn text(name: &str, lock: Option<&str>, toml: bool) -> Result<String,
             (Some(_), true) => scenario(name, lock)?.to_toml().map_err(Failure::usage),
         };
     }
-    if let Ok(about) = recipe::list::about(name) {
+    if let Ok(about) = recipe::about(name) {
         if lock.is_some() || toml {
             let help = format!("`picklock show {name}` tells what there is to say of it");
             return Err(Failure::usage_text(format!("{name} is a recipe, and no scenario"), help));
         }
         return Ok(of_recipe(about));
     }
-    let recipes = recipe::list::ALL.into_iter().map(|about| about.name);
+    let recipes = recipe::ALL.into_iter().map(|about| about.name);
     let names = catalog::ALL.into_iter().map(|(name, _)| name).chain(recipes);
     let help = match nearest(name, names) {
         Some(nearest) => format!("did you mean `{nearest}`?"),
@@ -138,7 +138,7 @@ fn searched(scenario: &Scenario) -> String {
     }
     let Some(search) = &scenario.search else { return text };
     text += "\nin the searched form nothing is staged, and instead:\n";
-    let mut told = search.swarm.told();
+    let mut told = search.swarm.descriptions();
     if told.is_empty() {
         told.push("nothing befalls anybody: latencies differ, and that is all".to_owned());
     }
@@ -160,7 +160,7 @@ fn searched(scenario: &Scenario) -> String {
 /// Which servers there are, and what they keep, in words.
 fn servers(scenario: &Scenario) -> String {
     let mut text = scenario.topology().to_string();
-    if scenario.kind() == Kind::Replicated {
+    if scenario.kind() == TopologyKind::Replicated {
         let _ = write!(text, ", {} behind", scenario.topology.lag(1));
         let others = (2..scenario.topology().servers())
             .map(|server| (server, scenario.topology.lag(server)));

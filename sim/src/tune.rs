@@ -17,7 +17,7 @@ use reports::RunDirectory;
 use reports::latency::Latencies;
 use reports::tuning::{Frontier, page, text, time};
 use scenarios::span::Span;
-use scenarios::tuning::{Answer, Confirmation, Keeping, SCHEMA, Targets, Tuning};
+use scenarios::tuning::{Confirmation, Protection, SCHEMA, TargetStatus, Targets, Tuning};
 use tokio::sync::watch;
 
 use self::args::{Format, Renew, Taken, TuneArgs};
@@ -73,7 +73,7 @@ pub(super) fn main(args: &TuneArgs, terminal: &Terminal) -> Result<Exit, Failure
         conditions: inputs.conditions.clone(),
         traffic: inputs.traffic,
         grid,
-        keepings: Keeping::ALL.to_vec(),
+        keepings: Protection::ALL.to_vec(),
         holds: args.holds,
         seed: args.seed,
         threads: args.threads.map_or(cores, usize::from),
@@ -145,12 +145,12 @@ pub(super) fn main(args: &TuneArgs, terminal: &Terminal) -> Result<Exit, Failure
 }
 
 /// How picklock ends: as a run would whose lock holds, does not, or is only too slow.
-fn exit(answer: Answer) -> Exit {
+fn exit(answer: TargetStatus) -> Exit {
     match answer {
-        Answer::Met => Exit::Held,
-        Answer::Unknown => Exit::Inconclusive,
-        Answer::TooSlow => Exit::ProgressOnly,
-        Answer::TooManyOverlaps => Exit::Violated,
+        TargetStatus::Met => Exit::Held,
+        TargetStatus::Unknown => Exit::Inconclusive,
+        TargetStatus::TooSlow => Exit::ProgressOnly,
+        TargetStatus::TooManyOverlaps => Exit::Violated,
     }
 }
 

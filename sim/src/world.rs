@@ -4,13 +4,16 @@
 
 use std::path::{Path, PathBuf};
 
-use scenarios::scenario::Scenario;
+use tokio::runtime::{Handle, Runtime};
 
 use super::args::{ServerArgs, World};
 use super::failure::Failure;
+use super::signal;
 use fault_proxy::Trust;
+use live_world::LiveWorld;
 use live_world::endpoint::{Choice, RedisUrl};
 use live_world::server::{DiscoverError, ServerBinary, find_server};
+use virtual_world::VirtualWorld;
 
 /// A world, and what to say of the choice.
 #[derive(Debug)]
@@ -33,6 +36,31 @@ impl World {
             Self::Redis => "redis",
         }
     }
+}
+
+/// A world, ready to be run in.
+pub(super) struct Opened {
+    pub(super) world: Box<dyn harness::world::World>,
+    /// Which, why, and what else could be had, where there was a choice.
+    pub(super) why: Option<String>,
+}
+
+/// The world that was asked for. Belongs to the tokio runtime it is called on.
+pub(super) fn open(asked: World, server: &ServerArgs) -> Result<Opened, Failure> {
+    if asked == World::Virtual {
+        refuse_server(server)?;
+        return Ok(Opened { world: Box::new(VirtualWorld::default()), why: None });
+    }
+    let Chosen { choice, why, .. } = choose(asked, server)?;
+    let interrupted = signal::watch().map_err(|error| Failure::unavailable(&error))?;
+    let world = LiveWorld::new(choice, Handle::current(), interrupted);
+    Ok(Opened { world: Box::new(world), why: Some(why) })
+}
+
+/// The runtime of the live worlds, and of whatever is shown meanwhile.
+pub(super) fn runtime() -> Result<Runtime, Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    runtime.map_err(|error| Failure::unavailable(&error))
 }
 
 /// Chooses.
@@ -70,19 +98,6 @@ pub(super) fn choose(asked: World, server: &ServerArgs) -> Result<Chosen, Failur
             Err(error) => Err(Failure::unavailable(&error)),
         },
     }
-}
-
-/// What a scenario asks for that this world cannot do, and what to do about it.
-pub(super) fn cannot(world: World, scenario: &Scenario) -> Option<(String, &'static str)> {
-    let name = &scenario.name;
-    let searched = scenario
-        .only_virtual()
-        .map(|what| (format!("{name} asks for {what}"), "add --world virtual"));
-    let servers = scenario.only_servers().filter(|_| world == World::Embedded).map(|what| {
-        let why = format!("{name} asks for {what}, and the embedded model is one server in memory");
-        (why, "install a redis-server and use --world redis, or add --world virtual")
-    });
-    searched.or(servers)
 }
 
 /// Refuses a server that was named for the virtual world.

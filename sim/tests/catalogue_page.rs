@@ -1,8 +1,11 @@
 //! The whole catalogue, run: every recipe in every scenario shows what is expected, and the page says so.
 
+use std::sync::Arc;
+
+use harness::matrix;
 use scenarios::catalog;
 use scenarios::matrix::{Matrix, Pair, Totals, locks};
-use virtual_world::{WORLD, matrix};
+use virtual_world::{VirtualWorld, WORLD};
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/catalogue.md");
 
@@ -10,10 +13,13 @@ const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/catalogue.md");
 fn the_page_shows_what_is_found_and_all_of_it_is_expected() {
     let scenarios: Vec<_> = catalog::ALL
         .iter()
-        .flat_map(|(name, _)| locks().map(move |lock| Pair::scenario(name, lock).unwrap()))
+        .flat_map(|(name, _)| {
+            locks().map(move |lock| Arc::new(Pair::scenario(name, lock).unwrap()))
+        })
         .collect();
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let found = matrix::pairs(&scenarios, None, threads, &matrix::Progress::default()).unwrap();
+    let progress = matrix::Progress::default();
+    let found = matrix::pairs(VirtualWorld::default, &scenarios, None, threads, &progress).unwrap();
     let found = Matrix::new(WORLD, None, found, false);
     let page = reports::matrix::markdown(std::slice::from_ref(&found), &catalog::all().unwrap());
     assert!(found.is_as_expected(), "{page}");

@@ -8,7 +8,7 @@ use std::path::Path;
 use cli_support::{Room, SHORT};
 use scenarios::catalog;
 use scenarios::history;
-use scenarios::recipe::list;
+use scenarios::recipe;
 use scenarios::result::RunResult;
 use scenarios::scenario::{Overrides, Scenario};
 use scenarios::verdict::{Level, Outcome};
@@ -26,7 +26,7 @@ const LOCKS: [&str; 4] = ["none", "polling", "single", "single-watchdog"];
 #[test]
 fn whatever_the_virtual_world_writes_is_a_history() {
     for (name, _) in catalog::ALL {
-        for lock in list::ALL.map(|about| about.name) {
+        for lock in recipe::ALL.map(|about| about.name) {
             let mut runner = Runner::new(&scenario(name, lock)).unwrap();
             for seed in 0..5 {
                 runner.run(seed, Choices::seeded(seed));

@@ -288,7 +288,7 @@ fn a_list_for_programs_names_everything_that_can_be_run() {
         all.map(|it| it["name"].as_str().unwrap().to_owned()).collect()
     };
     assert_eq!(names("scenarios"), scenarios::catalog::ALL.map(|(name, _)| name));
-    assert_eq!(names("recipes"), scenarios::recipe::list::ALL.map(|about| about.name));
+    assert_eq!(names("recipes"), scenarios::recipe::ALL.map(|about| about.name));
 }
 
 #[test]

@@ -6,7 +6,7 @@ mod servers_support;
 mod target_support;
 
 use cli_support::Room;
-use scenarios::matrix::{Matrix, Several, Standing};
+use scenarios::matrix::{Conformance, Matrix, Several};
 use target_support::Theirs;
 
 #[test]
@@ -39,7 +39,7 @@ fn what_is_not_found_where_it_is_claimed_ends_badly() {
     let said = room.run(&[&few[..], &["--format", "json"]].concat()).ended(1);
     let found: Matrix = serde_json::from_str(&said.stdout).unwrap();
     let key = &found.pairs[0].cells[0];
-    assert_eq!((key.standing, key.runs.violated), (Standing::Different, 0));
+    assert_eq!((key.standing, key.runs.violated), (Conformance::Different, 0));
     let said = room.run(&few).ended(1);
     assert!(said.stdout.contains("not as expected: late-messages with del-release: key is held"));
 }

@@ -4,40 +4,12 @@ mod cli_support;
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use cli_support::{Playing, Room, eventually};
 use serde_json::{Value, json};
-
-/// A redis-server of this test's own; killed when dropped.
-struct Server {
-    child: Child,
-    port: u16,
-    _dir: tempfile::TempDir,
-}
-
-impl Server {
-    fn start() -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let child = Command::new("redis-server")
-            .args(["--bind", "127.0.0.1", "--save", "", "--port", &port.to_string(), "--dir"])
-            .arg(dir.path())
-            .stdout(Stdio::null())
-            .spawn()
-            .expect("redis-server is not on the PATH; install it (apt-get install redis-server)");
-        eventually("the server listens", || TcpStream::connect(("127.0.0.1", port)).ok());
-        Self { child, port, _dir: dir }
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
+use test_server::RedisServer;
 
 /// redis-cli at this port.
 fn redis_cli(port: &str) -> Command {
@@ -126,9 +98,9 @@ impl Proxy {
 
 #[test]
 fn faults_are_switched_on_and_off_while_it_runs() {
-    let server = Server::start();
-    let proxy = Proxy::start(&format!("127.0.0.1:{}", server.port));
-    let (through, beside) = (proxy.port(), server.port.to_string());
+    let server = RedisServer::start(&[]);
+    let proxy = Proxy::start(&format!("127.0.0.1:{}", server.port()));
+    let (through, beside) = (proxy.port(), server.port().to_string());
     assert_eq!(ask_redis(&through, &["SET", "k", "1"]), "OK");
 
     // Carried out, and never heard of.
@@ -178,9 +150,9 @@ fn faults_are_switched_on_and_off_while_it_runs() {
 
 #[test]
 fn a_proxy_made_over_http_serves_and_goes() {
-    let server = Server::start();
+    let server = RedisServer::start(&[]);
     let proxy = Proxy::start("127.0.0.1:1");
-    let wanted = json!({"name": "other", "upstream": format!("localhost:{}", server.port)});
+    let wanted = json!({"name": "other", "upstream": format!("localhost:{}", server.port())});
     let (code, made) = proxy.ask("POST", "/proxies", &wanted.to_string());
     let listen = made["listen"].as_str().unwrap_or_default();
     assert_eq!(code, 201, "{made}");

@@ -9,7 +9,7 @@ use std::time::Duration;
 use bare_world::BareEnv;
 use picklock::env::{Env, Node};
 use scenarios::history::{FORMAT, Head, History, Journal, Timeline, Update, UpdateEnd};
-use scenarios::recipe::{BoxFuture, Held, NotHeld, Recipe, Release};
+use scenarios::recipe::{BoxFuture, Held, NotHeld, Recipe, ReleaseOutcome};
 use scenarios::record::{Dialect, Recorded};
 use scenarios::scenario::{Overrides, Scenario};
 use scenarios::workload::{self, REFUSED};
@@ -37,8 +37,8 @@ impl Held for Granted {
         self.0
     }
 
-    fn release(self: Box<Self>) -> BoxFuture<'static, Release> {
-        Box::pin(async { Release::Answered("released") })
+    fn release(self: Box<Self>) -> BoxFuture<'static, ReleaseOutcome> {
+        Box::pin(async { ReleaseOutcome::Answered("released") })
     }
 }
 

@@ -61,7 +61,7 @@ fn result_of(scenario: &Scenario) -> RunResult {
 
 #[test]
 fn locks_hold_at_every_level_with_ten_winners() {
-    for about in recipe::list::ALL {
+    for about in recipe::ALL {
         let lock = about.name;
         let scenario = bonus_pool(lock, &[]);
         if scenario.expectation(lock).unwrap().belief != Outcome::Held {

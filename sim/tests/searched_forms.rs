@@ -1,14 +1,15 @@
 //! The searched form of every scenario, with every recipe: what is claimed to be violated some seed finds,
 //! and what is claimed to hold no seed breaks.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
+use harness::matrix::shown;
 use scenarios::catalog;
 use scenarios::matrix::{Pair, locks};
 use scenarios::scenario::Scenario;
 use scenarios::verdict::{Level, Outcome};
-use virtual_world::{Choices, Runner, matrix};
+use virtual_world::{Choices, Runner, VirtualWorld};
 
 /// Every pair sees so many.
 const LEAST: u64 = 10;
@@ -30,7 +31,7 @@ fn surprises(scenario: &Scenario) -> Vec<String> {
     let about = scenario.about_lock();
     let expected = Level::ALL.map(|level| scenario.expected(about.name, level));
     let least = if scenario.clients >= CROWD.0 { CROWD.1 } else { LEAST };
-    let mut runner = Runner::new(scenario).unwrap();
+    let (mut world, shared) = (VirtualWorld::default(), Arc::new(scenario.clone()));
     let mut missing: Vec<usize> =
         (0..Level::ALL.len()).filter(|at| expected[*at] == Outcome::Violated).collect();
     let mut surprises = Vec::new();
@@ -39,7 +40,7 @@ fn surprises(scenario: &Scenario) -> Vec<String> {
         if seed >= least && missing.is_empty() {
             break;
         }
-        let shown = matrix::shown(&mut runner, seed);
+        let (shown, _) = shown(&mut world, &shared, seed).unwrap();
         missing.retain(|at| shown[*at] != Outcome::Violated);
         for (at, level) in Level::ALL.into_iter().enumerate() {
             let wrong = match expected[at] {

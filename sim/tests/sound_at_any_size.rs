@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use scenarios::checker;
-use scenarios::recipe::list;
+use scenarios::recipe;
 use scenarios::scenario::{Overrides, Scenario, ScenarioError};
 use scenarios::sweep::Sweep;
 use scenarios::verdict::{Finding, Level, Outcome, Verdict};
@@ -161,7 +161,7 @@ fn names_the_assumption(verdict: &Verdict) -> bool {
 /// The same faults in front of the recipes of the articles: each that is not excused by them is convicted still.
 #[test]
 fn a_flawed_recipe_is_excused_by_nothing() {
-    let flawed = list::ALL.iter().filter(|about| about.flaw.is_some() && about.locks);
+    let flawed = recipe::ALL.iter().filter(|about| about.flaw.is_some() && about.locks);
     let flawed: Vec<_> = flawed.map(|about| about.name).collect();
     let convicted = flawed.iter().filter(|lock| {
         let mut runner = Runner::new(&scenario("slow-network", lock, &FAULTS)).unwrap();

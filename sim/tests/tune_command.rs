@@ -1,11 +1,11 @@
-//! `picklock tune` as its user meets it: what it says, what it writes, what it refuses, and that the README's
-//! examples are what it says.
+//! `picklock tune` as its user meets it: what it says, what it writes, what it refuses, and that the examples of
+//! docs/tune.md are what it says.
 
 mod cli_support;
 
 use cli_support::{Room, eventually};
 use nix::sys::signal::Signal;
-use scenarios::tuning::{Answer, Tuning};
+use scenarios::tuning::{TargetStatus, Tuning};
 
 const FEW: [&str; 8] =
     ["tune", "--preset", "go", "--hold", "lognormal:5ms,p99=80ms", "--holds", "2000", "--format"];
@@ -17,7 +17,7 @@ fn a_setting_is_advised_and_everything_is_written() {
     let grid = ["--ttl", "1s,5s,20s", "--out", &out];
     let said = room.run(&[&FEW[..], &["json"], &grid].concat()).ended(0);
     let found: Tuning = serde_json::from_str(&said.stdout).unwrap();
-    assert_eq!((found.advice.answer, found.points.len()), (Answer::Met, 3 * 2 * 3));
+    assert_eq!((found.advice.answer, found.points.len()), (TargetStatus::Met, 3 * 2 * 3));
     let advised = &found.points[found.advice.point.unwrap()];
     assert_eq!((advised.ttl.to_string().as_str(), advised.renew), ("5s", None));
     assert!(advised.meets() && found.points.iter().any(|it| !it.meets()));
@@ -187,13 +187,15 @@ fn who_ends_it_early_has_what_was_found_and_is_told_that_it_is_not_all() {
     );
 }
 
-/// The README's examples: each command as it stands there says what stands below it, and draws what is kept.
+/// Each command of the page prints the block below it, and draws the chart that is kept.
 #[test]
-fn the_examples_of_the_readme_are_what_it_says() {
-    let readme = include_str!("../../README.md");
+fn the_examples_of_the_page_are_what_it_says() {
+    let page = include_str!("../../docs/tune.md");
     let room = Room::new();
     let mut seen = 0;
-    let mut blocks = readme.split("```").skip(1).step_by(2).map(str::trim);
+    // A block begins with its language, which ends with the line.
+    let blocks = page.split("```").skip(1).step_by(2);
+    let mut blocks = blocks.filter_map(|it| it.split_once('\n')).map(|(_, text)| text.trim());
     while let Some(block) = blocks.next() {
         let Some(words) = block.strip_prefix("picklock tune --preset ") else { continue };
         let words = words.replace("\\\n", " ");

@@ -3,7 +3,7 @@
 mod cli_support;
 
 use cli_support::Room;
-use scenarios::tuning::{Found, Tuning};
+use scenarios::tuning::{ConfirmationOutcome, Tuning};
 
 #[test]
 fn leases_on_a_real_server_go_wrong_as_often_as_the_model_says() {
@@ -20,7 +20,7 @@ fn leases_on_a_real_server_go_wrong_as_often_as_the_model_says() {
     assert_eq!(confirmation.agrees(), Some(true), "{confirmation:#?}");
     assert_eq!(confirmation.tried.len(), 2, "without renewal, and with it");
     for tried in &confirmation.tried {
-        let Found::Seen(seen) = &tried.found else { panic!("{tried:?}") };
+        let ConfirmationOutcome::Seen(seen) = &tried.found else { panic!("{tried:?}") };
         assert!(tried.in_grid && tried.stretch < 0.5, "{tried:?}");
         assert_eq!(seen.ttl.to_string(), "500ms");
         // What agrees with everything would show nothing.

@@ -66,7 +66,7 @@ fn page() -> Result<String, Box<dyn Error>> {
 
 fn table(text: &mut String, scenario: &Scenario, claims: &[&Claim]) -> std::fmt::Result {
     let swarm = scenario.search.as_ref().map_or(&scenario.swarm, |it| &it.swarm);
-    let told = swarm.told();
+    let told = swarm.descriptions();
     writeln!(text, "\n## `{}`\n\n{}.\n", scenario.name, capital(&told.join("; ")))?;
     writeln!(text, "| recipe | level | median | 90th percentile |\n|---|---|---|---|")?;
     for claim in claims {

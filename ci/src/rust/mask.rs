@@ -12,7 +12,7 @@ pub struct Literal {
     pub value: String,
 }
 
-/// Source text apart from its comments and literals.
+/// RustSource text apart from its comments and literals.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Masked {
     /// The text with every comment, and the inside of every literal, turned into spaces.

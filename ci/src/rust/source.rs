@@ -7,7 +7,7 @@ use super::mask::{Literal, mask};
 
 /// A Rust file, masked, with its test-only parts known.
 #[derive(Clone, Debug, Default)]
-pub struct Source {
+pub struct RustSource {
     /// The text without comments and the insides of literals; offsets as in the file.
     pub code: String,
     /// The string literals, in order.
@@ -15,7 +15,7 @@ pub struct Source {
     tests: Vec<Range<usize>>,
 }
 
-impl Source {
+impl RustSource {
     /// Reads the text of a Rust file.
     pub fn new(text: &str) -> Self {
         let masked = mask(text);
@@ -31,6 +31,14 @@ impl Source {
     /// The modules that only a test build compiles and that have files of their own.
     pub fn test_modules(&self) -> Vec<&str> {
         self.tests.iter().filter_map(|part| module_name(&self.code[part.clone()])).collect()
+    }
+
+    /// How many lines, of code or not, a build without tests has.
+    pub fn lines_without_tests(&self) -> usize {
+        let lines = |part: &str| part.lines().count();
+        let in_tests: usize = self.tests.iter().map(|part| lines(&self.code[part.clone()])).sum();
+        // A part may lie inside another where the whole file is a test.
+        lines(&self.code).saturating_sub(in_tests)
     }
 
     /// The code with its test-only parts blanked too.
@@ -132,7 +140,7 @@ mod tests {
     #[test]
     fn test_parts_are_known_and_the_rest_is_not() {
         let text = "fn a() {}\n#[cfg(test)]\nmod tests { fn b() {} }\nfn c() {}\n";
-        let source = Source::new(text);
+        let source = RustSource::new(text);
         let at = |needle| text.find(needle).expect("the needle is there");
         assert!(source.is_test_at(at("fn b")));
         assert!(!source.is_test_at(at("fn a")) && !source.is_test_at(at("fn c")));
@@ -152,14 +160,22 @@ mod tests {
 
     #[test]
     fn a_whole_file_may_be_a_test() {
-        assert!(Source::new("#![cfg(test)]\nfn a() {}").is_test_at(15));
-        assert!(!Source::new("#![cfg(unix)]\nfn a() {}").is_test_at(15));
+        assert!(RustSource::new("#![cfg(test)]\nfn a() {}").is_test_at(15));
+        assert!(!RustSource::new("#![cfg(unix)]\nfn a() {}").is_test_at(15));
+    }
+
+    #[test]
+    fn lines_of_tests_do_not_count() {
+        let lines = |text| RustSource::new(text).lines_without_tests();
+        assert_eq!(lines("// a\n\nfn b() {}\n"), 3);
+        assert_eq!(lines("fn a() {}\n#[cfg(test)]\nmod tests {\n\n}\nfn b() {}\n"), 2);
+        assert_eq!(lines("#![cfg(test)]\n#[cfg(test)]\nmod tests {}\n"), 0);
     }
 
     #[test]
     fn test_modules_of_other_files_are_named() {
         let text = "#[cfg(test)] #[a] pub(crate) mod far;\n#[cfg(test)] mod near {}\nmod plain;";
-        assert_eq!(Source::new(text).test_modules(), ["far"]);
+        assert_eq!(RustSource::new(text).test_modules(), ["far"]);
     }
 
     #[test]

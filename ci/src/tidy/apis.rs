@@ -2,28 +2,25 @@
 //!
 //! A `select!` without `biased` draws lots outside the seed; `exit` skips destructors, and with them
 //! the end of every server we started; a bare `unwrap` panics without saying which invariant broke;
-//! a library that prints mixes its words with the results on stdout; tokio in the virtual world would
-//! bring real time into it.
+//! a library that prints mixes its words with the results on stdout.
 
-use super::finding::Finding;
+use super::diagnostic::Diagnostic;
 use super::tree::{File, Tree};
-use crate::rust::{Source, close, line_of, skip_space, word_at, words};
+use crate::rust::{RustSource, close, line_of, skip_space, word_at, words};
 
-const LIBRARIES: [&str; 3] = ["core/src/", "scenarios/src/", "reports/src/"];
+/// The packages that are programs; the others are libraries.
+const PROGRAMS: [&str; 3] = ["sim", "benches", "ci"];
 const PRINTING: [&str; 4] = ["println!", "eprintln!", "print!", "eprint!"];
-/// The parts of sim that take time as an argument, and therefore know no runtime.
-const PURE: [&str; 4] =
-    ["sim/src/redis/", "sim/src/resp/", "sim/src/virtual_time/", "sim/src/explore/"];
 
 /// Finds calls that are banned where they stand.
-pub fn check(tree: &Tree) -> Vec<Finding> {
+pub fn check(tree: &Tree) -> Vec<Diagnostic> {
     let mut findings = Vec::new();
     for (file, source) in tree.rust() {
         let mut report = |at: usize, what: String| {
-            findings.push(Finding::new(&file.path, line_of(&file.text, at), what));
+            findings.push(Diagnostic::new(&file.path, line_of(&file.text, at), what));
         };
         for at in unbiased(&source.code) {
-            let what = "select! without `biased;` as its first word: its order escapes the seed";
+            let what = "select! without `biased;` as its first word: its order would not follow from the seed";
             report(at, what.to_owned());
         }
         for at in exits(file, source) {
@@ -31,14 +28,11 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
             report(at, what.to_owned());
         }
         for at in unwraps(file, source) {
-            let what = "a panic without words: use expect, and say which invariant holds";
+            let what = "unwrap without a message: use expect, and say which invariant holds";
             report(at, what.to_owned());
         }
-        for (at, call) in printing(file, source) {
+        for (at, call) in printing(tree, file, source) {
             report(at, format!("{call} in library code: return the text, or use tracing"));
-        }
-        for at in runtime(file, source) {
-            report(at, "tokio outside the live worlds: read time through Env".to_owned());
         }
     }
     findings
@@ -57,7 +51,7 @@ fn unbiased(code: &str) -> Vec<usize> {
 }
 
 /// Calls of `process::exit`, and imports that would hide one.
-fn exits(file: &File, source: &Source) -> Vec<usize> {
+fn exits(file: &File, source: &RustSource) -> Vec<usize> {
     if file.name() == "main.rs" {
         return Vec::new();
     }
@@ -70,7 +64,7 @@ fn exits(file: &File, source: &Source) -> Vec<usize> {
     direct.chain(imported).collect()
 }
 
-fn unwraps(file: &File, source: &Source) -> Vec<usize> {
+fn unwraps(file: &File, source: &RustSource) -> Vec<usize> {
     if file.is_test || file.path.starts_with("benches/") {
         return Vec::new();
     }
@@ -82,8 +76,10 @@ fn unwraps(file: &File, source: &Source) -> Vec<usize> {
     all.filter(|&at| !source.is_test_at(at)).collect()
 }
 
-fn printing(file: &File, source: &Source) -> Vec<(usize, &'static str)> {
-    if file.is_test || !LIBRARIES.iter().any(|dir| file.path.starts_with(dir)) {
+fn printing(tree: &Tree, file: &File, source: &RustSource) -> Vec<(usize, &'static str)> {
+    let library = tree.package_of(file).filter(|package| !PROGRAMS.contains(package));
+    let in_library = library.is_some_and(|dir| file.path.starts_with(&format!("{dir}/src/")));
+    if file.is_test || !in_library {
         return Vec::new();
     }
     let calls = PRINTING.into_iter();
@@ -91,21 +87,15 @@ fn printing(file: &File, source: &Source) -> Vec<(usize, &'static str)> {
     found.filter(|&(at, _)| !source.is_test_at(at)).collect()
 }
 
-fn runtime(file: &File, source: &Source) -> Vec<usize> {
-    let pure = PURE.iter().any(|dir| file.path.starts_with(dir));
-    if file.is_test || !pure {
-        return Vec::new();
-    }
-    words(&source.code, "tokio").filter(|&at| !source.is_test_at(at)).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn found(path: &str, text: &str) -> Vec<usize> {
-        let mut lines: Vec<usize> =
-            check(&Tree::new([(path, text)])).into_iter().map(|finding| finding.line).collect();
+        let packages = ["core", "sim", "sim/harness", "benches", "ci"];
+        let manifests = packages.map(|dir| (format!("{dir}/Cargo.toml"), "[package]"));
+        let tree = Tree::new(manifests.into_iter().chain([(path.to_owned(), text)]));
+        let mut lines: Vec<usize> = check(&tree).into_iter().map(|finding| finding.line).collect();
         lines.sort_unstable();
         lines
     }
@@ -148,25 +138,17 @@ mod tests {
     fn libraries_do_not_print() {
         for call in PRINTING {
             let text = format!("fn f() {{\n    std::{call}(\"\");\n}}");
-            for dir in LIBRARIES {
-                assert_eq!(found(&format!("{dir}a.rs"), &text), [2], "{call}");
+            for dir in ["core", "sim/harness"] {
+                assert_eq!(found(&format!("{dir}/src/a.rs"), &text), [2], "{call}");
+                assert_eq!(found(&format!("{dir}/build.rs"), &text), [0; 0]);
+                assert_eq!(found(&format!("{dir}/examples/a.rs"), &text), [0; 0]);
             }
-            assert_eq!(found("sim/src/cli/a.rs", &text), [0; 0]);
-            assert_eq!(found("core/examples/a.rs", &text), [0; 0]);
+            for dir in PROGRAMS {
+                assert_eq!(found(&format!("{dir}/src/a.rs"), &text), [0; 0]);
+            }
             let in_tests = format!("#[cfg(test)]\nmod tests {{ fn f() {{ {call}(\"\") }} }}");
             assert_eq!(found("core/src/a.rs", &in_tests), [0; 0]);
         }
         assert_eq!(found("core/src/a.rs", "/// println!(\"\")\nfn f() { writeln!(g) }"), [0; 0]);
-    }
-
-    #[test]
-    fn the_virtual_world_knows_no_runtime() {
-        let text = "use tokio::time;";
-        for dir in PURE {
-            assert_eq!(found(&format!("{dir}a.rs"), text), [1]);
-        }
-        assert_eq!(found("sim/src/live/a.rs", text), [0; 0]);
-        assert_eq!(found("sim/src/redis/a.rs", "// as tokio does\nuse tokio_like;"), [0; 0]);
-        assert_eq!(found("sim/src/redis/a.rs", "#[cfg(test)]\nmod t { use tokio::test; }"), [0; 0]);
     }
 }

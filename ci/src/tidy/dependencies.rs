@@ -6,60 +6,52 @@
 
 use cargo_metadata::{Dependency, DependencyKind, Metadata, Package};
 
-use super::finding::Finding;
+use super::diagnostic::Diagnostic;
 use super::tree::Tree;
 
-/// Every package of the workspace, and the packages of the workspace it may depend on.
-const ALLOWED: [(&str, &[&str]); 12] = [
-    ("picklock", &[]),
-    ("scenarios", &["picklock"]),
-    ("reports", &["scenarios"]),
-    ("harness", &["picklock", "scenarios"]),
-    ("redis-model", &["picklock", "scenarios"]),
-    ("ttl-model", &["picklock", "scenarios", "reports"]),
-    ("virtual-world", &["picklock", "scenarios", "harness", "redis-model", "ttl-model"]),
-    ("fault-proxy", &["picklock", "scenarios", "redis-model"]),
+/// Every package, those of the workspace that it may depend on, and its runtime: a row for each.
+const PACKAGES: [(&str, &str, Runtime); 13] = [
+    ("picklock", "test-server", Runtime::Optional),
+    ("test-server", "", Runtime::Never),
+    ("scenarios", "picklock", Runtime::Never),
+    ("reports", "scenarios", Runtime::Never),
+    ("harness", "picklock scenarios", Runtime::Never),
+    ("redis-model", "picklock scenarios", Runtime::Never),
+    ("ttl-model", "picklock scenarios reports", Runtime::Never),
+    ("virtual-world", "picklock scenarios harness redis-model ttl-model", Runtime::Never),
+    ("fault-proxy", "picklock scenarios redis-model", Runtime::Free),
     (
         "live-world",
-        &["picklock", "scenarios", "reports", "harness", "redis-model", "ttl-model", "fault-proxy"],
+        "picklock scenarios reports harness redis-model ttl-model fault-proxy",
+        Runtime::Free,
     ),
     (
         "sim",
-        &[
-            "picklock",
-            "scenarios",
-            "reports",
-            "harness",
-            "redis-model",
-            "ttl-model",
-            "virtual-world",
-            "fault-proxy",
-            "live-world",
-        ],
+        "picklock scenarios reports harness redis-model ttl-model virtual-world fault-proxy \
+         live-world test-server",
+        Runtime::Free,
     ),
     (
         "benches",
-        &[
-            "picklock",
-            "scenarios",
-            "reports",
-            "redis-model",
-            "ttl-model",
-            "virtual-world",
-            "fault-proxy",
-            "live-world",
-        ],
+        "picklock scenarios reports harness redis-model ttl-model virtual-world fault-proxy live-world",
+        Runtime::Free,
     ),
-    ("ci", &[]),
+    ("ci", "", Runtime::Never),
 ];
-/// Packages that may use the runtime freely.
-const LIVE: [&str; 4] = ["fault-proxy", "live-world", "sim", "benches"];
-/// The library, which may use it behind the feature of this name and in tests.
-const LIBRARY: &str = "picklock";
 const FEATURE: &str = "tokio";
 
+/// Whether a package may depend on tokio and redis-rs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Runtime {
+    /// Not even in tests: it takes time as an argument.
+    Never,
+    /// Behind the feature `tokio`, and in tests.
+    Optional,
+    Free,
+}
+
 /// Finds dependencies that go the wrong way.
-pub fn check(tree: &Tree, metadata: &Metadata) -> Vec<Finding> {
+pub fn check(tree: &Tree, metadata: &Metadata) -> Vec<Diagnostic> {
     let packages = metadata.workspace_packages();
     let members: Vec<&str> = packages.iter().map(|package| package.name.as_str()).collect();
     let mut findings = Vec::new();
@@ -68,7 +60,7 @@ pub fn check(tree: &Tree, metadata: &Metadata) -> Vec<Finding> {
         let manifest = package.manifest_path.strip_prefix(root).unwrap_or(&package.manifest_path);
         let text = tree.get(manifest.as_str()).map_or("", |file| file.text.as_str());
         for (name, what) in check_package(package, &members) {
-            findings.push(Finding::new(manifest.as_str(), line_of_key(text, &name), what));
+            findings.push(Diagnostic::new(manifest.as_str(), line_of_key(text, &name), what));
         }
     }
     findings
@@ -82,7 +74,7 @@ fn check_package(package: &Package, members: &[&str]) -> Vec<(String, String)> {
         let what = "a package called core breaks paths such as ::core::fmt: call it something else";
         wrong.push(("name".to_owned(), what.to_owned()));
     }
-    let Some((_, allowed)) = ALLOWED.iter().find(|(known, _)| *known == name) else {
+    let Some(&(_, allowed, may)) = PACKAGES.iter().find(|(known, ..)| *known == name) else {
         let what =
             format!("{name} is not in the map of packages: add it to ci/src/tidy/dependencies.rs");
         wrong.push(("name".to_owned(), what));
@@ -90,15 +82,15 @@ fn check_package(package: &Package, members: &[&str]) -> Vec<(String, String)> {
     };
     for dependency in &package.dependencies {
         let other = dependency.name.as_str();
-        if members.contains(&other) && !allowed.contains(&other) {
-            let may = if allowed.is_empty() { "none".to_owned() } else { allowed.join(", ") };
+        if members.contains(&other) && !lists(allowed, other) {
             let what = format!(
-                "{name} may not depend on {other} (of the workspace, it may on: {may}): turn the arrow \
-                 round, or move the code"
+                "{name} may not depend on {other} (of the workspace, it may on: {}): reverse \
+                 the dependency, or move the code",
+                if allowed.is_empty() { "none" } else { allowed }
             );
             wrong.push((other.to_owned(), what));
         }
-        if let Some(what) = runtime(package, dependency) {
+        if let Some(what) = runtime(package, dependency, may) {
             wrong.push((other.to_owned(), what));
         }
     }
@@ -106,16 +98,18 @@ fn check_package(package: &Package, members: &[&str]) -> Vec<(String, String)> {
 }
 
 /// What is wrong with a dependency that brings the runtime in.
-fn runtime(package: &Package, dependency: &Dependency) -> Option<String> {
+fn runtime(package: &Package, dependency: &Dependency, may: Runtime) -> Option<String> {
     let name = package.name.as_str();
     let other = dependency.name.as_str();
     // redis-rs is here on tokio, so it brings the runtime with it.
     let is_runtime = other == "tokio" || other.starts_with("tokio-") || other == "redis";
-    if !is_runtime || LIVE.contains(&name) {
+    if !is_runtime || may == Runtime::Free {
         return None;
     }
-    if name != LIBRARY {
-        return Some(format!("{name} may not depend on {other}: the runtime is for core and sim"));
+    if may == Runtime::Never {
+        return Some(format!(
+            "{name} may not depend on {other}: pass the time in, and keep the runtime out"
+        ));
     }
     if dependency.kind == DependencyKind::Development {
         return None;
@@ -136,6 +130,10 @@ fn runtime(package: &Package, dependency: &Dependency) -> Option<String> {
     elsewhere.map(|(feature, _)| {
         format!("the feature {feature} brings {other} in without the feature {FEATURE}: include that one")
     })
+}
+
+fn lists(list: &str, word: &str) -> bool {
+    list.split(' ').any(|other| other == word)
 }
 
 /// The line on which a manifest speaks of this key; the first where it does not.
@@ -163,7 +161,7 @@ pub(crate) mod fixture {
         // Whatever is depended on is a member too, unless it is plainly not ours.
         let mut names: Vec<&str> = packages.iter().map(|(name, _)| *name).collect();
         let needed = packages.iter().flat_map(|(_, needs)| needs.iter().map(|need| need.0));
-        for name in needed.filter(|name| super::ALLOWED.iter().any(|(known, _)| known == name)) {
+        for name in needed.filter(|name| super::PACKAGES.iter().any(|(known, ..)| known == name)) {
             if !names.contains(&name) {
                 names.push(name);
             }
@@ -218,11 +216,11 @@ mod tests {
 
     #[test]
     fn every_arrow_is_judged_in_every_kind() {
-        for (from, allowed) in ALLOWED {
-            for (to, _) in ALLOWED {
+        for (from, allowed, _) in PACKAGES {
+            for (to, ..) in PACKAGES {
                 for kind in ["normal", "dev", "build"] {
                     let said = said(workspace(&[(from, &[(to, kind, false)])]));
-                    assert_eq!(said.is_empty(), allowed.contains(&to), "{from} -> {to} {kind}");
+                    assert_eq!(said.is_empty(), lists(allowed, to), "{from} -> {to} {kind}");
                 }
             }
         }
@@ -245,18 +243,20 @@ mod tests {
         for name in ["tokio", "tokio-rustls", "redis"] {
             for kind in ["normal", "dev", "build"] {
                 let needs: &[Needs<'_>] = &[(name, kind, false)];
-                for (package, wrong) in [
-                    ("scenarios", true),
-                    ("reports", true),
-                    ("ci", true),
-                    ("sim", false),
-                    ("benches", false),
-                ] {
-                    assert_eq!(
-                        !said(workspace(&[(package, needs)])).is_empty(),
-                        wrong,
-                        "{package}"
-                    );
+                let pure = [
+                    "scenarios",
+                    "reports",
+                    "harness",
+                    "redis-model",
+                    "ttl-model",
+                    "virtual-world",
+                    "ci",
+                ];
+                for package in pure {
+                    assert_eq!(said(workspace(&[(package, needs)])).len(), 1, "{package}");
+                }
+                for package in ["fault-proxy", "live-world", "sim", "benches"] {
+                    assert_eq!(said(workspace(&[(package, needs)])), [""; 0], "{package}");
                 }
             }
         }

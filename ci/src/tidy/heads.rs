@@ -4,9 +4,9 @@
 //! word: *Claim*, *Flaw*, *Smallest failing schedule*, *Source*. A recipe's head that has any of them
 //! is a flawed one's.
 
-use super::finding::Finding;
+use super::diagnostic::Diagnostic;
 use super::tree::{File, Tree};
-use crate::rust::{Source, line_of, skip_attribute, skip_space, words};
+use crate::rust::{RustSource, line_of, skip_attribute, skip_space, words};
 
 const PARTS: [&str; 4] = ["Claim", "Flaw", "Smallest failing schedule", "Source"];
 const RECIPES: &str = "scenarios/src/recipe";
@@ -14,11 +14,11 @@ const RECIPES: &str = "scenarios/src/recipe";
 const FEWEST_WORDS: usize = 3;
 
 /// Finds missing heads, and flawed recipes that do not say how they fail.
-pub fn check(tree: &Tree) -> Vec<Finding> {
+pub fn check(tree: &Tree) -> Vec<Diagnostic> {
     tree.rust().flat_map(|(file, source)| check_file(file, source)).collect()
 }
 
-fn check_file(file: &File, source: &Source) -> Vec<Finding> {
+fn check_file(file: &File, source: &RustSource) -> Vec<Diagnostic> {
     let (line, head) = head(&file.text, &source.code);
     let count: usize = head.iter().map(|text| text.split_whitespace().count()).sum();
     if count < FEWEST_WORDS {
@@ -27,12 +27,12 @@ fn check_file(file: &File, source: &Source) -> Vec<Finding> {
         } else {
             "the module head says nothing: say what the file is for"
         };
-        return vec![Finding::new(&file.path, line, what)];
+        return vec![Diagnostic::new(&file.path, line, what)];
     }
     if file.dir() != RECIPES {
         return Vec::new();
     }
-    parts(&head).into_iter().map(|what| Finding::new(&file.path, line, what)).collect()
+    parts(&head).into_iter().map(|what| Diagnostic::new(&file.path, line, what)).collect()
 }
 
 /// The head's lines without their `//!`, and the line at which it begins or should begin.

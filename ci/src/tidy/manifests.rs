@@ -2,67 +2,67 @@
 //!
 //! Read as text, not as TOML, because the reason is a comment.
 
-use super::finding::Finding;
+use super::diagnostic::Diagnostic;
 use super::tree::{File, Tree};
 
 const INHERITED: [&str; 4] = ["version", "edition", "rust-version", "license"];
 const KINDS: [&str; 3] = ["dependencies", "dev-dependencies", "build-dependencies"];
 
 /// Finds members that do not inherit, and dependencies without a reason.
-pub fn check(tree: &Tree) -> Vec<Finding> {
+pub fn check(tree: &Tree) -> Vec<Diagnostic> {
     let manifests = tree.files.iter().filter(|file| file.name() == "Cargo.toml");
     manifests.filter_map(check_manifest).flatten().collect()
 }
 
 /// Nothing for a manifest without a package, such as the root's.
-fn check_manifest(file: &File) -> Option<Vec<Finding>> {
+fn check_manifest(file: &File) -> Option<Vec<Diagnostic>> {
     let entries = entries(&file.text);
     let package = entries.iter().find(|entry| entry.section == "package")?;
     let mut findings = Vec::new();
     for key in INHERITED {
         if !entries.iter().any(|entry| entry.section == "package" && entry.inherits(key)) {
             let what = format!("the package does not inherit {key}: write {key}.workspace = true");
-            findings.push(Finding::new(&file.path, package.line, what));
+            findings.push(Diagnostic::new(&file.path, package.line, what));
         }
     }
-    let lints = |entry: &Entry<'_>| {
+    let lints = |entry: &ManifestEntry<'_>| {
         (entry.section == "lints" && entry.code == "workspace=true")
             || (entry.section.is_empty() && entry.inherits("lints"))
     };
     if !entries.iter().any(lints) {
         let what = "the package does not inherit lints: add [lints] with workspace = true";
-        findings.push(Finding::new(&file.path, package.line, what));
+        findings.push(Diagnostic::new(&file.path, package.line, what));
     }
     for entry in &entries {
         if let Some(what) = dependency(entry) {
-            findings.push(Finding::new(&file.path, entry.line, what));
+            findings.push(Diagnostic::new(&file.path, entry.line, what));
         }
     }
     Some(findings)
 }
 
 /// What is wrong with a dependency; nothing for other entries.
-fn dependency(entry: &Entry<'_>) -> Option<String> {
+fn dependency(entry: &ManifestEntry<'_>) -> Option<String> {
     let name = entry.key();
     match kind(entry.section) {
-        Kind::Other => None,
+        SectionKind::Other => None,
         // The header itself is an entry without code.
-        Kind::Table if entry.code.is_empty() => {
+        SectionKind::Table if entry.code.is_empty() => {
             Some("a dependency as a table: write it on one line, with its reason".to_owned())
         }
-        Kind::Table => None,
-        Kind::List if entry.code.is_empty() => None,
-        Kind::List if !entry.code.contains("workspace=true") => Some(format!(
+        SectionKind::Table => None,
+        SectionKind::List if entry.code.is_empty() => None,
+        SectionKind::List if !entry.code.contains("workspace=true") => Some(format!(
             "{name} does not inherit: name its version in the root and write {name}.workspace = true"
         )),
-        Kind::List if !entry.reason.contains(char::is_alphanumeric) => {
+        SectionKind::List if !entry.reason.contains(char::is_alphanumeric) => {
             Some(format!("{name} has no reason: say on its line, after #, what it is needed for"))
         }
-        Kind::List => None,
+        SectionKind::List => None,
     }
 }
 
-enum Kind {
+enum SectionKind {
     /// `[dependencies]`, perhaps of a target.
     List,
     /// `[dependencies.name]`.
@@ -70,7 +70,7 @@ enum Kind {
     Other,
 }
 
-fn kind(section: &str) -> Kind {
+fn kind(section: &str) -> SectionKind {
     let of_target = section.starts_with("target.");
     let list =
         |kind: &str| section == kind || (of_target && section.ends_with(&format!(".{kind}")));
@@ -79,16 +79,16 @@ fn kind(section: &str) -> Kind {
             || (of_target && section.contains(&format!(".{kind}.")))
     };
     if KINDS.into_iter().any(list) {
-        Kind::List
+        SectionKind::List
     } else if KINDS.into_iter().any(table) {
-        Kind::Table
+        SectionKind::Table
     } else {
-        Kind::Other
+        SectionKind::Other
     }
 }
 
 /// A `key = value`, or a section's header, which has no code.
-struct Entry<'a> {
+struct ManifestEntry<'a> {
     line: usize,
     section: &'a str,
     /// Without white space.
@@ -97,7 +97,7 @@ struct Entry<'a> {
     reason: String,
 }
 
-impl Entry<'_> {
+impl ManifestEntry<'_> {
     fn key(&self) -> &str {
         let key = self.code.split('=').next().unwrap_or_default();
         key.strip_suffix(".workspace").unwrap_or(key)
@@ -109,8 +109,8 @@ impl Entry<'_> {
     }
 }
 
-fn entries(text: &str) -> Vec<Entry<'_>> {
-    let mut entries: Vec<Entry<'_>> = Vec::new();
+fn entries(text: &str) -> Vec<ManifestEntry<'_>> {
+    let mut entries: Vec<ManifestEntry<'_>> = Vec::new();
     let mut section = "";
     let mut depth = 0;
     for (place, line) in text.lines().enumerate() {
@@ -124,11 +124,21 @@ fn entries(text: &str) -> Vec<Entry<'_>> {
         } else if code.trim().starts_with('[') {
             section = code.trim().trim_matches(['[', ']']).trim();
             let line = place + 1;
-            entries.push(Entry { line, section, code: String::new(), reason: String::new() });
+            entries.push(ManifestEntry {
+                line,
+                section,
+                code: String::new(),
+                reason: String::new(),
+            });
             continue;
         } else if !code.trim().is_empty() {
             let code = code.split_whitespace().collect();
-            entries.push(Entry { line: place + 1, section, code, reason: comment.to_owned() });
+            entries.push(ManifestEntry {
+                line: place + 1,
+                section,
+                code,
+                reason: comment.to_owned(),
+            });
         }
         depth += balance(code);
     }

@@ -6,27 +6,28 @@
 
 use std::collections::BTreeMap;
 
-use super::finding::Finding;
+use super::diagnostic::Diagnostic;
 use super::tree::{File, Tree};
 use crate::rust::{line_of, words};
 
 const SCENARIOS: &str = "scenarios/catalog";
 const RECIPES: &str = "scenarios/src/recipe";
-const LIST_OF_RECIPES: &str = "scenarios/src/recipe/list.rs";
-const LIST_OF_SCENARIOS: &str = "scenarios/src/catalog.rs";
+const LIST_OF_RECIPES: &str = "scenarios/src/recipe.rs";
+/// What every recipe says of itself, and no part that they share.
+const ABOUT: &str = "ABOUT";
 /// Faults have names of their own, and a scenario about one of them has the same.
 const LIST_OF_FAULTS: &str = "scenarios/src/fault.rs";
 /// A name that is also a word of Redis's and of everybody's: its literal says nothing.
 const COMMON_WORD: &str = "none";
-const LOOKED_AT: [&str; 3] = ["scenarios/src/", "sim/src/", "reports/src/"];
+const LOOKED_AT: [&str; 3] = ["scenarios/src/", "sim/", "reports/src/"];
 
 /// Finds code that names a scenario or a recipe.
-pub fn check(tree: &Tree) -> Vec<Finding> {
+pub fn check(tree: &Tree) -> Vec<Diagnostic> {
     let names = names(tree);
     let mut findings = Vec::new();
     for (file, source) in tree.rust() {
         let looked_at = LOOKED_AT.iter().any(|dir| file.path.starts_with(dir));
-        let lists = [LIST_OF_RECIPES, LIST_OF_SCENARIOS, LIST_OF_FAULTS];
+        let lists = [LIST_OF_RECIPES, LIST_OF_FAULTS];
         let is_list = lists.contains(&file.path.as_str());
         if !looked_at || is_list || file.is_test {
             continue;
@@ -41,7 +42,7 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
                 "code names the {kind} `{name}`: let the {kind} say what is special about it, or ask \
                  the list"
             );
-            findings.push(Finding::new(&file.path, line_of(&file.text, literal.offset), what));
+            findings.push(Diagnostic::new(&file.path, line_of(&file.text, literal.offset), what));
         }
     }
     findings
@@ -59,20 +60,13 @@ fn names(tree: &Tree) -> BTreeMap<String, &'static str> {
     recipes.chain(scenarios).filter(|(name, _)| name != COMMON_WORD).collect()
 }
 
-/// The stems of the recipes. A file beside them that their list does not mention is a part they
-/// share, and its name is nobody's secret; without a list every file counts.
+/// The stems of the recipes: the files among them that say what they are.
 fn recipes(tree: &Tree) -> Vec<&str> {
     let beside = tree.rust().map(|(file, _)| file);
-    let files = beside.filter(|file| file.dir() == RECIPES && !file.is_test);
-    let stems: Vec<&str> =
-        files.map(File::stem).filter(|stem| !matches!(*stem, "mod" | "list")).collect();
-    let Some(list) = tree.get(LIST_OF_RECIPES) else { return stems };
-    let mentioned = |stem: &&str| {
-        words(&list.text, stem).next().is_some()
-            || words(&list.text, &dashed(stem)).next().is_some()
+    let of_recipe = |file: &&File| {
+        file.dir() == RECIPES && !file.is_test && words(&file.text, ABOUT).next().is_some()
     };
-    let listed: Vec<&str> = stems.iter().copied().filter(mentioned).collect();
-    if listed.is_empty() { stems } else { listed }
+    beside.filter(of_recipe).map(File::stem).collect()
 }
 
 fn dashed(name: &str) -> String {
@@ -86,7 +80,7 @@ mod tests {
     const NAMES: [(&str, &str); 4] = [
         ("scenarios/catalog/gc-pause.toml", ""),
         ("scenarios/catalog/deep/power-loss.toml", ""),
-        ("scenarios/src/recipe/single_watchdog.rs", "const NAME: &str = \"single-watchdog\";"),
+        ("scenarios/src/recipe/single_watchdog.rs", "static ABOUT: &str = \"single-watchdog\";"),
         ("scenarios/src/recipe/mod.rs", ""),
     ];
 
@@ -102,7 +96,9 @@ mod tests {
     fn a_name_in_code_is_found_either_way_it_is_spelt() {
         for name in ["gc-pause", "gc_pause", "power-loss", "single-watchdog", "single_watchdog"] {
             let text = format!("fn f() {{}}\nfn g() -> &'static str {{ \"{name}\" }}");
-            for path in ["scenarios/src/a.rs", "sim/src/cli/a.rs", "reports/src/a.rs"] {
+            for path in
+                ["scenarios/src/a.rs", "sim/src/a.rs", "sim/harness/src/a.rs", "reports/src/a.rs"]
+            {
                 assert_eq!(found(&[(path, &text)]), [format!("{path}:2")], "{name}");
             }
         }
@@ -118,8 +114,7 @@ mod tests {
     fn lists_tests_benches_and_the_file_itself_may_name_it() {
         let text = "const A: &str = \"gc-pause\";";
         for path in [
-            "scenarios/src/catalog.rs",
-            "scenarios/src/recipe/list.rs",
+            "scenarios/src/recipe.rs",
             "scenarios/src/fault.rs",
             "scenarios/src/workload/gc_pause.rs",
             "sim/tests/a.rs",
@@ -133,14 +128,11 @@ mod tests {
     }
 
     #[test]
-    fn a_shared_part_that_the_list_does_not_mention_is_no_recipe() {
-        let part = ("scenarios/src/recipe/token.rs", "");
+    fn a_shared_part_is_no_recipe() {
         let user = ("sim/src/a.rs", "const A: [&str; 2] = [\"token\", \"single-watchdog\"];\n");
-        assert_eq!(found(&[part, user]), ["sim/src/a.rs:1", "sim/src/a.rs:1"]);
-        let list = ("scenarios/src/recipe/list.rs", "use super::single_watchdog;");
-        assert_eq!(found(&[part, user, list]), ["sim/src/a.rs:1"]);
-        let blind = ("scenarios/src/recipe/list.rs", "use super::*;");
-        assert_eq!(found(&[part, user, blind]).len(), 2);
+        let part = |text| ("scenarios/src/recipe/token.rs", text);
+        assert_eq!(found(&[part("fn draw() {}"), user]), ["sim/src/a.rs:1"]);
+        assert_eq!(found(&[part("static ABOUT: u8 = 1;"), user]).len(), 2);
     }
 
     #[test]

@@ -6,17 +6,19 @@ use std::io;
 
 use cargo_metadata::{Metadata, MetadataCommand};
 
-use super::finding::Finding;
+use super::diagnostic::Diagnostic;
 use super::tree::Tree;
-use super::{apis, dependencies, heads, length, manifests, names, wiring, words};
+use super::{
+    apis, cycles, dependencies, heads, length, manifests, names, pages, type_names, wiring, words,
+};
 
 /// What all checks said.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     /// What must be put right, in the order of files and lines.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<Diagnostic>,
     /// What may be worth a look.
-    pub notes: Vec<Finding>,
+    pub notes: Vec<Diagnostic>,
     /// How many files were looked at.
     pub files: usize,
 }
@@ -66,6 +68,9 @@ pub fn check(tree: &Tree, metadata: &Metadata) -> Report {
         names::check(tree),
         words::check(tree),
         apis::check(tree),
+        cycles::check(tree),
+        type_names::check(tree),
+        pages::check(tree),
     ]
     .concat();
     findings.sort();
@@ -88,7 +93,10 @@ mod tests {
             ("core/src/long.rs", long.as_str()),
             ("core/src/lib.rs", "//! A library with logic.\nfn f() { println!(\"\"); }"),
             ("core/src/bare.rs", ""),
+            ("core/src/a.rs", "//! One of a cycle.\nuse crate::b::B;\nstruct Twice;"),
+            ("core/src/b.rs", "//! The other of it.\nuse crate::a::A;\nstruct Twice;"),
             ("core/src/word.rs", concat!("//! See /wo", "rk/x there.\n")),
+            ("README.md", "[x](none)"),
             ("scenarios/catalog/gc-pause.toml", ""),
             ("scenarios/src/other.rs", "//! It knows a scenario.\nconst A: &str = \"gc-pause\";"),
         ]);
@@ -104,6 +112,9 @@ mod tests {
             "core/src/long.rs:501: ",
             "core/src/lib.rs:2: logic in lib.rs",
             "core/src/bare.rs:1: ",
+            "README.md:1: ",
+            "core/src/a.rs:2: import cycle",
+            "core/src/a.rs:3: 2 types",
             "core/src/word.rs:1: ",
             "scenarios/src/other.rs:2: ",
             "core/src/lib.rs:2: println! in library code",

@@ -9,7 +9,7 @@ use std::io;
 use std::path::Path;
 use std::process::Command;
 
-use crate::rust::Source;
+use crate::rust::RustSource;
 
 /// Directories that are never part of the source, for a tree without git.
 const NOT_SOURCE: [&str; 3] = [".git", "target", "picklock-out"];
@@ -22,7 +22,7 @@ pub struct File {
     /// All of it.
     pub text: String,
     /// The file as Rust, if it is Rust.
-    pub rust: Option<Source>,
+    pub rust: Option<RustSource>,
     /// True where only a test build compiles any of it.
     pub is_test: bool,
 }
@@ -49,6 +49,10 @@ impl File {
 pub struct Tree {
     /// In the order of their paths.
     pub files: Vec<File>,
+    /// The paths of pictures, fonts and what else is no text.
+    pub not_text: Vec<String>,
+    /// The directories of the packages; one may lie inside another's.
+    pub packages: Vec<String>,
 }
 
 impl Tree {
@@ -61,7 +65,10 @@ impl Tree {
         for file in &mut files {
             file.is_test |= test_modules.iter().any(|module| belongs_to(&file.path, module));
         }
-        Self { files }
+        let manifests = files.iter().filter(|file| file.name() == "Cargo.toml");
+        let packages = manifests.filter(|file| file.text.lines().any(|line| line == "[package]"));
+        let packages = packages.map(|file| file.dir().to_owned()).collect();
+        Self { files, packages, not_text: Vec::new() }
     }
 
     /// Reads the text files under `root`.
@@ -74,23 +81,38 @@ impl Tree {
             None => walked(root)?,
         };
         let mut files = Vec::new();
+        let mut not_text = Vec::new();
         for path in paths {
             let place = root.join(&path);
             // A link has its text elsewhere; a listed file may have been deleted and not committed.
             if !place.symlink_metadata().is_ok_and(|found| found.is_file()) {
                 continue;
             }
-            // What is not UTF-8 is a picture or a font, not a text.
-            if let Ok(text) = String::from_utf8(fs::read(&place)?) {
-                files.push((path, text));
+            match String::from_utf8(fs::read(&place)?) {
+                Ok(text) => files.push((path, text)),
+                Err(_) => not_text.push(path),
             }
         }
-        Ok(Self::new(files))
+        Ok(Self { not_text, ..Self::new(files) })
     }
 
     /// The Rust files, with their source.
-    pub fn rust(&self) -> impl Iterator<Item = (&File, &Source)> {
+    pub fn rust(&self) -> impl Iterator<Item = (&File, &RustSource)> {
         self.files.iter().filter_map(|file| Some((file, file.rust.as_ref()?)))
+    }
+
+    /// The directory of the package that a file belongs to: the nearest above it.
+    pub fn package_of(&self, file: &File) -> Option<&str> {
+        let holds = |dir: &&String| dir.is_empty() || belongs_to(&file.path, dir);
+        self.packages.iter().filter(holds).max_by_key(|dir| dir.len()).map(String::as_str)
+    }
+
+    /// True where a file or a directory is at this path.
+    pub fn has(&self, path: &str) -> bool {
+        let mut paths = self.files.iter().map(|file| &file.path).chain(&self.not_text);
+        paths.any(|other| {
+            other == path || other.strip_prefix(path).is_some_and(|rest| rest.starts_with('/'))
+        })
     }
 
     /// The file at this path.
@@ -100,7 +122,7 @@ impl Tree {
 }
 
 fn file(path: String, text: String) -> File {
-    let rust = path.ends_with(".rs").then(|| Source::new(&text));
+    let rust = path.ends_with(".rs").then(|| RustSource::new(&text));
     let in_tests =
         |part: &str| part == "tests" || part == "tests.rs" || part.ends_with("_tests.rs");
     let is_test = path.split('/').any(in_tests);
@@ -180,6 +202,23 @@ mod tests {
     }
 
     #[test]
+    fn a_file_belongs_to_the_nearest_package() {
+        let tree = Tree::new([
+            ("Cargo.toml", "[workspace]\n"),
+            ("a/Cargo.toml", "[package]\nname = \"a\"\n"),
+            ("a/b/Cargo.toml", "# A package.\n[package]\n"),
+            ("a/src/x.rs", ""),
+            ("a/b/src/x.rs", ""),
+            ("a/bc/x.rs", ""),
+            ("c/x.rs", ""),
+        ]);
+        let package = |path| tree.package_of(tree.get(path).expect("it is there"));
+        assert_eq!(tree.packages, ["a", "a/b"]);
+        assert_eq!((package("a/src/x.rs"), package("a/b/src/x.rs")), (Some("a"), Some("a/b")));
+        assert_eq!((package("a/bc/x.rs"), package("c/x.rs")), (Some("a"), None));
+    }
+
+    #[test]
     fn names_stems_and_directories() {
         let tree = Tree::new([("a/b.toml", ""), ("c", "")]);
         assert_eq!((tree.files[0].stem(), tree.files[0].dir()), ("b", "a"));
@@ -204,5 +243,7 @@ mod tests {
             tree.files.iter().map(|file| file.path.as_str()).collect::<Vec<_>>(),
             ["a/b.rs"]
         );
+        assert!(tree.has("a/b.rs") && tree.has("a") && tree.has("d.png"));
+        assert!(!tree.has("a/b") && !tree.has("target") && !tree.has("d"));
     }
 }

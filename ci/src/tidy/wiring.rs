@@ -3,12 +3,12 @@
 //!
 //! Allowed are docs, attributes, `mod`, `use` and `extern crate`; test-only code is not looked at.
 
-use super::finding::Finding;
+use super::diagnostic::Diagnostic;
 use super::tree::Tree;
 use crate::rust::{close, item_end, line_of, skip_attribute, skip_space, word_at};
 
 /// Finds logic in `lib.rs` and `mod.rs`.
-pub fn check(tree: &Tree) -> Vec<Finding> {
+pub fn check(tree: &Tree) -> Vec<Diagnostic> {
     let mut findings = Vec::new();
     for (file, source) in tree.rust() {
         // `tests/support/mod.rs` is there for its logic: Cargo takes `tests/support.rs` for a test.
@@ -19,7 +19,7 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
         for at in logic(&source.code_without_tests()) {
             let name = file.name();
             let what = format!("logic in {name}: move the item to a module of its own");
-            findings.push(Finding::new(&file.path, line_of(&file.text, at), what));
+            findings.push(Diagnostic::new(&file.path, line_of(&file.text, at), what));
         }
     }
     findings

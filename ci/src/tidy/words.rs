@@ -1,9 +1,10 @@
 //! Words that no file of the project may contain: paths of somebody's machine, placeholders, and
-//! hosts of package registries (a mirror or a proxy must be able to stand in for them).
+//! hosts of package registries (a mirror or a proxy must be able to stand in for them). Nor may a
+//! Rust file, or a name in it, be called by a word for which the field has another.
 //!
 //! The words are put together from pieces, so that this file passes its own check.
 
-use super::finding::Finding;
+use super::diagnostic::Diagnostic;
 use super::tree::{File, Tree};
 use crate::rust::{close, line_of, skip_space, word_at, words};
 
@@ -28,13 +29,28 @@ const REGISTRIES: [&str; 12] = [
     concat!("archive.ubu", "ntu.com"),
 ];
 
+/// Words that no name in Rust has in it, and what to say.
+const TERMS: [(&str, &str); 9] = [
+    ("astray", "ambiguous"),
+    ("audience", "pubsub"),
+    ("befall", "strike"),
+    ("companion", "slot key"),
+    ("crew", "clients"),
+    ("dial", "connect"),
+    ("ears", "subscriber"),
+    ("errand", "server operation"),
+    ("travel", "latency"),
+];
+/// What may follow them.
+const ENDINGS: [&str; 5] = ["", "s", "ed", "en", "ing"];
+
 /// Finds forbidden words in every text file, `Cargo.lock` excepted: cargo writes it.
-pub fn check(tree: &Tree) -> Vec<Finding> {
+pub fn check(tree: &Tree) -> Vec<Diagnostic> {
     let written_by_us = tree.files.iter().filter(|file| file.name() != "Cargo.lock");
-    written_by_us.flat_map(|file| [lines(file), ignored(file)].concat()).collect()
+    written_by_us.flat_map(|file| [lines(file), ignored(file), terms(file)].concat()).collect()
 }
 
-fn lines(file: &File) -> Vec<Finding> {
+fn lines(file: &File) -> Vec<Diagnostic> {
     let mut findings = Vec::new();
     for (place, line) in file.text.lines().enumerate() {
         let said = machine_path(line)
@@ -50,7 +66,7 @@ fn lines(file: &File) -> Vec<Finding> {
                     "`{host}` is the host of a package registry: name the package, not the host"
                 )
             }));
-        findings.extend(said.map(|what| Finding::new(&file.path, place + 1, what)));
+        findings.extend(said.map(|what| Diagnostic::new(&file.path, place + 1, what)));
     }
     findings
 }
@@ -85,7 +101,7 @@ fn registry(line: &str) -> Option<&'static str> {
 }
 
 /// A test that is left out says why.
-fn ignored(file: &File) -> Vec<Finding> {
+fn ignored(file: &File) -> Vec<Diagnostic> {
     let Some(source) = &file.rust else { return Vec::new() };
     let bare = words(&source.code, "ignore").filter(|&at| {
         let before = source.code[..at].trim_end();
@@ -94,8 +110,32 @@ fn ignored(file: &File) -> Vec<Finding> {
         let after = skip_space(&source.code, at + word_at(&source.code, at).len());
         attribute && !source.code[after..].starts_with('=')
     });
-    let what = "a test left out without a reason: write #[ignore = \"why\"]";
-    bare.map(|at| Finding::new(&file.path, line_of(&file.text, at), what)).collect()
+    let what = "an ignored test without a reason: write #[ignore = \"why\"]";
+    bare.map(|at| Diagnostic::new(&file.path, line_of(&file.text, at), what)).collect()
+}
+
+/// Each term once a file, in its path or where a name has it first.
+fn terms(file: &File) -> Vec<Diagnostic> {
+    let Some(source) = &file.rust else { return Vec::new() };
+    let found = TERMS.into_iter().filter_map(|(term, say)| {
+        let in_code = || Some(line_of(&file.text, named(&source.code, term)?));
+        let line = named(&file.path, term).map(|_| 1).or_else(in_code)?;
+        Some(Diagnostic::new(&file.path, line, format!("`{term}` in a name: say {say}")))
+    });
+    found.collect()
+}
+
+/// Where a part of a name is first this word.
+fn named(text: &str, word: &str) -> Option<usize> {
+    let lower = text.to_ascii_lowercase();
+    lower.match_indices(word).map(|(at, _)| at).find(|&at| {
+        let hump = text[at..].starts_with(|c: char| c.is_ascii_uppercase())
+            && text[..at].ends_with(|c: char| c.is_ascii_lowercase());
+        let begins = hump || !text[..at].ends_with(|c: char| c.is_ascii_alphabetic());
+        let rest = &text[at + word.len()..];
+        let end = rest.find(|c: char| !c.is_ascii_lowercase()).unwrap_or(rest.len());
+        begins && ENDINGS.contains(&&rest[..end])
+    })
 }
 
 fn in_attribute(code: &str, at: usize, name: &str) -> bool {
@@ -160,5 +200,23 @@ mod tests {
         let good = "#[ignore = \"needs a cluster\"]\nfn a() { f(x, ignore); [ignore] }\n// #[ignore]\n\
             #[cfg_attr(miri, ignore = \"slow\")]";
         assert_eq!(found("a.rs", good), [0; 0]);
+    }
+
+    #[test]
+    fn a_term_is_found_as_a_part_of_a_name() {
+        for (path, text, line) in [
+            ("a/dial.rs", "", 1),
+            ("travels/a.rs", "", 1),
+            ("a.rs", "\nfn a_travel_ns() {}", 2),
+            ("a.rs", "\n\nstruct HasErrands;", 3),
+            ("a.rs", "fn is_befallen(dialing: u8) {}", 1),
+            ("a.rs", "const AT_EARS: u8 = 1;", 1),
+        ] {
+            assert_eq!(found(path, text).first(), Some(&line), "{path} {text}");
+        }
+        for text in ["dialect, clears, YEARS, Gears", "// ears", "\"crew\"", "unbefallen"] {
+            assert_eq!(found("a.rs", text), [0; 0], "{text}");
+            assert_eq!(found("ears.md", text), [0; 0], "{text}");
+        }
     }
 }

@@ -6,7 +6,6 @@ use super::*;
 use crate::env::CallError;
 use crate::lock::Outcome;
 use crate::reply::Reply;
-use crate::target::unexpected;
 use crate::testing::{Fault, MS, TestEnv, World};
 use crate::validity::Drift;
 
@@ -256,7 +255,7 @@ fn a_pause_before_the_reply_is_seen_makes_it_too_late() {
 
 #[test]
 fn an_unexpected_reply_proves_nothing() {
-    let error = NotAcquired::from(unexpected(&Reply::Int(7)));
+    let error = NotAcquired::from(CallError::unexpected(&Reply::Int(7)));
     assert_eq!(error.outcome(), Outcome::Unknown);
 }
 

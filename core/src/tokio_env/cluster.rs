@@ -1,8 +1,7 @@
 //! A Redis Cluster: its nodes, and which of them owns a slot.
 //!
-//! Invariant: what is known of owners is only where to begin. A node that owns a slot no more says so
-//! and carries nothing out, and where an owner cannot be reached the nodes are asked anew.
-//! Deliberately absent: reading from replicas.
+//! Invariant: the known owners may be out of date, without harm. A node that no longer owns a slot answers
+//! so and carries nothing out, and where an owner cannot be reached, the nodes are asked again.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,74 +11,40 @@ use redis::{ConnectionInfo, IntoConnectionInfo, RedisError};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use super::TokioOptions;
-use super::host::{Addr, Host};
-use super::wire::Wire;
+use super::addr::Addr;
+use super::host::Host;
+use super::options::TokioOptions;
+use super::server_conn::ServerConn;
+use super::slot_owners::SlotOwners;
 use crate::command::Command;
 use crate::env::CallError;
-use crate::reply::Reply;
 use crate::sync::lock;
 
-/// Who is asked and does not answer costs this fraction of the time for a connection.
+/// A node that does not answer takes at most this fraction of the connect timeout.
 const SHARE: u32 = 4;
 
 /// A Redis Cluster. Cloning gives another handle to the same connections: one a node, shared by all
 /// locks. [`TokioEnv::for_key`](super::TokioEnv::for_key) is the environment of a lock there.
 #[derive(Clone)]
 pub struct Cluster {
-    pub(super) nodes: Arc<Nodes>,
+    pub(super) nodes: Arc<ClusterNodes>,
 }
 
-pub(super) struct Nodes {
-    /// Where the nodes are asked for that nobody has named yet.
+pub(super) struct ClusterNodes {
+    /// The addresses that the user gave.
     seeds: Vec<Addr>,
-    /// How nodes are spoken to.
+    /// The user, password and TLS for every node.
     like: ConnectionInfo,
     pub(super) options: TokioOptions,
     hosts: Mutex<BTreeMap<Addr, Arc<Host>>>,
-    owners: watch::Sender<Owners>,
-    /// Who is asked first; see [`Sentinels`](super::sentinel::Sentinels).
+    owners: watch::Sender<SlotOwners>,
+    /// The index of the node to ask first; see [`Sentinels`](super::sentinel::Sentinels).
     first: AtomicUsize,
 }
 
-/// Which node owns which slots, as far as is known.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Owners {
-    /// By the last slot of a range: its first slot, and whose it is.
-    ranges: BTreeMap<u16, (u16, Addr)>,
-    /// What has moved since.
-    moved: BTreeMap<u16, Addr>,
-}
-
-impl Owners {
-    pub(super) fn of(&self, slot: u16) -> Option<&Addr> {
-        self.moved.get(&slot).or_else(|| {
-            let (_, (first, owner)) = self.ranges.range(slot..).next()?;
-            (*first <= slot).then_some(owner)
-        })
-    }
-
-    /// Reads the answer to CLUSTER SLOTS of the node at `asked`; none where it is not one.
-    fn read(reply: &Reply, asked: &Addr) -> Option<Self> {
-        let Reply::Array(rows) = reply else { return None };
-        let mut ranges = BTreeMap::new();
-        for row in rows {
-            let Reply::Array(row) = row else { return None };
-            let [first, last, Reply::Array(owner), ..] = &row[..] else { return None };
-            let [host, port, ..] = &owner[..] else { return None };
-            let slot = |reply: &Reply| u16::try_from(reply.as_int()?).ok();
-            // A node that does not know its own address is where we have reached it.
-            let host = host.as_bytes().and_then(|host| std::str::from_utf8(host).ok());
-            let host = host.filter(|host| !matches!(*host, "" | "?")).unwrap_or(&asked.host);
-            ranges.insert(slot(last)?, (slot(first)?, Addr::new(host, slot(port)?)));
-        }
-        Some(Self { ranges, moved: BTreeMap::new() })
-    }
-}
-
 impl Cluster {
-    /// The cluster that these nodes belong to; one of them that answers is enough, and the first
-    /// says how nodes are spoken to (user, password, TLS). Nothing is sent yet.
+    /// The cluster of these nodes. One of them that answers is enough; the first gives user, password and
+    /// TLS for all. Nothing is sent yet.
     ///
     /// # Errors
     /// What redis-rs finds wrong with a URL, and where none is given.
@@ -89,7 +54,7 @@ impl Cluster {
         Self::with_options(nodes, TokioOptions::default())
     }
 
-    /// The same, with connections made in this way.
+    /// As [`open`](Self::open), with these options for connections.
     ///
     /// # Errors
     /// As [`open`](Self::open).
@@ -103,7 +68,7 @@ impl Cluster {
         let like = infos.into_iter().next().filter(|_| !seeds.is_empty()).ok_or_else(|| {
             RedisError::from((redis::ErrorKind::InvalidClientConfig, "no node of the cluster"))
         })?;
-        let nodes = Nodes {
+        let nodes = ClusterNodes {
             seeds,
             like,
             options,
@@ -115,20 +80,20 @@ impl Cluster {
     }
 }
 
-impl Nodes {
-    /// Who owns what, for whoever wants to know when that changes.
-    pub(super) fn owners(&self) -> watch::Receiver<Owners> {
+impl ClusterNodes {
+    /// The owners of slots, with notice of changes.
+    pub(super) fn owners(&self) -> watch::Receiver<SlotOwners> {
         self.owners.subscribe()
     }
 
-    /// This slot has moved, says its owner so far.
+    /// Notes that this slot has moved, as its former owner reports.
     pub(super) fn moved(&self, slot: u16, to: &Addr) {
         self.owners.send_if_modified(|owners| {
-            let news = owners.of(slot) != Some(to);
-            if news {
+            let is_new = owners.of(slot) != Some(to);
+            if is_new {
                 owners.moved.insert(slot, to.clone());
             }
-            news
+            is_new
         });
     }
 
@@ -143,26 +108,26 @@ impl Nodes {
     }
 
     /// The owner of this slot, with a connection that can be used.
-    pub(super) async fn owner(&self, slot: u16) -> Result<(Addr, Wire), CallError> {
+    pub(super) async fn owner(&self, slot: u16) -> Result<(Addr, ServerConn), CallError> {
         let known = || self.owners.borrow().of(slot).cloned();
         if let Some(addr) = known()
-            && let Some(wire) = self.host(&addr)?.usable_wire().await
+            && let Some(conn) = self.host(&addr)?.usable_conn().await
         {
-            return Ok((addr, wire));
+            return Ok((addr, conn));
         }
         let asked = self.ask().await;
-        // Though nobody else answers, the owner may.
+        // Where no node has answered, the known owner may still be reachable.
         let Some(addr) = known() else {
             asked?;
             return Err(CallError::NotSent(
                 format!("no node of the cluster has slot {slot}").into(),
             ));
         };
-        let wire = self.host(&addr)?.wire(self.options).await?;
-        Ok((addr, wire))
+        let conn = self.host(&addr)?.conn(self.options).await?;
+        Ok((addr, conn))
     }
 
-    /// Asks a node who owns what.
+    /// Asks the nodes in turn for the owners of slots, until one answers.
     async fn ask(&self) -> Result<(), CallError> {
         let mut nodes: Vec<Addr> = lock(&self.hosts).keys().cloned().collect();
         let seeds = self.seeds.iter().filter(|seed| !nodes.contains(seed));
@@ -175,19 +140,19 @@ impl Nodes {
             self.first.store(place + 1, Ordering::Relaxed);
             let addr = &nodes[place];
             let question = async {
-                let wire = self.host(addr)?.wire(self.options).await?;
-                wire.call(&Command::new("CLUSTER").arg("SLOTS")).await
+                let conn = self.host(addr)?.conn(self.options).await?;
+                conn.call(&Command::new("CLUSTER").arg("SLOTS")).await
             };
             let silent =
                 |_| CallError::NotSent(format!("no word of {addr} within {span:?}").into());
             match timeout(span, question).await.map_err(silent).unwrap_or_else(Err) {
                 Ok(reply) => {
-                    if let Some(owners) = Owners::read(&reply, addr) {
+                    if let Some(owners) = SlotOwners::read(&reply, addr) {
                         self.first.store(place, Ordering::Relaxed);
                         self.owners.send_if_modified(|known| {
-                            let news = *known != owners;
+                            let is_new = *known != owners;
                             *known = owners;
-                            news
+                            is_new
                         });
                         return Ok(());
                     }
@@ -204,45 +169,6 @@ impl Nodes {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn row(first: i64, last: i64, host: Reply, port: i64) -> Reply {
-        let owner = Reply::Array(vec![host, Reply::Int(port), Reply::bulk(b"id")]);
-        Reply::Array(vec![Reply::Int(first), Reply::Int(last), owner])
-    }
-
-    #[test]
-    fn a_slot_is_in_a_range_at_both_its_ends_and_not_beyond() {
-        let asked = Addr::new("seed", 1);
-        let rows = vec![
-            row(10, 19, Reply::bulk(b"a"), 1),
-            row(30, 30, Reply::Nil, 2),
-            row(31, 40, Reply::bulk(b""), 3),
-        ];
-        let mut owners = Owners::read(&Reply::Array(rows), &asked).unwrap();
-        let of = |owners: &Owners, slot| owners.of(slot).map(ToString::to_string);
-        let found = [9, 10, 19, 20, 29, 30, 31, 40, 41].map(|slot| of(&owners, slot));
-        let [a, two, three] = ["a:1", "seed:2", "seed:3"].map(|addr| Some(addr.to_owned()));
-        let (from, to) = (a.clone(), three.clone());
-        assert_eq!(found, [None, from, a, None, None, two, three, to, None]);
-        owners.moved.insert(10, Addr::new("b", 9));
-        assert_eq!(of(&owners, 10).as_deref(), Some("b:9"));
-        assert_eq!(of(&owners, 11).as_deref(), Some("a:1"));
-    }
-
-    #[test]
-    fn what_is_no_list_of_slots_is_not_taken_for_one() {
-        let asked = Addr::new("seed", 1);
-        assert_eq!(Owners::read(&Reply::Array(vec![]), &asked), Some(Owners::default()));
-        for strange in [
-            Reply::Ok,
-            Reply::Array(vec![Reply::Int(1)]),
-            Reply::Array(vec![Reply::Array(vec![Reply::Int(0), Reply::Int(1)])]),
-            Reply::Array(vec![row(0, 70_000, Reply::Nil, 1)]),
-            Reply::Array(vec![row(0, 1, Reply::Nil, -1)]),
-        ] {
-            assert_eq!(Owners::read(&strange, &asked), None, "{strange:?}");
-        }
-    }
 
     #[test]
     fn a_cluster_has_a_node() {

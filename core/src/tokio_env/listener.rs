@@ -1,10 +1,10 @@
-//! One connection on which an environment listens to the channels of a server.
+//! One connection on which an environment subscribes to the channels of a server.
 //!
-//! Invariant: a seat is there before SUBSCRIBE is sent and goes before UNSUBSCRIBE is, and both are
-//! sent under the lock that guards the seats: so no message falls in between, and giving up one seat
-//! silences no other of the same channel. When the connection ends, every seat hears of it.
-//! Deliberately absent: a PING against silence. Who hears nothing asks again on the other connection,
-//! and a new subscription that stays unconfirmed replaces this one.
+//! Invariant: a subscriber is registered before SUBSCRIBE is sent and removed before UNSUBSCRIBE is, and both
+//! are sent under the mutex of the register: so no message is missed in between, and one subscriber's end
+//! silences no other of the same channel. When the connection ends, every subscription reports it. No PING
+//! detects silence: a lock that hears nothing asks on its other connection, and a new subscription that
+//! stays unconfirmed replaces this connection.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -22,68 +22,68 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
-use super::cluster::Owners;
-use super::host::Addr;
-use super::wire::{Health, connect_error, server_error};
+use super::addr::Addr;
+use super::server_conn::{Health, connect_error, server_error};
+use super::slot_owners::SlotOwners;
 use crate::env::{CallError, Subscription};
-use crate::timeout::{First, race};
+use crate::timeout::{Either, race};
 
 type Message = Box<[u8]>;
 
-/// The connection. The last handle to go ends it; subscriptions hold none.
+/// The connection. Dropping the last handle ends it; subscriptions hold none.
 #[derive(Clone)]
 pub(super) struct Listener {
-    hall: Arc<Hall>,
-    _pump: Arc<Pump>,
+    shared: Arc<ListenerShared>,
+    _reader: Arc<ReaderTask>,
 }
 
-/// What subscriptions share.
-struct Hall {
+/// The part that subscriptions share.
+struct ListenerShared {
     sink: PubSubSink,
-    seats: Mutex<Seats>,
+    subscribers: Mutex<ChannelSubscribers>,
     health: Health,
     runtime: Handle,
 }
 
 #[derive(Default)]
-struct Seats {
-    /// By channel: the number of each seat, and the way to it.
+struct ChannelSubscribers {
+    /// By channel: the id and the inbox of each subscriber.
     channels: BTreeMap<Message, Vec<(u64, UnboundedSender<Message>)>>,
-    taken: u64,
+    last_id: u64,
     ended: bool,
 }
 
-/// The task that hands messages out.
-struct Pump(AbortHandle);
+/// The task that delivers messages.
+struct ReaderTask(AbortHandle);
 
-impl Drop for Pump {
+impl Drop for ReaderTask {
     fn drop(&mut self) {
         self.0.abort();
     }
 }
 
-/// Ends the hall with the task, whatever ends the task.
-struct Closing(Arc<Hall>);
+/// Ends all subscriptions when the task ends, also by a panic or an abort.
+struct CloseOnDrop(Arc<ListenerShared>);
 
-impl Drop for Closing {
+impl Drop for CloseOnDrop {
     fn drop(&mut self) {
         self.0.health.broken.store(true, Ordering::Relaxed);
-        let mut seats = self.0.seats();
-        seats.ended = true;
-        seats.channels.clear();
+        let mut subscribers = self.0.subscribers();
+        subscribers.ended = true;
+        subscribers.channels.clear();
     }
 }
 
-impl Hall {
-    fn seats(&self) -> MutexGuard<'_, Seats> {
-        self.seats.lock().unwrap_or_else(PoisonError::into_inner)
+impl ListenerShared {
+    fn subscribers(&self) -> MutexGuard<'_, ChannelSubscribers> {
+        self.subscribers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn hand_out(&self, channel: &[u8], payload: &[u8]) {
-        self.health.heard();
-        for (_, seat) in self.seats().channels.get(channel).into_iter().flatten() {
-            // Whoever has just left needs it no more.
-            let _ = seat.send(payload.into());
+    fn deliver(&self, channel: &[u8], payload: &[u8]) {
+        self.health.received();
+        for (_, subscriber) in self.subscribers().channels.get(channel).into_iter().flatten() {
+            // A subscription that is being dropped does not need it.
+            let _ = subscriber.send(payload.into());
         }
     }
 }
@@ -96,97 +96,99 @@ impl Listener {
             CallError::NotSent(format!("no connection for listening within {within:?}").into())
         })?;
         let (sink, stream) = made.map_err(connect_error)?.split();
-        let (seats, health, runtime) = (Mutex::default(), Health::default(), Handle::current());
-        let hall = Arc::new(Hall { sink, seats, health, runtime });
-        let pump = hall.runtime.spawn(pump(stream, Closing(Arc::clone(&hall))));
-        Ok(Self { hall, _pump: Arc::new(Pump(pump.abort_handle())) })
+        let (subscribers, health, runtime) =
+            (Mutex::default(), Health::default(), Handle::current());
+        let shared = Arc::new(ListenerShared { sink, subscribers, health, runtime });
+        let reader = shared.runtime.spawn(read_messages(stream, CloseOnDrop(Arc::clone(&shared))));
+        Ok(Self { shared, _reader: Arc::new(ReaderTask(reader.abort_handle())) })
     }
 
     /// Neither broken nor silent.
     pub(super) fn is_usable(&self) -> bool {
-        !self.hall.health.broken.load(Ordering::Relaxed) && !self.hall.health.is_silent()
+        !self.shared.health.broken.load(Ordering::Relaxed) && !self.shared.health.is_silent()
     }
 
-    /// Takes a seat, and waits until the server knows.
+    /// Subscribes, and waits for the server's confirmation.
     pub(super) async fn subscribe(
         &self,
         channel: &[u8],
-        home: Option<Home>,
+        owner: Option<SubscribedOwner>,
     ) -> Result<TokioSubscription, CallError> {
-        let hall = &self.hall;
+        let shared = &self.shared;
         let (sender, inbox) = unbounded_channel();
-        let (mut sink, channel) = (hall.sink.clone(), Message::from(channel));
+        let (mut sink, channel) = (shared.sink.clone(), Message::from(channel));
         let named = channel.clone();
         let mut confirmed = Box::pin(async move { sink.subscribe(&named[..]).await });
-        hall.health.asked();
-        let (subscription, at_once) = {
-            let mut seats = hall.seats();
-            if seats.ended {
+        shared.health.sent();
+        let (subscription, polled) = {
+            let mut subscribers = shared.subscribers();
+            if subscribers.ended {
                 return Err(CallError::Indeterminate("the connection has ended".into()));
             }
-            seats.taken += 1;
-            let number = seats.taken;
-            seats.channels.entry(channel.clone()).or_default().push((number, sender));
-            let seat = TokioSubscription { hall: Arc::clone(hall), channel, number, inbox, home };
-            (seat, poll_once(confirmed.as_mut()))
+            subscribers.last_id += 1;
+            let id = subscribers.last_id;
+            subscribers.channels.entry(channel.clone()).or_default().push((id, sender));
+            let subscription =
+                TokioSubscription { shared: Arc::clone(shared), channel, id, inbox, owner };
+            (subscription, poll_once(confirmed.as_mut()))
         };
-        let answer = match at_once {
+        let answer = match polled {
             Poll::Ready(answer) => answer,
             Poll::Pending => confirmed.await,
         };
         let Err(error) = answer else {
-            hall.health.heard();
+            shared.health.received();
             return Ok(subscription);
         };
         if let Some(refusal) = server_error(&error) {
-            hall.health.heard();
+            shared.health.received();
             return Err(CallError::Refused(refusal));
         }
-        hall.health.broken.store(true, Ordering::Relaxed);
+        shared.health.broken.store(true, Ordering::Relaxed);
         Err(CallError::Indeterminate(error.to_string().into()))
     }
 }
 
-async fn pump(mut stream: PubSubStream, closing: Closing) {
+async fn read_messages(mut stream: PubSubStream, closing: CloseOnDrop) {
     while let Some(message) = stream.next().await {
         if let Ok(channel) = message.get_channel::<Vec<u8>>() {
-            closing.0.hand_out(&channel, message.get_payload_bytes());
+            closing.0.deliver(&channel, message.get_payload_bytes());
         }
     }
 }
 
-/// A command to the sink is on its way after the first poll.
+/// Polls once, which is enough to send a command to the sink.
 fn poll_once(command: Pin<&mut impl Future<Output = RedisResult<()>>>) -> Poll<RedisResult<()>> {
     command.poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// A place in the audience of a channel of a real server.
+/// A subscription to a channel of a real server.
 pub struct TokioSubscription {
-    hall: Arc<Hall>,
+    shared: Arc<ListenerShared>,
     channel: Message,
-    number: u64,
+    id: u64,
     inbox: UnboundedReceiver<Message>,
-    home: Option<Home>,
+    owner: Option<SubscribedOwner>,
 }
 
-/// Where a subscription stands, if it must not stay there: one who listens elsewhere than on the
-/// primary, or on the owner of a slot, still hears, but is not counted by those who publish.
+/// The server of a subscription that must follow the primary or the owner of a slot. On another server, messages
+/// still arrive, but PUBLISH does not count the subscriber.
 #[derive(Clone)]
-pub(super) enum Home {
+pub(super) enum SubscribedOwner {
     Primary(watch::Receiver<Option<Addr>>, Addr),
-    Slot(watch::Receiver<Owners>, u16, Addr),
+    Slot(watch::Receiver<SlotOwners>, u16, Addr),
 }
 
-impl Home {
-    /// Waits until it is another's. Who would tell that may be gone, and then it stays.
-    async fn is_left(&mut self) {
-        let left = match self {
+impl SubscribedOwner {
+    /// Waits until another server is the one; for ever where nothing can report that any more.
+    async fn has_changed(&mut self) {
+        let changed = match self {
             Self::Primary(at, here) => at.wait_for(|at| at.as_ref() != Some(here)).await.is_ok(),
             Self::Slot(owners, slot, here) => {
                 owners.wait_for(|owners| owners.of(*slot) != Some(here)).await.is_ok()
             }
         };
-        if !left {
+        if !changed {
             std::future::pending::<()>().await;
         }
     }
@@ -194,11 +196,11 @@ impl Home {
 
 impl Subscription for TokioSubscription {
     async fn next(&mut self) -> Result<Message, CallError> {
-        let message = match &mut self.home {
+        let message = match &mut self.owner {
             None => self.inbox.recv().await,
-            Some(home) => match race(pin!(self.inbox.recv()), pin!(home.is_left())).await {
-                First::Left(message) => message,
-                First::Right(()) => None,
+            Some(owner) => match race(pin!(self.inbox.recv()), pin!(owner.has_changed())).await {
+                Either::Left(message) => message,
+                Either::Right(()) => None,
             },
         };
         message
@@ -208,17 +210,17 @@ impl Subscription for TokioSubscription {
 
 impl Drop for TokioSubscription {
     fn drop(&mut self) {
-        let mut seats = self.hall.seats();
-        let Some(audience) = seats.channels.get_mut(&self.channel) else { return };
-        audience.retain(|(number, _)| *number != self.number);
-        if !audience.is_empty() {
+        let mut subscribers = self.shared.subscribers();
+        let Some(of_channel) = subscribers.channels.get_mut(&self.channel) else { return };
+        of_channel.retain(|(id, _)| *id != self.id);
+        if !of_channel.is_empty() {
             return;
         }
-        seats.channels.remove(&self.channel);
-        let (mut sink, channel) = (self.hall.sink.clone(), self.channel.clone());
+        subscribers.channels.remove(&self.channel);
+        let (mut sink, channel) = (self.shared.sink.clone(), self.channel.clone());
         let mut sent = Box::pin(async move { sink.unsubscribe(&channel[..]).await });
         if poll_once(sent.as_mut()).is_pending() {
-            drop(self.hall.runtime.spawn(sent));
+            drop(self.shared.runtime.spawn(sent));
         }
     }
 }

@@ -1,9 +1,8 @@
-//! Who is primary, by the word of the sentinels.
+//! The primary, according to the sentinels.
 //!
-//! Invariant: the sentinels are asked whenever a connection is made, and whom they name is used only
-//! after it has said itself that it is a primary. Deliberately absent: listening to the sentinels'
-//! messages. A demoted primary breaks its connections or refuses with READONLY, and either has the
-//! next connect ask again.
+//! Invariant: the sentinels are asked whenever a connection is made, and the server that they name is used
+//! only after it has reported itself as a primary. The sentinels' messages are not subscribed to: a demoted
+//! primary breaks its connections or refuses with READONLY, and either makes the next connect ask again.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,26 +11,27 @@ use redis::{Client, ConnectionInfo};
 use tokio::sync::{Mutex, watch};
 use tokio::time::timeout;
 
-use super::TokioOptions;
-use super::host::{Addr, Host};
-use super::wire::Wire;
+use super::addr::Addr;
+use super::host::Host;
+use super::options::TokioOptions;
+use super::server_conn::ServerConn;
 use crate::command::Command;
 use crate::env::CallError;
 use crate::reply::{Reply, ServerError};
 
-/// Who is asked and does not answer costs this fraction of the time for a connection.
+/// A sentinel that does not answer takes at most this fraction of the connect timeout.
 const SHARE: u32 = 4;
 
 pub(super) struct Sentinels {
     hosts: Vec<Host>,
     name: Box<str>,
-    /// How primaries are spoken to.
+    /// The user, password, database and TLS for the primary.
     like: ConnectionInfo,
-    /// Who is asked first. It moves on before somebody is asked, so that a caller who gives up on
-    /// one that is silent asks another the next time.
+    /// The index of the sentinel to ask first. It advances before a sentinel is asked, so that a caller that
+    /// gives up on a silent one asks another the next time.
     first: AtomicUsize,
     known: Mutex<Option<(Addr, Arc<Host>)>>,
-    /// Where the primary is, as last found.
+    /// The address of the primary, as last found.
     at: watch::Sender<Option<Addr>>,
 }
 
@@ -42,7 +42,7 @@ impl Sentinels {
         Self { hosts, name: name.into(), like, first, known, at: watch::Sender::new(None) }
     }
 
-    /// Where the primary is, for whoever wants to know when that changes.
+    /// The address of the primary, with notice of changes.
     pub(super) fn at(&self) -> watch::Receiver<Option<Addr>> {
         self.at.subscribe()
     }
@@ -51,12 +51,12 @@ impl Sentinels {
     pub(super) async fn primary(
         &self,
         options: TokioOptions,
-    ) -> Result<(Addr, Arc<Host>, Wire), CallError> {
+    ) -> Result<(Addr, Arc<Host>, ServerConn), CallError> {
         let mut known = self.known.lock().await;
         if let Some((addr, host)) = &*known
-            && let Some(wire) = host.usable_wire().await
+            && let Some(conn) = host.usable_conn().await
         {
-            return Ok((addr.clone(), Arc::clone(host), wire));
+            return Ok((addr.clone(), Arc::clone(host), conn));
         }
         let mut last = CallError::NotSent("no sentinel is configured".into());
         let mut for_good = 0;
@@ -76,19 +76,19 @@ impl Sentinels {
                 _ => Arc::new(Host::new(addr.client(&self.like)?)),
             };
             match lead(&addr, &host, options).await {
-                Ok(wire) => {
+                Ok(conn) => {
                     self.first.store(place, Ordering::Relaxed);
                     self.at.send_if_modified(|at| at.replace(addr.clone()) != Some(addr.clone()));
                     *known = Some((addr.clone(), Arc::clone(&host)));
-                    return Ok((addr, host, wire));
+                    return Ok((addr, host, conn));
                 }
-                // The server itself refuses us: that is no matter of which.
+                // The primary itself refuses us; another sentinel does not change that.
                 Err(CallError::Refused(refusal)) => return Err(refusal.into()),
                 Err(error) => last = error,
             }
         }
         match last {
-            // Only where none of them may yet know better it is for good.
+            // It is permanent only where every sentinel refuses.
             CallError::Refused(refusal) if for_good < self.hosts.len() => {
                 Err(CallError::NotSent(format!("no sentinel knows the primary: {refusal}").into()))
             }
@@ -96,13 +96,13 @@ impl Sentinels {
         }
     }
 
-    /// Whom this sentinel names.
+    /// The address that this sentinel names.
     async fn ask(&self, place: usize, options: TokioOptions) -> Result<Addr, CallError> {
         let span = options.connect_timeout / SHARE;
         let question = async {
-            let wire = self.hosts[place].wire(options).await?;
+            let conn = self.hosts[place].conn(options).await?;
             let ask = Command::new("SENTINEL").arg("get-master-addr-by-name").arg(&*self.name);
-            wire.call(&ask).await
+            conn.call(&ask).await
         };
         let named = timeout(span, question).await.map_err(|_| {
             CallError::NotSent(format!("no word of a sentinel within {span:?}").into())
@@ -128,23 +128,23 @@ fn named_in(parts: &[Reply]) -> Option<Addr> {
     Some(Addr::new(host, u16::try_from(port.as_int()?).ok()?))
 }
 
-/// A connection to this server, which says itself that it is a primary. A sentinel that has been cut
-/// off names one that is none any more.
-async fn lead(addr: &Addr, host: &Host, options: TokioOptions) -> Result<Wire, CallError> {
+/// A connection to this server, which must report itself as a primary: a sentinel that is partitioned off
+/// may name a former one.
+async fn lead(addr: &Addr, host: &Host, options: TokioOptions) -> Result<ServerConn, CallError> {
     let span = options.connect_timeout;
     let asked = async {
-        let wire = host.wire(options).await?;
-        let role = wire.call(&Command::new("ROLE")).await;
-        Ok::<_, CallError>((wire, role))
+        let conn = host.conn(options).await?;
+        let role = conn.call(&Command::new("ROLE")).await;
+        Ok::<_, CallError>((conn, role))
     };
     let silent = |_| CallError::NotSent(format!("no word of {addr} within {span:?}").into());
-    let (wire, role) = timeout(span, asked).await.map_err(silent)??;
+    let (conn, role) = timeout(span, asked).await.map_err(silent)??;
     match role {
         Ok(Reply::Array(parts)) if parts.first().and_then(Reply::as_bytes) == Some(b"master") => {
-            Ok(wire)
+            Ok(conn)
         }
-        // A user who may not ask learns it from the first write: a replica refuses it.
-        Err(error) if error.has_code("NOPERM") => Ok(wire),
+        // Without permission to ask, the first write shows it: a replica refuses that.
+        Err(error) if error.has_code("NOPERM") => Ok(conn),
         Err(CallError::Refused(refusal)) => Err(refusal.into()),
         Err(error) => Err(CallError::NotSent(error.to_string().into())),
         Ok(_) => Err(CallError::NotSent(

@@ -4,14 +4,14 @@
 //! of level and upright pieces alone: at each percentile it stands at a time that was counted.
 
 use super::axis::{Percentiles, Times};
-use crate::latency::Distribution;
+use crate::latency::LatencyHistogram;
 
 /// Steps smaller than this in both directions, in parts of the scale, are not drawn.
 const GRAIN: f64 = 0.003;
 
 /// The points, on scales from 0 to 1; none where there is no sample.
 pub(super) fn points(
-    distribution: &Distribution,
+    distribution: &LatencyHistogram,
     percentiles: Percentiles,
     times: Times,
 ) -> Vec<(f64, f64)> {
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     fn drawn(samples: &[u64]) -> Vec<(f64, f64)> {
-        let mut distribution = Distribution::new();
+        let mut distribution = LatencyHistogram::new();
         for &ns in samples {
             distribution.record(ns);
         }

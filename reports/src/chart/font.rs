@@ -5,7 +5,7 @@
 
 use plotters::style::{FontDesc, FontFamily, FontStyle, register_font};
 
-use super::picture::ChartError;
+use super::error::ChartError;
 
 /// The name under which the font is registered, which is also the list a browser chooses from.
 pub(crate) const FAMILY: &str = "DejaVu Sans, Verdana, Segoe UI, Helvetica, Arial, sans-serif";

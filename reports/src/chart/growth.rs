@@ -9,6 +9,7 @@ use plotters::prelude::DrawingBackend;
 use plotters::style::WHITE;
 use plotters::style::text_anchor::HPos;
 
+use super::error::ChartError;
 use super::labels;
 use super::layout::{
     BOTTOM, LABEL_HEIGHT, LEFT, LINE_WIDTH, MARGIN, MARK_RADIUS, NAME, NOTE, SCALE, SIZE, SUBTITLE,
@@ -16,7 +17,7 @@ use super::layout::{
 };
 use super::palette::{AXIS, FAINT_INK, GRID, INK, MOST_LINES, line};
 use super::pen::Pen;
-use super::picture::{ChartError, Painting, png_of, svg_of};
+use super::render::{Drawing, png_of, svg_of};
 use crate::format::plain;
 
 const RIGHT: f64 = 690.0;
@@ -51,12 +52,12 @@ pub struct Series {
 
 /// A logarithmic scale between two numbers.
 #[derive(Clone, Copy, Debug)]
-struct Log {
+struct LogScale {
     low: f64,
     high: f64,
 }
 
-impl Log {
+impl LogScale {
     /// One with room for all of these; between powers of ten where `whole`.
     fn covering(numbers: impl Iterator<Item = f64>, whole: bool) -> Option<Self> {
         let numbers: Vec<f64> = numbers.filter(|it| *it > 0.0).collect();
@@ -81,7 +82,7 @@ impl Log {
     }
 }
 
-impl Painting for Growth {
+impl Drawing for Growth {
     fn title(&self) -> String {
         plain(&self.title).into_owned()
     }
@@ -93,8 +94,8 @@ impl Painting for Growth {
         let subtitle = SUBTITLE.fit(&plain(&self.subtitle), width)?;
         pen.text((MARGIN, 68.0), &subtitle, SUBTITLE, FAINT_INK, HPos::Left)?;
         let points = || self.series.iter().flat_map(|series| &series.points);
-        let scales = Log::covering(points().map(|it| it.0), false)
-            .zip(Log::covering(points().map(|it| it.1), true));
+        let scales = LogScale::covering(points().map(|it| it.0), false)
+            .zip(LogScale::covering(points().map(|it| it.1), true));
         let Some((x, y)) = scales else { return Ok(()) };
         self.scales(pen, x, y)?;
         self.lines(pen, x, y)
@@ -121,8 +122,8 @@ impl Growth {
     fn scales<DB: DrawingBackend>(
         &self,
         pen: &Pen<'_, DB>,
-        x: Log,
-        y: Log,
+        x: LogScale,
+        y: LogScale,
     ) -> Result<(), ChartError> {
         for power in y.powers() {
             let at = BOTTOM - y.at(power) * (BOTTOM - TOP);
@@ -150,8 +151,8 @@ impl Growth {
     fn lines<DB: DrawingBackend>(
         &self,
         pen: &Pen<'_, DB>,
-        x: Log,
-        y: Log,
+        x: LogScale,
+        y: LogScale,
     ) -> Result<(), ChartError> {
         let place = |point: &(f64, f64)| {
             (LEFT + x.at(point.0) * (RIGHT - LEFT), BOTTOM - y.at(point.1) * (BOTTOM - TOP))
@@ -210,14 +211,14 @@ mod tests {
 
     #[test]
     fn scales_cover_what_is_drawn() {
-        let y = Log::covering([3.0, 0.0, 4_000.0].into_iter(), true).unwrap();
+        let y = LogScale::covering([3.0, 0.0, 4_000.0].into_iter(), true).unwrap();
         assert_eq!(
             y.powers().map(number).collect::<Vec<_>>(),
             ["1", "10", "100", "1,000", "10,000"]
         );
         assert_eq!((y.at(1.0), y.at(100.0), y.at(1e9)), (0.0, 0.5, 1.0));
-        assert!(Log::covering([0.0].into_iter(), true).is_none());
-        let one = Log::covering([10.0].into_iter(), true).unwrap();
+        assert!(LogScale::covering([0.0].into_iter(), true).is_none());
+        let one = LogScale::covering([10.0].into_iter(), true).unwrap();
         assert!(one.high > one.low);
         assert_eq!(number(0.25), "0.25");
     }

@@ -52,19 +52,19 @@ pub(crate) fn by_night() -> String {
 /// How many lines can be told apart.
 pub(crate) const MOST_LINES: usize = LINES.len();
 
-const LINES: [(RGBColor, Mark); 7] = [
-    (RGBColor(0x00, 0x72, 0xb2), Mark { corners: 24, turn: 0.0, size: 1.0 }),
-    (RGBColor(0xd5, 0x5e, 0x00), Mark { corners: 4, turn: 0.125, size: 1.25 }),
-    (RGBColor(0x00, 0x9e, 0x73), Mark { corners: 3, turn: 0.75, size: 1.35 }),
-    (RGBColor(0xcc, 0x79, 0xa7), Mark { corners: 4, turn: 0.0, size: 1.3 }),
-    (RGBColor(0xe6, 0x9f, 0x00), Mark { corners: 3, turn: 0.25, size: 1.35 }),
-    (RGBColor(0x56, 0xb4, 0xe9), Mark { corners: 5, turn: 0.75, size: 1.2 }),
-    (RGBColor(0x33, 0x33, 0x33), Mark { corners: 6, turn: 0.0, size: 1.15 }),
+const LINES: [(RGBColor, Marker); 7] = [
+    (RGBColor(0x00, 0x72, 0xb2), Marker { corners: 24, turn: 0.0, size: 1.0 }),
+    (RGBColor(0xd5, 0x5e, 0x00), Marker { corners: 4, turn: 0.125, size: 1.25 }),
+    (RGBColor(0x00, 0x9e, 0x73), Marker { corners: 3, turn: 0.75, size: 1.35 }),
+    (RGBColor(0xcc, 0x79, 0xa7), Marker { corners: 4, turn: 0.0, size: 1.3 }),
+    (RGBColor(0xe6, 0x9f, 0x00), Marker { corners: 3, turn: 0.25, size: 1.35 }),
+    (RGBColor(0x56, 0xb4, 0xe9), Marker { corners: 5, turn: 0.75, size: 1.2 }),
+    (RGBColor(0x33, 0x33, 0x33), Marker { corners: 6, turn: 0.0, size: 1.15 }),
 ];
 
 /// The shape at the end of a line: a regular polygon.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Mark {
+pub(crate) struct Marker {
     corners: u32,
     /// Where the first corner stands, in parts of a full turn; 0 is to the right, 0.25 below.
     turn: f64,
@@ -72,7 +72,7 @@ pub(crate) struct Mark {
     size: f64,
 }
 
-impl Mark {
+impl Marker {
     /// The corners, around this point.
     pub(crate) fn corners(self, (x, y): (f64, f64), radius: f64) -> Vec<(f64, f64)> {
         let Self { corners, turn, size } = self;
@@ -83,6 +83,6 @@ impl Mark {
 }
 
 /// The colour and mark of the line of this number.
-pub(crate) fn line(number: usize) -> (RGBColor, Mark) {
+pub(crate) fn line(number: usize) -> (RGBColor, Marker) {
     LINES[number % LINES.len()]
 }

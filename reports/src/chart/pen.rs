@@ -8,8 +8,8 @@ use plotters::prelude::{DrawingArea, DrawingBackend, PathElement, Polygon, Text}
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{Color, RGBColor, TextStyle};
 
+use super::error::ChartError;
 use super::font::{SIZE_PER_EM, Type};
-use super::picture::ChartError;
 
 /// How a backend draws texts.
 #[derive(Clone, Copy, Debug)]

@@ -6,7 +6,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::error::WriteError;
+use crate::error::WriteError;
 
 const NAME: &str = "latest";
 

@@ -83,7 +83,7 @@ fn sections(result: &RunResult, chart: Option<Chart<'_>>, files: &[String]) -> M
 
 fn facts(result: &RunResult) -> Markup {
     let ServerFacts { software, version, origin, .. } = &result.server;
-    let can = result.server.told();
+    let can = result.server.capability_list();
     let rows = [
         ("Lock", result.lock.as_str()),
         ("Validity", result.validity.as_str()),

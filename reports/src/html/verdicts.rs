@@ -61,13 +61,13 @@ fn of_level(result: &RunResult, level: Level) -> Markup {
 
 /// Every violation as a story; nothing where there is none.
 pub(super) fn stories(result: &RunResult) -> Markup {
-    let told: Vec<(&Invariant, &Witness)> =
+    let violations: Vec<(&Invariant, &Witness)> =
         result.invariants.iter().filter_map(|it| Some((it, it.witness.as_ref()?))).collect();
     html! {
-        @if !told.is_empty() {
+        @if !violations.is_empty() {
             section {
                 h2 { "What went wrong" }
-                @for (invariant, witness) in told { (story(invariant, witness)) }
+                @for (invariant, witness) in violations { (story(invariant, witness)) }
             }
         }
     }
@@ -83,10 +83,10 @@ fn story(invariant: &Invariant, witness: &Witness) -> Markup {
                 }
             }
             p { (plain(&witness.summary)) }
-            @if !witness.told().is_empty() {
-                (table(witness.told(), "What happened, step by step", true))
+            @if !witness.short_story().is_empty() {
+                (table(witness.short_story(), "What happened, step by step", true))
             }
-            @if witness.steps.len() > witness.told().len() {
+            @if witness.steps.len() > witness.short_story().len() {
                 details {
                     summary { "All that they did" }
                     (table(&witness.steps, "All that those concerned did", false))

@@ -1,6 +1,6 @@
 //! What the files of a matrix say.
 
-use scenarios::matrix::Tally;
+use scenarios::matrix::VerdictCounts;
 use scenarios::verdict::Outcome;
 
 use super::*;
@@ -10,7 +10,7 @@ fn matrix() -> Matrix {
     let found = |lock: &str, key: Outcome| {
         let scenario = Pair::scenario("gc-pause", lock).unwrap();
         let runs = Level::ALL.map(|level| {
-            let mut tally = Tally::default();
+            let mut tally = VerdictCounts::default();
             let expected = scenario.expected(lock, level);
             tally.add(3, if level == Level::Key { key } else { expected });
             tally
@@ -67,7 +67,7 @@ fn a_reader_sees_what_was_expected_where_it_was_not_found() {
     );
     assert!(text.contains("Source: ") && !text.contains("Searched for"), "{text}");
     let searched = Pair::searched("gc-pause", "single").unwrap();
-    let pairs = vec![Pair::found(&searched, Level::ALL.map(|_| Tally::default()))];
+    let pairs = vec![Pair::found(&searched, Level::ALL.map(|_| VerdictCounts::default()))];
     let text = markdown(&[Matrix::new("virtual", None, pairs, false)], &scenarios);
     assert!(text.contains("Searched for, with nothing staged: clients stand still"), "{text}");
 }

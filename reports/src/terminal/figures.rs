@@ -74,7 +74,7 @@ pub(super) fn counts(result: &RunResult, style: Style) -> String {
     if style.verbosity == Verbosity::Verbose {
         text.push_str(&format!("lasted: {}\n", duration(stats.duration_ns)));
         text.push_str(&format!("validity: {}\n", plain(&result.validity)));
-        let can = result.server.told();
+        let can = result.server.capability_list();
         if !can.is_empty() {
             text.push_str(&format!("the server can: {}\n", style.wrap(&plain(&can), 2)));
         }

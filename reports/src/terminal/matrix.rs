@@ -4,12 +4,12 @@
 //! Invariant: every cell is a word; one that was not expected says so on a line of its own, with what
 //! was expected and with the runs, and on which server where there are several.
 
-use scenarios::matrix::{Cell, Matrix, Pair, Standing};
+use scenarios::matrix::{Cell, Conformance, Matrix, Pair};
 use scenarios::verdict::Level;
 
 use super::Style;
 use super::Verbosity;
-use super::ink::Ink;
+use super::colour::Emphasis;
 use crate::format::plain;
 use crate::matrix::{again, is_surprising, servers, surprise, totals};
 
@@ -25,7 +25,7 @@ pub fn matrix(matrices: &[Matrix], style: Style) -> String {
         let head: String = Level::ALL.map(|level| format!("{:<CELL$} ", level.name())).concat();
         text += &format!("  {}recipes\n", head);
         for scenario in matrices.first().map(Matrix::scenarios).unwrap_or_default() {
-            text += &format!("{}\n", style.ink(Ink::Bold, &plain(scenario)));
+            text += &format!("{}\n", style.ink(Emphasis::Bold, &plain(scenario)));
             let rows = |matrix: &Matrix| -> String {
                 let groups = alike(&matrix.groups(scenario));
                 groups.iter().map(|group| row(group, style)).collect()
@@ -45,11 +45,13 @@ pub fn matrix(matrices: &[Matrix], style: Style) -> String {
         for (scenario, locks, what) in surprises(matrix) {
             let said = format!("{scenario} with {}: {what}", locks.join(", "));
             let said = style.wrap(&plain(&said), 4);
-            text += &format!("{}: {said}\n", style.ink(Ink::Red, &format!("not as expected{on}")));
+            text +=
+                &format!("{}: {said}\n", style.ink(Emphasis::Red, &format!("not as expected{on}")));
         }
         for (scenario, lock, why) in matrix.run_again() {
             let said = style.wrap(&plain(&again(scenario, lock, why)), 4);
-            text += &format!("{}: {said}\n", style.ink(Ink::Yellow, &format!("run again{on}")));
+            text +=
+                &format!("{}: {said}\n", style.ink(Emphasis::Yellow, &format!("run again{on}")));
         }
         match is_one {
             true => text += &format!("{}\n", totals(matrix.totals)),
@@ -62,12 +64,12 @@ pub fn matrix(matrices: &[Matrix], style: Style) -> String {
     }
     let (ink, verdict) = match () {
         () if !matrices.is_empty() && matrices.iter().all(Matrix::is_as_expected) => {
-            (Ink::Green, "as expected")
+            (Emphasis::Green, "as expected")
         }
-        () if matrices.iter().any(|it| it.interrupted) => (Ink::Yellow, "interrupted"),
-        () => (Ink::Red, "not as expected"),
+        () if matrices.iter().any(|it| it.interrupted) => (Emphasis::Yellow, "interrupted"),
+        () => (Emphasis::Red, "not as expected"),
     };
-    text += &format!("{}: {}\n", style.ink(Ink::Bold, "verdict"), style.ink(ink, verdict));
+    text += &format!("{}: {}\n", style.ink(Emphasis::Bold, "verdict"), style.ink(ink, verdict));
     text
 }
 
@@ -110,7 +112,7 @@ fn row(group: &[&Pair], style: Style) -> String {
         Some(why) => {
             let said = format!("not run: {why}");
             let names = style.wrap(&plain(&names.join(", ")), 4);
-            return format!("  {}\n    {names}\n", style.ink(Ink::Dim, &plain(&said)));
+            return format!("  {}\n    {names}\n", style.ink(Emphasis::Dim, &plain(&said)));
         }
         None => first.cells.iter().map(|cell| shown(cell, style)).collect::<String>(),
     };
@@ -119,7 +121,7 @@ fn row(group: &[&Pair], style: Style) -> String {
 
 fn word(cell: &Cell) -> String {
     match cell.standing {
-        Standing::Unclaimed => format!("({})", cell.found.name()),
+        Conformance::Unclaimed => format!("({})", cell.found.name()),
         _ => cell.found.name().to_owned(),
     }
 }
@@ -127,13 +129,17 @@ fn word(cell: &Cell) -> String {
 fn shown(cell: &Cell, style: Style) -> String {
     let word = word(cell);
     let blanks = " ".repeat(CELL + 1 - word.chars().count().min(CELL));
-    let ink = if cell.standing == Standing::Unclaimed { Ink::Dim } else { Ink::of(cell.found) };
+    let ink = if cell.standing == Conformance::Unclaimed {
+        Emphasis::Dim
+    } else {
+        Emphasis::of(cell.found)
+    };
     format!("{}{blanks}", style.ink(ink, &word))
 }
 
 #[cfg(test)]
 mod tests {
-    use scenarios::matrix::Tally;
+    use scenarios::matrix::VerdictCounts;
     use scenarios::verdict::Outcome;
 
     use super::*;
@@ -141,7 +147,7 @@ mod tests {
     fn pair(lock: &str, key: Option<Outcome>) -> Pair {
         let scenario = Pair::scenario("gc-pause", lock).unwrap();
         let runs = Level::ALL.map(|level| {
-            let mut tally = Tally::default();
+            let mut tally = VerdictCounts::default();
             let expected = scenario.expected(lock, level);
             let found = if level == Level::Key { key.unwrap_or(expected) } else { expected };
             tally.add(3, found);

@@ -6,7 +6,7 @@
 use scenarios::result::Invariant;
 use scenarios::verdict::{Witness, WitnessStep};
 
-use super::ink::Ink;
+use super::colour::Emphasis;
 use super::{Style, Verbosity};
 use crate::format::{actor, count, moment, needs_fine, plain};
 
@@ -18,9 +18,9 @@ pub(super) fn tell(invariant: &Invariant, witness: &Witness, style: Style) -> St
         many => format!(", the first of {}", count(many)),
     };
     let summary = style.wrap(&plain(&witness.summary), 2);
-    let mut text = format!("{}{which}\n  {summary}\n", style.ink(Ink::Red, &title));
-    text.push_str(&numbered(witness.told(), style));
-    if style.verbosity >= Verbosity::Verbose && witness.steps.len() > witness.told().len() {
+    let mut text = format!("{}{which}\n  {summary}\n", style.ink(Emphasis::Red, &title));
+    text.push_str(&numbered(witness.short_story(), style));
+    if style.verbosity >= Verbosity::Verbose && witness.steps.len() > witness.short_story().len() {
         text.push_str("  all that they did:\n");
         text.push_str(&lines(&witness.steps, style));
     }
@@ -50,7 +50,7 @@ fn table(steps: &[WitnessStep], style: Style, before: &dyn Fn(usize) -> String) 
     for (place, [when, who, what]) in rows.iter().enumerate() {
         let before = before(place);
         let indent = before.len() + when_width + 2 + who_width + 2;
-        let when = style.ink(Ink::Dim, &format!("{when:>when_width$}"));
+        let when = style.ink(Emphasis::Dim, &format!("{when:>when_width$}"));
         let who = format!("{who:<who_width$}");
         text.push_str(&format!("{before}{when}  {who}  {}\n", style.wrap(what, indent)));
     }

@@ -7,7 +7,7 @@ use std::path::Path;
 use scenarios::result::{RunResult, ServerFacts};
 use scenarios::verdict::{Level, Outcome};
 
-use super::ink::Ink;
+use super::colour::Emphasis;
 use super::{Style, Verbosity, figures, story, verdicts};
 use crate::format::{counted, plain};
 
@@ -37,7 +37,8 @@ pub fn summary(result: &RunResult, style: Style) -> String {
 pub fn footer(result: &RunResult, report_dir: &Path, style: Style) -> String {
     let report = report_dir.join("report.html").display().to_string();
     let (report, replay) = (plain(&report), plain(&result.replay));
-    let [report_word, replay_word] = ["report:", "replay:"].map(|word| style.ink(Ink::Bold, word));
+    let [report_word, replay_word] =
+        ["report:", "replay:"].map(|word| style.ink(Emphasis::Bold, word));
     format!("{report_word} {report}\n{replay_word} {replay}\n")
 }
 
@@ -48,7 +49,7 @@ fn headline(result: &RunResult, style: Style) -> String {
     let server = if server.is_empty() { server } else { format!(" ({server})") };
     let RunResult { scenario, lock, world, seed, .. } = result;
     let line = format!("{clients}, lock {lock}, world {world}{server}, seed {seed}");
-    let scenario = style.ink(Ink::Bold, &plain(scenario));
+    let scenario = style.ink(Emphasis::Bold, &plain(scenario));
     // One line whatever the width, so that it can be searched for.
     format!("{scenario}: {}\n", plain(&line))
 }
@@ -65,7 +66,7 @@ fn remarks(result: &RunResult, style: Style) -> String {
     let mut text = String::new();
     let mut remark = |word: &str, said: &str| {
         let said = style.wrap(&plain(said), word.len() + 2);
-        text.push_str(&format!("{}: {said}\n", style.ink(Ink::Yellow, word)));
+        text.push_str(&format!("{}: {said}\n", style.ink(Emphasis::Yellow, word)));
     };
     if !result.complete {
         remark("interrupted", INTERRUPTED);
@@ -91,7 +92,7 @@ fn verdict_line(result: &RunResult, style: Style) -> String {
         }
         Outcome::Held | Outcome::NotApplicable => String::new(),
     };
-    format!("{}: {verdict}{where_found}\n", style.ink(Ink::Bold, "verdict"))
+    format!("{}: {verdict}{where_found}\n", style.ink(Emphasis::Bold, "verdict"))
 }
 
 #[cfg(test)]

@@ -4,10 +4,10 @@
 //! Invariant: everything but the pace follows from the sweep, so it reads the same on any machine.
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
-use scenarios::sweep::{Counts, Silent, Sweep};
+use scenarios::sweep::{InvariantCounts, Silent, Sweep};
 use scenarios::verdict::Level;
 
-use super::ink::Ink;
+use super::colour::Emphasis;
 use super::{Style, Verbosity};
 use crate::format::{count, duration, plain};
 
@@ -27,7 +27,7 @@ pub struct Swept {
 /// The summary of a sweep. `replay` gives the line that runs one seed again.
 pub fn sweep(swept: &Swept, found: &Sweep, replay: impl Fn(u64) -> String, style: Style) -> String {
     let verdict = style.verdict(found.verdict(), 0);
-    let verdict = format!("{}: {verdict}\n", style.ink(Ink::Bold, "verdict"));
+    let verdict = format!("{}: {verdict}\n", style.ink(Emphasis::Bold, "verdict"));
     let headline = format!("{}\n", plain(&swept.headline));
     if style.verbosity == Verbosity::Quiet {
         return headline + &failing(found, replay, style) + &verdict;
@@ -44,7 +44,7 @@ pub fn sweep(swept: &Swept, found: &Sweep, replay: impl Fn(u64) -> String, style
     blocks.push(failing(found, replay, style));
     for remark in &swept.remarks {
         let said = style.wrap(&plain(remark), 6);
-        blocks.push(format!("{}: {said}\n", style.ink(Ink::Yellow, "note")));
+        blocks.push(format!("{}: {said}\n", style.ink(Emphasis::Yellow, "note")));
     }
     blocks.push(verdict);
     blocks.retain(|block| !block.is_empty());
@@ -74,7 +74,7 @@ fn outcomes(found: &Sweep, style: Style) -> String {
     let mut table = table(&["schedules", "", "held", "violated", "inconclusive", "vacuous", "n/a"]);
     for level in Level::ALL {
         for it in found.invariants.iter().filter(|it| it.level == level) {
-            let Counts { held, violated, inconclusive, vacuous, not_applicable, .. } = it;
+            let InvariantCounts { held, violated, inconclusive, vacuous, not_applicable, .. } = it;
             let counts = [held, violated, inconclusive, vacuous, not_applicable];
             let counts = counts.map(|it| count(*it));
             let mut row = vec![level.name().to_owned(), plain(&it.name).into_owned()];
@@ -139,7 +139,7 @@ fn failing(found: &Sweep, replay: impl Fn(u64) -> String, style: Style) -> Strin
         count(found.violations),
         count(found.schedules)
     );
-    let mut text = format!("{}\n", style.ink(Ink::Bold, &head));
+    let mut text = format!("{}\n", style.ink(Emphasis::Bold, &head));
     for (seed, violated) in &found.failing {
         let names = plain(&violated.join(", ")).into_owned();
         text.push_str(&format!(
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn a_sweep_is_told_with_its_failing_seeds_and_what_it_covered() {
-        let counts = |name: &str, level, held, violated| Counts {
+        let counts = |name: &str, level, held, violated| InvariantCounts {
             name: name.to_owned(),
             level,
             held,

@@ -5,7 +5,7 @@
 use scenarios::result::{Invariant, RunResult};
 use scenarios::verdict::{Level, Outcome};
 
-use super::ink::Ink;
+use super::colour::Emphasis;
 use super::{Style, Verbosity};
 use crate::format::{count, plain};
 
@@ -19,13 +19,13 @@ pub(super) fn table(result: &RunResult, style: Style) -> String {
     let name_width = names.max().unwrap_or_default().max(Level::Progress.name().len());
     let mut text = String::new();
     for level in Level::ALL {
-        let name = style.ink(Ink::Bold, level.name());
+        let name = style.ink(Emphasis::Bold, level.name());
         let blanks = " ".repeat(name_width - level.name().len());
         let verdict = style.verdict(result.level(level), 0);
         let mut of_level = result.invariants.iter().filter(|it| it.level == level).peekable();
         let note = if of_level.peek().is_none() {
             let blanks = " ".repeat(VERDICT_WIDTH - result.level(level).name().len());
-            style.ink(Ink::Dim, &format!("{blanks}  nothing was checked"))
+            style.ink(Emphasis::Dim, &format!("{blanks}  nothing was checked"))
         } else {
             String::new()
         };

@@ -1,10 +1,9 @@
 //! What a real server has shown of the model, as the cells of a table.
 //!
-//! Invariant: a share that was counted says what it may be. Deliberately absent: a verdict of its own on the model,
-//! which is in the tuning.
+//! Invariant: a share that was counted says what it may be.
 
 use scenarios::span::Span;
-use scenarios::tuning::{Compared, Confirmation, Confirmed, Found};
+use scenarios::tuning::{ComparedShare, Confirmation, ConfirmationOutcome, Confirmed};
 
 use super::time;
 use crate::format::count;
@@ -20,7 +19,7 @@ pub(super) fn row(tried: &Confirmed) -> [String; 6] {
     let ours = if tried.in_grid { "" } else { ", shorter than asked for" };
     let setting = format!("TTL {}, {renewed}{ours}", short(tried.ttl));
     match &tried.found {
-        Found::Seen(seen) => [
+        ConfirmationOutcome::Seen(seen) => [
             setting,
             time(seen.ttl),
             count(seen.holds),
@@ -28,7 +27,7 @@ pub(super) fn row(tried: &Confirmed) -> [String; 6] {
             share(seen.outlived),
             if seen.agrees() { "yes" } else { "no" }.to_owned(),
         ],
-        Found::Unseen(_) => {
+        ConfirmationOutcome::Unseen(_) => {
             let dash = || "-".to_owned();
             [setting, dash(), dash(), dash(), dash(), "cannot say".to_owned()]
         }
@@ -50,13 +49,13 @@ pub(super) fn notes(confirmation: &Confirmation) -> Vec<String> {
         notes.push(format!("not all was tried: {why}"));
     }
     for tried in &confirmation.tried {
-        if let Found::Seen(seen) = &tried.found
+        if let ConfirmationOutcome::Seen(seen) = &tried.found
             && seen.left_out > 0
         {
             let left_out = count(seen.left_out);
             notes.push(format!("{left_out} more holds had no answer in time, and are left out"));
         }
-        if let Found::Unseen(why) = &tried.found {
+        if let ConfirmationOutcome::Unseen(why) = &tried.found {
             let kind = if tried.renew.is_some() { "with renewal" } else { "without renewal" };
             notes.push(format!("{kind}: {why}"));
         }
@@ -65,7 +64,7 @@ pub(super) fn notes(confirmation: &Confirmation) -> Vec<String> {
 }
 
 /// What was counted, what it may be, and what the model says.
-fn share(compared: Compared) -> String {
+fn share(compared: ComparedShare) -> String {
     let percent = |share: f64| format!("{:.1}", share * 100.0);
     let (low, high) = (percent(compared.low), percent(compared.high));
     format!("{} % ({low} to {high}), model {} %", percent(compared.share), percent(compared.model))

@@ -1,32 +1,33 @@
 //! The frontier of a tuning: how long a crashed holder blocks the others, against how often it goes wrong.
 //!
-//! How often is told as a multiple of what is wanted, so that one corner serves for all targets: a setting meets
-//! them where all its marks stand there.
+//! How often is told as a multiple of what is wanted, so that one corner serves for all targets: a
+//! setting meets them where all its marks stand there.
 //!
-//! Invariant: what is drawn is what may be at most, and not the best guess; what is rarer than the scale shows
-//! stands below it. Deliberately absent: a curve through the points, and locks that were not asked for.
+//! Invariant: what is drawn is what may be at most, and not the best guess; what is rarer than the scale
+//! shows stands below it.
 
+mod captions;
+mod label_layout;
 mod legend;
 mod plot;
-mod room;
 mod series;
-mod words;
 
 use std::path::Path;
 
 use plotters::prelude::DrawingBackend;
 use plotters::style::text_anchor::HPos;
 use plotters::style::{RGBColor, WHITE};
-use scenarios::tuning::{Keeping, Tuning};
+use scenarios::tuning::{Protection, Tuning};
 
-use self::plot::{LEFT, Line, Plot, RIGHT, TOP};
-use self::series::{Renewal, Wrong};
-use self::words::{ASCENT, Callout, LEADING, RING, Text, Words};
+use self::captions::{ASCENT, Callout, Captions, LEADING, RING, TextBox};
+use self::plot::{LEFT, Plot, PlotLine, RIGHT, TOP};
+use self::series::{FailureMode, RenewalRule};
 use super::time;
+use crate::chart::ChartError;
 use crate::chart::layout::{BOTTOM, LINE_WIDTH, MARGIN, MARK_RADIUS, SCALE, SIZE, SUBTITLE, TITLE};
-use crate::chart::palette::{AXIS, FAINT_INK, GRID, INK, MET, MET_INK, Mark, line};
+use crate::chart::palette::{AXIS, FAINT_INK, GRID, INK, MET, MET_INK, Marker, line};
 use crate::chart::pen::Pen;
-use crate::chart::picture::{ChartError, Painting, png_of, svg_of};
+use crate::chart::render::{Drawing, png_of, svg_of};
 use crate::format::plain;
 
 /// By so much a stroke is wider than another that lies on it.
@@ -55,16 +56,16 @@ impl Frontier<'_> {
 }
 
 /// The colour and mark of what a line shows first: each has its own in every chart.
-fn look(line_of: &Line<'_>) -> (RGBColor, Mark) {
+fn look(line_of: &PlotLine<'_>) -> (RGBColor, Marker) {
     line(match line_of.shows.first() {
-        Some((Wrong::Lost, Renewal::Never)) => 1,
-        Some((Wrong::Lost, _)) => 4,
-        Some((Wrong::Overlaps, Renewal::Never)) | None => 0,
-        Some((Wrong::Overlaps, _)) => 2,
+        Some((FailureMode::Lost, RenewalRule::Never)) => 1,
+        Some((FailureMode::Lost, _)) => 4,
+        Some((FailureMode::Overlaps, RenewalRule::Never)) | None => 0,
+        Some((FailureMode::Overlaps, _)) => 2,
     })
 }
 
-impl Painting for Frontier<'_> {
+impl Drawing for Frontier<'_> {
     fn title(&self) -> String {
         "What TTL to set: how often it goes wrong, and how long a crash blocks".to_owned()
     }
@@ -74,19 +75,19 @@ impl Painting for Frontier<'_> {
         let width = f64::from(SIZE.0) - 2.0 * MARGIN;
         pen.text((MARGIN, 44.0), &TITLE.fit(&self.title(), width)?, TITLE, INK, HPos::Left)?;
         let lock = match self.0.keeping {
-            Keeping::None => "A lock that keeps no validity",
-            Keeping::Tracked => "A lock that keeps its validity",
-            Keeping::Fenced => "A lock with a fence",
+            Protection::None => "A lock that keeps no validity",
+            Protection::Tracked => "A lock that keeps its validity",
+            Protection::Fenced => "A lock with a fence",
         };
         let says = format!("{lock} — {}", self.0.advice.says);
         let subtitle = SUBTITLE.fit(&plain(&says), width)?;
         pen.text((MARGIN, 68.0), &subtitle, SUBTITLE, FAINT_INK, HPos::Left)?;
         let Some(plot) = Plot::of(self.0) else { return Ok(()) };
-        let words = Words::of(self.0, &plot)?;
+        let captions = Captions::of(self.0, &plot)?;
         self.scales(pen, &plot)?;
         lines(pen, &plot)?;
         legend::paint(pen, self.0, &plot)?;
-        write(pen, &words)
+        write(pen, &captions)
     }
 }
 
@@ -123,9 +124,9 @@ impl Frontier<'_> {
         let targets = &self.0.targets;
         let (overlaps, lost) = (plain(&targets.overlaps), plain(&targets.lost));
         let wanted = match self.0.keeping {
-            Keeping::None => format!("overlaps {overlaps}"),
-            Keeping::Tracked => format!("overlaps {overlaps}, lost holds {lost}"),
-            Keeping::Fenced => format!("lost holds {lost}"),
+            Protection::None => format!("overlaps {overlaps}"),
+            Protection::Tracked => format!("overlaps {overlaps}, lost holds {lost}"),
+            Protection::Fenced => format!("lost holds {lost}"),
         };
         let above = format!("how often it goes wrong at most, against what is wanted ({wanted})");
         let width = f64::from(SIZE.0) - 2.0 * MARGIN;
@@ -144,7 +145,8 @@ fn lines<DB: DrawingBackend>(pen: &Pen<'_, DB>, plot: &Plot<'_>) -> Result<(), C
     for (number, line) in plot.lines.iter().enumerate().rev() {
         let (colour, _) = look(line);
         for (from, to) in line.strokes() {
-            let hides = |it: &&Line<'_>| it.strokes().any(|it| near(it.0, from) && near(it.1, to));
+            let hides =
+                |it: &&PlotLine<'_>| it.strokes().any(|it| near(it.0, from) && near(it.1, to));
             let hiding = plot.lines[..number].iter().filter(hides).count();
             pen.line(&[from, to], colour, LINE_WIDTH + WIDER * hiding as f64)?;
         }
@@ -152,7 +154,7 @@ fn lines<DB: DrawingBackend>(pen: &Pen<'_, DB>, plot: &Plot<'_>) -> Result<(), C
     for (number, line) in plot.lines.iter().enumerate().rev() {
         let (colour, shape) = look(line);
         for mark in &line.marks {
-            let hides = |it: &&Line<'_>| it.marks.iter().any(|it| near(it.at, mark.at));
+            let hides = |it: &&PlotLine<'_>| it.marks.iter().any(|it| near(it.at, mark.at));
             let hiding = plot.lines[..number].iter().filter(hides).count();
             let radius = MARK_RADIUS + WIDER * hiding as f64;
             pen.shape(&shape.corners(mark.at, radius + 1.5), WHITE)?;
@@ -162,8 +164,8 @@ fn lines<DB: DrawingBackend>(pen: &Pen<'_, DB>, plot: &Plot<'_>) -> Result<(), C
     Ok(())
 }
 
-fn write<DB: DrawingBackend>(pen: &Pen<'_, DB>, words: &Words) -> Result<(), ChartError> {
-    let text = |it: &Text, ink: RGBColor| -> Result<(), ChartError> {
+fn write<DB: DrawingBackend>(pen: &Pen<'_, DB>, captions: &Captions) -> Result<(), ChartError> {
+    let text = |it: &TextBox, ink: RGBColor| -> Result<(), ChartError> {
         let mut baseline = it.rect.top + ASCENT;
         for (line, face) in &it.lines {
             pen.text((it.rect.left, baseline), line, *face, ink, HPos::Left)?;
@@ -171,7 +173,7 @@ fn write<DB: DrawingBackend>(pen: &Pen<'_, DB>, words: &Words) -> Result<(), Cha
         }
         Ok(())
     };
-    for Callout { at, text: said, leader, advised } in &words.callouts {
+    for Callout { at, text: said, leader, advised } in &captions.callouts {
         let ring: Vec<(f64, f64)> = (0..=32)
             .map(|step| f64::from(step) / 32.0 * std::f64::consts::TAU)
             .map(|turn| (at.0 + RING * turn.cos(), at.1 + RING * turn.sin()))
@@ -181,10 +183,10 @@ fn write<DB: DrawingBackend>(pen: &Pen<'_, DB>, words: &Words) -> Result<(), Cha
         pen.line(&[leader.0, leader.1], ink, 1.0)?;
         text(said, ink)?;
     }
-    for it in &words.ttls {
+    for it in &captions.ttls {
         text(it, FAINT_INK)?;
     }
-    words.met.iter().try_for_each(|it| text(it, MET_INK))
+    captions.met.iter().try_for_each(|it| text(it, MET_INK))
 }
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
 //! `report.html` of a tuning: the advice, the frontier, every setting.
 //!
-//! Invariant: no script, and nothing is fetched; every text is escaped, the chart alone is set in as it is, for
-//! it was drawn here.
+//! Invariant: no script, and nothing is fetched; every text is escaped, the chart alone is set in as it
+//! is, for it was drawn here.
 
 use maud::{Markup, PreEscaped, html};
-use scenarios::tuning::{Answer, Confirmation, Keeping, Tuning};
+use scenarios::tuning::{Confirmation, Protection, TargetStatus, Tuning};
 
 use super::confirmed;
 use super::table::{about, answer, belief, header, is_chosen, row};
@@ -15,9 +15,9 @@ use crate::html::document;
 pub fn page(tuning: &Tuning, chart: Option<&str>) -> String {
     let advice = &tuning.advice;
     let class = match advice.answer {
-        Answer::Met => "badge held",
-        Answer::Unknown => "badge inconclusive",
-        Answer::TooSlow | Answer::TooManyOverlaps => "badge violated",
+        TargetStatus::Met => "badge held",
+        TargetStatus::Unknown => "badge inconclusive",
+        TargetStatus::TooSlow | TargetStatus::TooManyOverlaps => "badge violated",
     };
     let title = format!("What TTL to set: {} — picklock", answer(advice.answer));
     let body = html! {
@@ -42,7 +42,7 @@ pub fn page(tuning: &Tuning, chart: Option<&str>) -> String {
                 h2 { "Every setting" }
                 h3 { (about(tuning.keeping)) }
                 (settings(tuning, tuning.keeping))
-                @for keeping in Keeping::ALL {
+                @for keeping in Protection::ALL {
                     // Who asked for one lock may look at the others, but need not pass them by.
                     @if keeping != tuning.keeping && has(tuning, keeping) {
                         details {
@@ -94,11 +94,11 @@ fn shown(confirmation: &Confirmation) -> Markup {
     }
 }
 
-fn has(tuning: &Tuning, keeping: Keeping) -> bool {
+fn has(tuning: &Tuning, keeping: Protection) -> bool {
     tuning.points.iter().any(|it| it.keeping == keeping)
 }
 
-fn settings(tuning: &Tuning, keeping: Keeping) -> Markup {
+fn settings(tuning: &Tuning, keeping: Protection) -> Markup {
     let points = || tuning.points.iter().filter(|it| it.keeping == keeping);
     // A time or a rate is short, and reads best on one line.
     let class = |place: usize| match place {
@@ -140,12 +140,12 @@ mod tests {
     #[test]
     fn the_lock_that_was_asked_for_comes_first_and_its_advised_row_is_set_off() {
         let mut points = vec![point(1_000, None, 9.0, 9.0), point(5_000, None, 0.5, 0.5)];
-        points[0].keeping = Keeping::None;
+        points[0].keeping = Protection::None;
         let page = page(&tuning(points, 1), None);
         let at = |text: &str| page.find(text).unwrap_or_else(|| panic!("no {text} in {page}"));
-        let (asked, other) = (at(about(Keeping::Tracked)), at(about(Keeping::None)));
+        let (asked, other) = (at(about(Protection::Tracked)), at(about(Protection::None)));
         assert!(asked < other && at("<details>") < other, "{asked} {other}");
         assert_eq!(page.matches("<tr class=\"chosen met\">").count(), 1);
-        assert!(at("class=\"chosen") < other && !page.contains(about(Keeping::Fenced)));
+        assert!(at("class=\"chosen") < other && !page.contains(about(Protection::Fenced)));
     }
 }

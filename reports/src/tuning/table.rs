@@ -1,9 +1,10 @@
-//! A tuning in the terminal: what it counts with, every setting of the lock that was asked for, and the advice.
+//! A tuning in the terminal: what it counts with, every setting of the lock that was asked for, and the
+//! advice.
 //!
 //! Invariant: the advice comes last, where a reader looks first.
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
-use scenarios::tuning::{Answer, Confirmation, Delay, IfTaken, Keeping, Point, Tuning};
+use scenarios::tuning::{Confirmation, Delay, IfTaken, Point, Protection, TargetStatus, Tuning};
 
 use super::{confirmed, share, time};
 use crate::format::{count, plain};
@@ -17,7 +18,7 @@ pub fn text(tuning: &Tuning, style: Style) -> String {
     let mut blocks = Vec::new();
     if style.verbosity > Verbosity::Quiet {
         blocks.push(inputs(tuning, style));
-        for keeping in Keeping::ALL {
+        for keeping in Protection::ALL {
             let shown = keeping == tuning.keeping || style.verbosity == Verbosity::Verbose;
             if shown && tuning.points.iter().any(|it| it.keeping == keeping) {
                 blocks.push(table(keeping, tuning, style));
@@ -65,17 +66,17 @@ fn inputs(tuning: &Tuning, style: Style) -> String {
 }
 
 /// The answer in a word or two.
-pub(super) fn answer(answer: Answer) -> &'static str {
+pub(super) fn answer(answer: TargetStatus) -> &'static str {
     match answer {
-        Answer::Met => "met",
-        Answer::Unknown => "cannot say",
-        Answer::TooSlow => "cannot be met at once",
-        Answer::TooManyOverlaps => "cannot be met",
+        TargetStatus::Met => "met",
+        TargetStatus::Unknown => "cannot say",
+        TargetStatus::TooSlow => "cannot be met at once",
+        TargetStatus::TooManyOverlaps => "cannot be met",
     }
 }
 
 /// What the columns of a lock are called.
-pub(super) fn header(keeping: Keeping, if_taken: IfTaken) -> [&'static str; 8] {
+pub(super) fn header(keeping: Protection, if_taken: IfTaken) -> [&'static str; 8] {
     let wrong = if keeping.is_tracked() { "lost before done" } else { "outlives its lease" };
     let wait = match if_taken {
         IfTaken::Wait => "wait (p99)",
@@ -120,27 +121,27 @@ pub(super) fn row(point: &Point) -> [String; 8] {
 }
 
 /// What a kind of lock does, in a few words.
-pub(super) fn about(keeping: Keeping) -> &'static str {
+pub(super) fn about(keeping: Protection) -> &'static str {
     match keeping {
-        Keeping::None => "a lock that keeps no validity",
-        Keeping::Tracked => "a lock that keeps its validity",
-        Keeping::Fenced => {
+        Protection::None => "a lock that keeps no validity",
+        Protection::Tracked => "a lock that keeps its validity",
+        Protection::Fenced => {
             "a lock that keeps its validity, and a resource that checks its fencing token"
         }
     }
 }
 
 /// How often two believe at once that they have the lock.
-pub(super) fn belief(keeping: Keeping) -> &'static str {
+pub(super) fn belief(keeping: Protection) -> &'static str {
     match keeping {
-        Keeping::None => {
+        Protection::None => {
             "An overlap is two at once who believe that they have the lock, and both write."
         }
-        Keeping::Tracked => {
+        Protection::Tracked => {
             "Two never believe at once that they have the lock, for its holder looks; an overlap is a write that was \
              under way when the lease ended."
         }
-        Keeping::Fenced => {
+        Protection::Fenced => {
             "Two never believe at once that they have the lock, and what one of them still writes too late is refused."
         }
     }
@@ -157,7 +158,7 @@ fn confirmed(confirmation: &Confirmation, style: Style) -> String {
     text
 }
 
-fn table(keeping: Keeping, tuning: &Tuning, style: Style) -> String {
+fn table(keeping: Protection, tuning: &Tuning, style: Style) -> String {
     let points = tuning.points.iter().filter(|it| it.keeping == keeping);
     let rows = points.map(|it| {
         let mut cells = row(it).to_vec();

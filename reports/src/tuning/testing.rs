@@ -1,13 +1,13 @@
 //! A tuning to test with.
 //!
-//! Invariant: one overlap a day and one lost hold a day are wanted, and a takeover within ten seconds. Deliberately
-//! absent: how a tuning is found.
+//! Invariant: one overlap a day and one lost hold a day are wanted, and a takeover within ten seconds.
 
 use std::time::Duration;
 
 use scenarios::span::Span;
 use scenarios::tuning::{
-    Advice, Answer, Delay, How, IfTaken, Input, Keeping, Point, SCHEMA, Share, Targets, Tuning,
+    Advice, Delay, How, IfTaken, Input, Point, Protection, SCHEMA, Share, TargetStatus, Targets,
+    Tuning,
 };
 
 pub(super) fn ms(ms: u64) -> Span {
@@ -15,7 +15,7 @@ pub(super) fn ms(ms: u64) -> Span {
 }
 
 fn at_most(per_day_high: f64) -> Share {
-    let how = How::Asked { holds: 1_000 };
+    let how = How::Estimated { holds: 1_000 };
     Share { per_hold: 0.0, low: 0.0, high: 0.0, per_day: 0.0, per_day_high, how }
 }
 
@@ -30,7 +30,7 @@ pub(super) fn point(ttl_ms: u64, renew_ms: Option<u64>, overlaps: f64, lost: f64
     Point {
         ttl: ms(ttl_ms),
         renew: renew_ms.map(ms),
-        keeping: Keeping::Tracked,
+        keeping: Protection::Tracked,
         wrong: at_most(lost),
         belief: at_most(0.0),
         effect: at_most(overlaps),
@@ -47,7 +47,7 @@ pub(super) fn point(ttl_ms: u64, renew_ms: Option<u64>, overlaps: f64, lost: f64
 
 /// A tuning of these points, of which that at this place is advised, or the nearest.
 pub(super) fn tuning(points: Vec<Point>, chosen: usize) -> Tuning {
-    let answer = if points[chosen].meets() { Answer::Met } else { Answer::TooSlow };
+    let answer = if points[chosen].meets() { TargetStatus::Met } else { TargetStatus::TooSlow };
     let input = |name: &str, source: &str| Input {
         name: name.to_owned(),
         value: "5ms".to_owned(),

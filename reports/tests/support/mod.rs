@@ -1,7 +1,6 @@
 //! A plausible run of 100 clients, made by arithmetic alone, for tests and the gallery.
 //!
-//! Invariant: the same call gives the same history. Deliberately absent: chance, and any claim that
-//! a server behaves so.
+//! Invariant: the same call gives the same history.
 
 #![allow(dead_code, unreachable_pub, reason = "each user takes what it needs")]
 

@@ -1,14 +1,18 @@
 //! Availability: who wants a lock that nobody has gets it in time.
 //!
 //! Invariant: a stall is a time in which two or more wanted the lock all along, nobody had it (or
-//! believed so), and nobody got it: the trouble of one client may be its own connection's. The longest is compared with what the scenario allows; where it allows
-//! nothing, nothing is said. Deliberately absent: whose fault it was.
+//! believed so), and nobody got it: the trouble of one client may be its own connection's. The longest
+//! is compared with what the scenario allows; where it allows nothing, nothing is said.
 
 use std::collections::BTreeMap;
 
-use super::story;
+use super::interface::{Checker, EventView, HistoryEnd};
+use crate::fault::Fault;
 use crate::history::{Event, Head, What};
-use crate::verdict::{Verdict, Witness, WitnessStep};
+use crate::span::rounded;
+use crate::verdict::{Finding, Level, Verdict, Witness, WitnessStep};
+
+pub(super) const NAME: &str = "availability";
 
 /// So many must want the lock before it counts.
 const MANY: usize = 2;
@@ -36,7 +40,8 @@ impl Stall {
 }
 
 /// Who wants the lock and who has it.
-pub(super) struct Availability {
+#[derive(Default)]
+struct Availability {
     within_ns: u64,
     tracked: bool,
     /// Acquisitions under way: whose, and since when.
@@ -55,27 +60,28 @@ pub(super) struct Availability {
     now_ns: u64,
 }
 
-impl Availability {
-    pub(super) fn new(head: &Head, within_ns: u64) -> Self {
-        Self {
-            within_ns,
-            tracked: head.tracked,
-            wanting: BTreeMap::new(),
-            promised: BTreeMap::new(),
-            holders: Vec::new(),
-            free_ns: 0,
-            wanted_ns: 0,
-            longest: Stall::default(),
-            stalls: 0,
-            counted_ns: None,
-            now_ns: 0,
-        }
-    }
+pub(super) fn checker(head: &Head) -> Option<Box<dyn Checker>> {
+    let within_ns = head.available_within_ns?;
+    Some(Box::new(Availability { within_ns, tracked: head.tracked, ..Availability::default() }))
+}
 
-    pub(super) fn see(&mut self, event: &Event) {
-        let Event { at_ns, client, acquisition, .. } = *event;
-        self.now_ns = at_ns;
-        match event.what {
+impl Checker for Availability {
+    fn see(&mut self, seen: &EventView<'_>) {
+        let Event { at_ns, client, acquisition, what, .. } = *seen.event;
+        match what {
+            What::Fault { fault: Fault::Crash, .. } => return self.died(client, at_ns),
+            // The last stall lasts until a client or the workload was last heard of: the looks at the key
+            // that come after it, and what is still in flight, do not make it longer.
+            What::Command { .. }
+            | What::Answered { .. }
+            | What::Refused(_)
+            | What::Unanswered(_)
+            | What::Fault { .. }
+            | What::Probe(_)
+            | What::Phase(_) => return,
+            _ => self.now_ns = at_ns,
+        }
+        match what {
             What::Acquire => {
                 self.look(at_ns);
                 self.wanting.insert(acquisition, (client, at_ns));
@@ -101,8 +107,14 @@ impl Availability {
         }
     }
 
+    fn finish(&mut self, end: &HistoryEnd<'_>) -> Vec<Finding> {
+        vec![Finding::new(NAME, Level::Progress, self.verdict(end.head))]
+    }
+}
+
+impl Availability {
     /// A client is dead: it wants and has nothing any more.
-    pub(super) fn died(&mut self, client: u32, at_ns: u64) {
+    fn died(&mut self, client: u32, at_ns: u64) {
         self.look(at_ns);
         self.wanting.retain(|_, (wants, _)| *wants != client);
         self.ends(at_ns, |it| it.client == client);
@@ -160,7 +172,7 @@ impl Availability {
         }
     }
 
-    pub(super) fn finish(mut self, head: &Head) -> Verdict {
+    fn verdict(&mut self, head: &Head) -> Verdict {
         if !head.locks {
             return Verdict::NotApplicable("this recipe keeps no key".to_owned());
         }
@@ -173,8 +185,8 @@ impl Availability {
         let summary = format!(
             "client {client} wanted the lock, and for {} nobody had it and nobody got it: {} is what \
              the scenario allows",
-            story::span(span_ns),
-            story::span(self.within_ns)
+            rounded(span_ns),
+            rounded(self.within_ns)
         );
         if let Some(promise) = head.promise.as_ref().filter(|it| !it.is_broken_by(span_ns)) {
             return Verdict::NotApplicable(format!("{summary}, but {}", promise.because));

@@ -3,9 +3,12 @@
 //! Invariant: only a key that was seen to stay counts against a lock; a look that was never taken
 //! is no evidence either way.
 
-use super::story;
-use crate::history::Head;
-use crate::verdict::{Verdict, Witness, WitnessStep};
+use super::interface::{Checker, EventView, HistoryEnd};
+use crate::history::{Head, What};
+use crate::span::rounded;
+use crate::verdict::{Finding, Level, Verdict, Witness, WitnessStep};
+
+pub(super) const NAME: &str = "deadlock-freedom";
 
 /// What PTTL answers for a key that is not there.
 const GONE: i64 = -2;
@@ -14,18 +17,30 @@ const FOR_EVER: i64 = -1;
 
 /// What the looks at the lock's key showed after the last client had done.
 #[derive(Default)]
-pub(super) struct DeadlockFreedom {
+struct DeadlockFreedom {
     first_ns: Option<u64>,
     last: Option<(u64, i64)>,
 }
 
-impl DeadlockFreedom {
-    pub(super) fn probed(&mut self, at_ns: u64, pttl_ms: i64) {
-        self.first_ns.get_or_insert(at_ns);
-        self.last = Some((at_ns, pttl_ms));
+pub(super) fn checker(_: &Head) -> Option<Box<dyn Checker>> {
+    Some(Box::new(DeadlockFreedom::default()))
+}
+
+impl Checker for DeadlockFreedom {
+    fn see(&mut self, seen: &EventView<'_>) {
+        if let What::Probe(pttl_ms) = seen.event.what {
+            self.first_ns.get_or_insert(seen.event.at_ns);
+            self.last = Some((seen.event.at_ns, pttl_ms));
+        }
     }
 
-    pub(super) fn finish(&self, head: &Head) -> Verdict {
+    fn finish(&mut self, end: &HistoryEnd<'_>) -> Vec<Finding> {
+        vec![Finding::new(NAME, Level::Progress, self.verdict(end.head))]
+    }
+}
+
+impl DeadlockFreedom {
+    fn verdict(&self, head: &Head) -> Verdict {
         if !head.locks {
             return Verdict::NotApplicable("this recipe keeps no key".to_owned());
         }
@@ -44,8 +59,8 @@ impl DeadlockFreedom {
             _ => format!(
                 "nobody holds the lock, and its key is still there {} after the last client had \
                  done, though its TTL is {}",
-                story::span(waited_ns),
-                story::span(head.ttl_ns)
+                rounded(waited_ns),
+                rounded(head.ttl_ns)
             ),
         };
         let text = format!("PTTL of the lock's key answers {pttl_ms}");

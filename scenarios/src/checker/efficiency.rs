@@ -4,8 +4,9 @@
 //! that did not get it, for they are part of the price; what a workload does to its resource under the
 //! lock does not. Deliberately absent: time, which says as much of the machine as of the lock.
 
+use super::interface::{Checker, EventView, HistoryEnd};
 use crate::history::{Event, Head, Texts, What};
-use crate::verdict::{Vacuous, Verdict, Witness};
+use crate::verdict::{Finding, Level, Vacuous, Verdict, Witness};
 
 /// What locking has cost so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -16,6 +17,24 @@ pub(crate) struct Efficiency {
     pub(crate) granted: u64,
     /// Acquisitions that are at work on the resource.
     working: Vec<u32>,
+}
+
+/// With how many thousandths of a command an acquisition may cost.
+struct Allowed(Efficiency, u64);
+
+pub(super) fn checker(head: &Head) -> Option<Box<dyn Checker>> {
+    let within_milli = head.commands_within_milli?;
+    Some(Box::new(Allowed(Efficiency::default(), within_milli)))
+}
+
+impl Checker for Allowed {
+    fn see(&mut self, seen: &EventView<'_>) {
+        self.0.see(seen.event, seen.head, seen.texts);
+    }
+
+    fn finish(&mut self, _: &HistoryEnd<'_>) -> Vec<Finding> {
+        vec![Finding::new("efficiency", Level::Progress, self.0.verdict(self.1))]
+    }
 }
 
 impl Efficiency {
@@ -45,7 +64,7 @@ impl Efficiency {
     }
 
     /// Whether it took no more than so many thousandths of a command to get the lock once.
-    pub(super) fn finish(&self, within_milli: u64) -> Verdict {
+    fn verdict(&self, within_milli: u64) -> Verdict {
         let Self { commands, granted, .. } = *self;
         if granted == 0 {
             return Verdict::Vacuous(Vacuous::NobodyHeld);

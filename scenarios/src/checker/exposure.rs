@@ -1,20 +1,30 @@
 //! Exposure: that a server's fault has cost a hold its key is seen only where somebody else comes before the
 //! hold is over.
 //!
-//! Invariant: a server's fault that is staged in a hold counts as put to the test only if it met one that
-//! lasted when the fault was written down, and before that hold was over another acquisition had its answer:
-//! it got the lock; or it had made the key and failed; or nobody made the key, and a command that was surely
-//! carried out after the fault had no effect on it. Whether work was harmed is seen only where the other
-//! also looked at the resource before the first wrote. Where two had the lock at once already, nobody has to
-//! come any more. Deliberately absent: faults of clients, which a scenario has last until another has come.
+//! Invariant: a server's fault that is staged in a hold counts as put to the test only if it met one
+//! that lasted when the fault was written down, and before that hold was over another acquisition had
+//! its answer: it got the lock; or it had made the key and failed; or nobody made the key, and a command
+//! that was surely carried out after the fault had no effect on it. Whether work was harmed is seen only
+//! where the other also looked at the resource before the first wrote. Where two had the lock at once
+//! already, nobody has to come any more.
 
 use std::collections::BTreeMap;
 
 use picklock::env::Phase;
 
-use super::vacuity::Met;
 use crate::fault::Fault;
 use crate::history::{Event, Head, Texts, Touch, What};
+
+/// What became of a staged fault.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Met {
+    #[default]
+    Nothing,
+    /// It struck.
+    Somebody,
+    /// It struck in a hold.
+    Hold,
+}
 
 /// A fault that met holds.
 #[derive(Default)]

@@ -1,24 +1,24 @@
 //! Fairness: whoever is in line is not overtaken by more than the recipe claims.
 //!
-//! Invariant: an acquisition is in line from when its lock says that it waits, which a recipe that claims
-//! to be fair says once its place is sure, and again where it has to line up anew. It is overtaken by each
-//! acquisition that sent its first command only then and got the lock before it. A client that a fault has
-//! struck may have lost its place, now or later, and shows nothing any more; what strikes nobody in
-//! particular does that to all who wait, and to all who come before it is over. Deliberately absent: who
-//! waits for ever, which is the business of availability.
+//! Invariant: an acquisition is in line from when its lock says that it waits, which a recipe that
+//! claims to be fair says once its place is sure, and again where it has to line up anew. It is
+//! overtaken by each acquisition that sent its first command only then and got the lock before it. A
+//! client that a fault has struck may have lost its place, now or later, and shows nothing any more;
+//! what strikes nobody in particular does that to all who wait, and to all who come before it is over.
 
 use std::collections::BTreeMap;
 
 use picklock::env::Phase;
 
+use super::interface::{Checker, EventView, HistoryEnd};
 use super::story;
 use crate::fault::Fault;
 use crate::history::{Event, Head, What};
-use crate::verdict::{Verdict, Witness};
+use crate::verdict::{Finding, Level, Verdict, Witness};
 
 /// An acquisition that wants the lock.
 #[derive(Clone, Copy, Debug)]
-struct Waiting {
+struct QueuedAcquire {
     client: u32,
     /// The place of its first command among all events.
     came: Option<u64>,
@@ -31,7 +31,7 @@ struct Waiting {
     by: (u32, u32),
 }
 
-impl Waiting {
+impl QueuedAcquire {
     /// Whether this one surely lined up only when the other was in line.
     fn came_behind(&self, other: &Self) -> bool {
         other.in_line.zip(self.came).is_some_and(|(in_line, came)| in_line < came)
@@ -39,10 +39,11 @@ impl Waiting {
 }
 
 /// Who is in line.
-pub(super) struct Fairness {
+#[derive(Default)]
+struct Fairness {
     within: u32,
     /// By acquisition.
-    waiting: BTreeMap<u32, Waiting>,
+    waiting: BTreeMap<u32, QueuedAcquire>,
     /// Clients that a fault has struck.
     struck: Vec<u32>,
     /// Until when whoever comes has been struck by what strikes nobody in particular.
@@ -53,14 +54,14 @@ pub(super) struct Fairness {
     first: Option<Witness>,
 }
 
-impl Fairness {
-    /// Of a recipe that claims that so many at most overtake anybody.
-    pub(super) fn new(within: u32) -> Self {
-        let (waiting, struck, until_ns) = (BTreeMap::new(), Vec::new(), None);
-        Self { within, waiting, struck, until_ns, seen: 0, tried: false, first: None }
-    }
+pub(super) fn checker(head: &Head) -> Option<Box<dyn Checker>> {
+    let within = head.fair_within?;
+    Some(Box::new(Fairness { within, ..Fairness::default() }))
+}
 
-    pub(super) fn see(&mut self, event: &Event, head: &Head) {
+impl Checker for Fairness {
+    fn see(&mut self, seen: &EventView<'_>) {
+        let EventView { event, head, .. } = *seen;
         self.seen += 1;
         let acquisition = event.acquisition;
         match event.what {
@@ -71,7 +72,7 @@ impl Fairness {
             }
             What::Phase(Phase::Wait) => {
                 let in_line = Some(self.seen);
-                self.with(acquisition, |it| *it = Waiting { in_line, overtaken: 0, ..*it });
+                self.with(acquisition, |it| *it = QueuedAcquire { in_line, overtaken: 0, ..*it });
             }
             What::Acquired => self.granted(acquisition),
             What::NotAcquired(_) | What::AcquireUnknown(_) => _ = self.waiting.remove(&acquisition),
@@ -80,7 +81,18 @@ impl Fairness {
         }
     }
 
-    fn with(&mut self, acquisition: u32, change: impl FnOnce(&mut Waiting)) {
+    fn finish(&mut self, _: &HistoryEnd<'_>) -> Vec<Finding> {
+        let verdict = match self.first.take() {
+            Some(witness) => Verdict::Violated(witness),
+            None if self.tried => Verdict::Held,
+            None => Verdict::NotApplicable("nobody surely came behind another in line".to_owned()),
+        };
+        vec![Finding::new("fairness", Level::Progress, verdict)]
+    }
+}
+
+impl Fairness {
+    fn with(&mut self, acquisition: u32, change: impl FnOnce(&mut QueuedAcquire)) {
         if let Some(it) = self.waiting.get_mut(&acquisition) {
             change(it);
         }
@@ -91,13 +103,13 @@ impl Fairness {
         let during = self.until_ns.is_some_and(|until_ns| at_ns <= until_ns);
         let excused = during || self.struck.contains(&client);
         let (came, in_line, overtaken, by) = (None, None, 0, (0, 0));
-        let it = Waiting { client, came, in_line, excused, overtaken, by };
+        let it = QueuedAcquire { client, came, in_line, excused, overtaken, by };
         self.waiting.insert(acquisition, it);
     }
 
     fn granted(&mut self, acquisition: u32) {
         let Some(it) = self.waiting.remove(&acquisition) else { return };
-        let overtaken = |other: &&mut Waiting| !other.excused && it.came_behind(other);
+        let overtaken = |other: &&mut QueuedAcquire| !other.excused && it.came_behind(other);
         for other in self.waiting.values_mut().filter(overtaken) {
             if other.overtaken == 0 {
                 other.by = (acquisition, it.client);
@@ -113,8 +125,8 @@ impl Fairness {
         }
     }
 
-    fn broken(&mut self, acquisition: u32, it: Waiting) {
-        let Waiting { client, overtaken, by, .. } = it;
+    fn broken(&mut self, acquisition: u32, it: QueuedAcquire) {
+        let QueuedAcquire { client, overtaken, by, .. } = it;
         if let Some(witness) = &mut self.first {
             witness.occurrences += 1;
             return;
@@ -146,14 +158,6 @@ impl Fairness {
             self.until_ns = self.until_ns.max(Some(until_ns));
         } else if !self.struck.contains(&client) {
             self.struck.push(client);
-        }
-    }
-
-    pub(super) fn finish(self) -> Verdict {
-        match self.first {
-            Some(witness) => Verdict::Violated(witness),
-            None if self.tried => Verdict::Held,
-            None => Verdict::NotApplicable("nobody surely came behind another in line".to_owned()),
         }
     }
 }

@@ -1,19 +1,19 @@
 //! Fencing tokens: whoever gets the lock later has a greater one.
 //!
-//! Invariant: no two acquisitions are given the same token; and one that surely got the lock after another
-//! one had been answered with yes has the greater token of the two. It surely did so where it began only
-//! then, or where whatever it sent to make the lock's key before then surely made none. Tokens that go back
-//! because a server lost its memory have gone back all the same. Deliberately absent: what becomes of
-//! writes with such tokens, which is the register's business.
+//! Invariant: no two acquisitions are given the same token; and one that surely got the lock after
+//! another one had been answered with yes has the greater token of the two. It surely did so where it
+//! began only then, or where whatever it sent to make the lock's key before then surely made none.
+//! Tokens that go back because a server lost its memory have gone back all the same.
 
 use std::cmp::{max_by_key, min_by_key};
 use std::collections::hash_map::Entry;
 
 use rustc_hash::FxHashMap;
 
+use super::interface::{Checker, EventView, HistoryEnd};
 use super::story;
-use crate::history::{Event, What};
-use crate::verdict::{Verdict, Witness};
+use crate::history::{CommandOp, Event, Head, Touch, What};
+use crate::verdict::{Finding, Level, Verdict, Witness};
 
 /// An acquisition that was answered with yes, and its token.
 #[derive(Clone, Copy, Debug)]
@@ -26,7 +26,7 @@ struct Grant {
 
 /// An acquisition under way.
 #[derive(Clone, Copy, Debug, Default)]
-struct Asking {
+struct PendingGrant {
     token: Option<u64>,
     /// The greatest grant when it began.
     begun: Option<Grant>,
@@ -37,10 +37,10 @@ struct Asking {
 
 /// The tokens that have been handed out.
 #[derive(Default)]
-pub(super) struct Fencing {
+struct Fencing {
     greatest: Option<Grant>,
     /// Acquisitions under way of which there is anything to say.
-    asking: FxHashMap<u32, Asking>,
+    asking: FxHashMap<u32, PendingGrant>,
     /// Commands under way that may make the key: the greatest grant when each was sent, if any.
     sent: FxHashMap<u32, Grant>,
     /// Whose each token is: the acquisition, and the client.
@@ -50,12 +50,24 @@ pub(super) struct Fencing {
     first: Option<Witness>,
 }
 
-impl Fencing {
-    pub(super) fn see(&mut self, event: &Event) {
+pub(super) fn checker(_: &Head) -> Option<Box<dyn Checker>> {
+    Some(Box::new(Fencing::default()))
+}
+
+impl Checker for Fencing {
+    fn see(&mut self, seen: &EventView<'_>) {
+        let event = seen.event;
         let acquisition = event.acquisition;
+        if let Some(command) = seen.command.filter(|it| matches!(it.intent.touch, Touch::Create(_)))
+        {
+            self.asked(event, &command);
+        }
         match event.what {
+            What::Fault { fault, node: Some(node), .. } if fault.loses_keys() => {
+                self.lost = Some((node, event.at_ns));
+            }
             What::Acquire if self.greatest.is_some() => {
-                let asking = Asking { begun: self.greatest, ..Asking::default() };
+                let asking = PendingGrant { begun: self.greatest, ..PendingGrant::default() };
                 self.asking.insert(acquisition, asking);
             }
             What::Fence(token) => {
@@ -74,26 +86,36 @@ impl Fencing {
         }
     }
 
-    /// A command is sent that may make the lock's key.
-    pub(super) fn sent(&mut self, op: u32) {
-        if let Some(greatest) = self.greatest {
-            self.sent.insert(op, greatest);
-        }
+    fn finish(&mut self, _: &HistoryEnd<'_>) -> Vec<Finding> {
+        let verdict = match self.first.take() {
+            Some(witness) => Verdict::Violated(witness),
+            None if self.owners.is_empty() => {
+                Verdict::NotApplicable("no fencing token was handed out".to_owned())
+            }
+            None => Verdict::Held,
+        };
+        vec![Finding::new("rising-tokens", Level::Effect, verdict)]
     }
+}
 
-    /// Such a command has ended, and may have made the key or surely has not.
-    pub(super) fn ended(&mut self, op: u32, acquisition: u32, may_have: bool) {
-        let greatest = if self.sent.is_empty() { None } else { self.sent.remove(&op) };
-        if may_have {
-            let made = &mut self.asking.entry(acquisition).or_default().made;
+impl Fencing {
+    /// A command is sent that may make the lock's key, or has ended.
+    fn asked(&mut self, event: &Event, command: &CommandOp) {
+        let may_have_made = match event.what {
+            What::Answered { touch, .. } => touch != Touch::None,
+            What::Unanswered(_) => true,
+            What::Refused(_) => false,
+            _ => {
+                self.sent.extend(self.greatest.map(|greatest| (event.op, greatest)));
+                return;
+            }
+        };
+        let greatest = if self.sent.is_empty() { None } else { self.sent.remove(&event.op) };
+        if may_have_made {
+            let made = &mut self.asking.entry(command.acquisition).or_default().made;
             let token = |it: &Option<Grant>| it.map(|it| it.token);
             *made = Some(made.map_or(greatest, |made| min_by_key(made, greatest, token)));
         }
-    }
-
-    /// A server has lost its memory.
-    pub(super) fn lost(&mut self, node: u16, at_ns: u64) {
-        self.lost = Some((node, at_ns));
     }
 
     fn handed_out(&mut self, token: u64, event: &Event) {
@@ -112,7 +134,7 @@ impl Fencing {
         }
     }
 
-    fn granted(&mut self, event: &Event, asking: Asking) {
+    fn granted(&mut self, event: &Event, asking: PendingGrant) {
         let Event { at_ns, client, acquisition, .. } = *event;
         let Some(token) = asking.token else { return };
         if let Some(before) = asking.made.unwrap_or(asking.begun).filter(|it| it.token > token) {
@@ -140,16 +162,6 @@ impl Fencing {
         match &mut self.first {
             Some(witness) => witness.occurrences += 1,
             None => self.first = Some(story::witness(summary, &of)),
-        }
-    }
-
-    pub(super) fn finish(self) -> Verdict {
-        match self.first {
-            Some(witness) => Verdict::Violated(witness),
-            None if self.owners.is_empty() => {
-                Verdict::NotApplicable("no fencing token was handed out".to_owned())
-            }
-            None => Verdict::Held,
         }
     }
 }

@@ -11,67 +11,82 @@ use rustc_hash::FxHashMap;
 
 use picklock::env::Phase;
 
-use super::pool::Pool;
-use super::register::Register;
-use super::story;
-use crate::history::{Event, Head, Texts, What};
+use super::interface::{Checker, EventView, HistoryEnd};
+use crate::history::{Event, Head, What};
+use crate::span::rounded;
 use crate::verdict::{Finding, Verdict};
-
-/// The protected resource, as its checkers have seen it.
-#[derive(Clone, Default)]
-pub(super) struct Resource {
-    pub(super) pool: Option<Pool>,
-    pub(super) register: Option<Register>,
-}
-
-impl Resource {
-    pub(super) fn new(head: &Head) -> Self {
-        Self { pool: head.prizes.map(Pool::new), register: head.register.map(Register::new) }
-    }
-
-    pub(super) fn see(&mut self, event: &Event, head: &Head, texts: &Texts) {
-        if let Some(pool) = &mut self.pool {
-            pool.see(event, head, texts);
-        }
-        if let Some(register) = &mut self.register {
-            register.see(event);
-        }
-    }
-
-    fn finish(self, head: &Head) -> Vec<Finding> {
-        let pool = self.pool.map(|pool| pool.finish(head));
-        let register = self.register.map(|register| register.finish(head));
-        pool.into_iter().chain(register).flatten().collect()
-    }
-}
 
 /// A write that has been decided on and not been answered.
 #[derive(Clone, Copy)]
-struct Write {
+struct DecidedWrite {
     client: u32,
     until_ns: u64,
 }
 
-/// Writes under way, and what had become of the resource before the first that may have come late.
-#[derive(Default)]
-pub(super) struct LateWrites {
+/// A checker of the resource; writes under way, and what it had seen before the first that may have come late.
+struct LateWrites<C> {
+    resource: C,
     /// The ends of validities, by acquisition.
     leases: FxHashMap<u32, u64>,
     /// By acquisition.
-    writes: BTreeMap<u32, Write>,
-    first: Option<(Write, Box<Resource>)>,
+    writes: BTreeMap<u32, DecidedWrite>,
+    first: Option<(DecidedWrite, C)>,
 }
 
-impl LateWrites {
-    /// Looks at an event before the resource's checkers do.
-    pub(super) fn see(&mut self, event: &Event, resource: &Resource) {
+/// A checker of the resource, excusing late writes where the history takes it for granted that there are
+/// none.
+pub(super) fn excusing<C: Checker + Clone + 'static>(head: &Head, resource: C) -> Box<dyn Checker> {
+    if !head.timely_writes {
+        return Box::new(resource);
+    }
+    Box::new(LateWrites {
+        resource,
+        leases: FxHashMap::default(),
+        writes: BTreeMap::new(),
+        first: None,
+    })
+}
+
+impl<C: Checker + Clone> Checker for LateWrites<C> {
+    fn see(&mut self, seen: &EventView<'_>) {
+        // What is kept is what the resource's checker had seen before this event.
+        self.look(seen.event);
+        self.resource.see(seen);
+    }
+
+    fn finish(&mut self, end: &HistoryEnd<'_>) -> Vec<Finding> {
+        let mut findings = self.resource.finish(end);
+        let Some((DecidedWrite { client, until_ns }, before)) = &mut self.first else {
+            return findings;
+        };
+        let before = before.finish(end);
+        for finding in &mut findings {
+            let Verdict::Violated(witness) = &finding.verdict else { continue };
+            let earlier = before.iter().find(|it| it.name == finding.name);
+            finding.verdict = match earlier.map(|it| &it.verdict) {
+                Some(Verdict::Violated(witness)) => Verdict::Violated(witness.clone()),
+                _ => Verdict::Inconclusive(format!(
+                    "{}; but client {client} had decided on a write in time that was not answered when its \
+                     validity ended, at {}, and the lock assumes that no pause and no slow message holds such \
+                     a write up: only a resource that refuses old fencing tokens does without",
+                    witness.summary,
+                    rounded(*until_ns)
+                )),
+            };
+        }
+        findings
+    }
+}
+
+impl<C: Clone> LateWrites<C> {
+    fn look(&mut self, event: &Event) {
         if self.first.is_some() {
             return;
         }
         let Event { at_ns, client, acquisition, .. } = *event;
         let late = self.writes.values().filter(|it| it.until_ns < at_ns);
         if let Some(late) = late.min_by_key(|it| (it.until_ns, it.client)) {
-            self.first = Some((*late, Box::new(resource.clone())));
+            self.first = Some((*late, self.resource.clone()));
             return;
         }
         match event.what {
@@ -88,7 +103,7 @@ impl LateWrites {
                 // What was decided too late excuses nothing.
                 let until_ns = self.leases.get(&acquisition).copied();
                 if let Some(until_ns) = until_ns.filter(|until_ns| at_ns < *until_ns) {
-                    self.writes.insert(acquisition, Write { client, until_ns });
+                    self.writes.insert(acquisition, DecidedWrite { client, until_ns });
                 }
             }
             What::Updated(_) | What::NotUpdated(_) | What::Taken { .. } | What::NotTaken(_) => {
@@ -99,28 +114,6 @@ impl LateWrites {
             }
             _ => {}
         }
-    }
-
-    /// What is found of the resource, with nothing held against the lock that a late write may have done.
-    pub(super) fn judge(self, resource: Resource, head: &Head) -> Vec<Finding> {
-        let mut findings = resource.finish(head);
-        let Some((Write { client, until_ns }, before)) = self.first else { return findings };
-        let before = before.finish(head);
-        for finding in &mut findings {
-            let Verdict::Violated(witness) = &finding.verdict else { continue };
-            let earlier = before.iter().find(|it| it.name == finding.name);
-            finding.verdict = match earlier.map(|it| &it.verdict) {
-                Some(Verdict::Violated(witness)) => Verdict::Violated(witness.clone()),
-                _ => Verdict::Inconclusive(format!(
-                    "{}; but client {client} had decided on a write in time that was not answered when its \
-                     validity ended, at {}, and the lock assumes that no pause and no slow message holds such \
-                     a write up: only a resource that refuses old fencing tokens does without",
-                    witness.summary,
-                    story::span(until_ns)
-                )),
-            };
-        }
-        findings
     }
 }
 

@@ -2,46 +2,56 @@
 //!
 //! Invariant: a client with a validity begins to use the resource, and decides to write, only before the
 //! validity's end as then known to it, and before it has learnt of the loss or begun the release. That
-//! can be said only where nothing comes between a decision and its stamp. Deliberately absent: what
-//! becomes of a write that was decided in time.
+//! can be said only where nothing comes between a decision and its stamp.
 
 use rustc_hash::FxHashMap;
 
 use picklock::env::Phase;
 
+use super::interface::{Checker, EventView, HistoryEnd};
 use super::story;
 use crate::history::{Event, Head, What};
-use crate::verdict::{Vacuous, Verdict, Witness};
+use crate::span::rounded;
+use crate::verdict::{Finding, Level, Vacuous, Verdict, Witness};
 
 /// Until when an acquisition may be relied on, and whether that is over.
 #[derive(Clone, Copy, Debug)]
-struct Lease {
+struct LeaseEnd {
     until_ns: u64,
-    told: Option<&'static str>,
+    ended_by: Option<&'static str>,
 }
 
 /// What clients may rely on.
 #[derive(Default)]
-pub(super) struct LeaseValidity {
-    leases: FxHashMap<u32, Lease>,
+struct LeaseValidity {
+    leases: FxHashMap<u32, LeaseEnd>,
     acted: bool,
     first: Option<Witness>,
 }
 
-impl LeaseValidity {
-    pub(super) fn see(&mut self, event: &Event) {
+pub(super) fn checker(_: &Head) -> Option<Box<dyn Checker>> {
+    Some(Box::new(LeaseValidity::default()))
+}
+
+impl Checker for LeaseValidity {
+    fn see(&mut self, seen: &EventView<'_>) {
+        // Of other histories nothing is said, whatever they show.
+        if !(seen.head.tracked && seen.head.exact) {
+            return;
+        }
+        let event = seen.event;
         let Event { at_ns, acquisition, .. } = *event;
         match event.what {
             What::ValidUntil(until_ns) => {
-                let none = Lease { until_ns, told: None };
+                let none = LeaseEnd { until_ns, ended_by: None };
                 let lease = self.leases.entry(acquisition).or_insert(none);
                 // What became known too late does not bring it back.
                 if at_ns < lease.until_ns {
                     lease.until_ns = lease.until_ns.max(until_ns);
                 }
             }
-            What::Lost => self.tell(acquisition, "it had learnt that the lock was lost"),
-            What::Release => self.tell(acquisition, "it had begun to release"),
+            What::Lost => self.end(acquisition, "it had learnt that the lock was lost"),
+            What::Release => self.end(acquisition, "it had begun to release"),
             What::NotAcquired(_) | What::AcquireUnknown(_) | What::Released(_) => {
                 self.leases.remove(&acquisition);
             }
@@ -52,9 +62,15 @@ impl LeaseValidity {
         }
     }
 
-    fn tell(&mut self, acquisition: u32, what: &'static str) {
+    fn finish(&mut self, end: &HistoryEnd<'_>) -> Vec<Finding> {
+        vec![Finding::new("lease-validity", Level::Belief, self.verdict(end.head))]
+    }
+}
+
+impl LeaseValidity {
+    fn end(&mut self, acquisition: u32, what: &'static str) {
         if let Some(lease) = self.leases.get_mut(&acquisition) {
-            lease.told.get_or_insert(what);
+            lease.ended_by.get_or_insert(what);
         }
     }
 
@@ -63,9 +79,9 @@ impl LeaseValidity {
         let Event { at_ns, client, acquisition, .. } = *event;
         let why = match self.leases.get(&acquisition) {
             None => "it was never told until when it might".to_owned(),
-            Some(Lease { told: Some(told), .. }) => (*told).to_owned(),
-            Some(Lease { until_ns, .. }) if at_ns >= *until_ns => {
-                format!("its validity had ended {} ago", story::span(at_ns - until_ns))
+            Some(LeaseEnd { ended_by: Some(why), .. }) => (*why).to_owned(),
+            Some(LeaseEnd { until_ns, .. }) if at_ns >= *until_ns => {
+                format!("its validity had ended {} ago", rounded(at_ns - until_ns))
             }
             Some(_) => return,
         };
@@ -78,8 +94,8 @@ impl LeaseValidity {
         }
     }
 
-    pub(super) fn finish(self, head: &Head) -> Verdict {
-        match self.first {
+    fn verdict(&mut self, head: &Head) -> Verdict {
+        match self.first.take() {
             _ if !head.locks => Verdict::NotApplicable("this recipe keeps no key".to_owned()),
             _ if !head.tracked => {
                 Verdict::NotApplicable("this recipe keeps no validity".to_owned())

@@ -8,9 +8,12 @@
 
 use rustc_hash::FxHashMap;
 
+use super::interface::{Checker, EventView, HistoryEnd};
 use super::story;
+use crate::fault::Fault;
 use crate::history::{Event, Head, What};
-use crate::verdict::{Verdict, Witness};
+use crate::span::rounded;
+use crate::verdict::{Finding, Level, Verdict, Witness};
 
 /// From when to when an acquisition is believed in, as far as is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +32,8 @@ struct Overlap {
 }
 
 /// Who believes to hold the lock.
-pub(super) struct MutualExclusion {
+#[derive(Default)]
+struct MutualExclusion {
     tracked: bool,
     /// Those that believe, or have ceased to at this moment, in the order in which they began.
     believers: Vec<Belief>,
@@ -42,22 +46,14 @@ pub(super) struct MutualExclusion {
     first: Option<Overlap>,
 }
 
-impl MutualExclusion {
-    pub(super) fn new(head: &Head) -> Self {
-        Self {
-            tracked: head.tracked,
-            believers: Vec::new(),
-            fresh: 0,
-            promised: FxHashMap::default(),
-            now_ns: 0,
-            violations: 0,
-            first: None,
-        }
-    }
+pub(super) fn checker(head: &Head) -> Option<Box<dyn Checker>> {
+    Some(Box::new(MutualExclusion { tracked: head.tracked, ..MutualExclusion::default() }))
+}
 
-    pub(super) fn see(&mut self, event: &Event) {
-        let Event { at_ns, client, acquisition, .. } = *event;
-        match event.what {
+impl Checker for MutualExclusion {
+    fn see(&mut self, seen: &EventView<'_>) {
+        let Event { at_ns, client, acquisition, .. } = *seen.event;
+        match seen.event.what {
             What::Acquired => {
                 self.go_on_to(at_ns);
                 let promised = self.promised.remove(&acquisition);
@@ -75,18 +71,22 @@ impl MutualExclusion {
             }
             What::Lost | What::Release => {
                 self.go_on_to(at_ns);
-                self.told(at_ns, |it| it.acquisition == acquisition);
+                self.ends(at_ns, |it| it.acquisition == acquisition);
+            }
+            What::Fault { fault: Fault::Crash, .. } => {
+                self.go_on_to(at_ns);
+                self.ends(at_ns, |it| it.client == client);
             }
             _ => {}
         }
     }
 
-    /// A client is dead.
-    pub(super) fn died(&mut self, client: u32, at_ns: u64) {
-        self.go_on_to(at_ns);
-        self.told(at_ns, |it| it.client == client);
+    fn finish(&mut self, end: &HistoryEnd<'_>) -> Vec<Finding> {
+        vec![Finding::new("mutual-exclusion", Level::Belief, self.verdict(end.head))]
     }
+}
 
+impl MutualExclusion {
     /// A validity, or a longer one. One that became known after the last had ended is too late.
     fn promise(&mut self, acquisition: u32, known_ns: u64, until_ns: u64) {
         match self.believers.iter_mut().find(|it| it.acquisition == acquisition) {
@@ -99,9 +99,9 @@ impl MutualExclusion {
         }
     }
 
-    fn told(&mut self, at_ns: u64, whom: impl Fn(&Belief) -> bool) {
-        let told = self.believers.iter_mut().filter(|it| whom(it));
-        told.for_each(|it| it.until_ns = it.until_ns.min(at_ns));
+    fn ends(&mut self, at_ns: u64, whose: impl Fn(&Belief) -> bool) {
+        let ended = self.believers.iter_mut().filter(|it| whose(it));
+        ended.for_each(|it| it.until_ns = it.until_ns.min(at_ns));
     }
 
     /// Judges the moment that is over, if it is.
@@ -138,7 +138,7 @@ impl MutualExclusion {
         }
     }
 
-    pub(super) fn finish(mut self, head: &Head) -> Verdict {
+    fn verdict(&mut self, head: &Head) -> Verdict {
         let end_ns = self.now_ns;
         self.go_on_to(end_ns.saturating_add(1));
         let Some(mut overlap) = self.first else { return Verdict::Held };
@@ -150,7 +150,7 @@ impl MutualExclusion {
         } else {
             "were both at work, with no lock between them"
         };
-        let overlap = story::span(overlap_ns);
+        let overlap = rounded(overlap_ns);
         let (one, other) = (&one, &other);
         let summary =
             format!("client {} and client {} {did}, for {overlap}", one.client, other.client);

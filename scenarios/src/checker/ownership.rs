@@ -1,19 +1,21 @@
 //! Ownership: nobody ends, extends or overwrites another's hold of the key.
 //!
-//! Invariant: the owner is the acquisition whose command created this incarnation of the key, never
-//! the value. A sweep looks for harm that was surely done within a hold that was certain
-//! ([`sweep`]), and every reading of what is unknown is tried up to then ([`search`]): only if each of them
-//! has somebody harmed is anybody blamed. The harm that can have been first is told. Deliberately absent: commands on other keys.
+//! Invariant: the owner is the acquisition whose command created this incarnation of the key, never the
+//! value. A sweep looks for harm that was surely done within a hold that was certain ([`sweep`]), and
+//! every reading of what is unknown is tried up to then ([`search`]): only if each of them has somebody
+//! harmed is anybody blamed. The harm that can have been first is told.
 
-mod left;
+mod orphan;
 mod search;
 mod sweep;
 
 use std::collections::BTreeMap;
 
-use super::story;
-use crate::history::{CommandOp, Head, Loss, Text, Texts, Touch};
-use crate::verdict::{Vacuous, Verdict, Witness};
+use super::interface::{Checker, EventView, HistoryEnd};
+use super::{availability, deadlock_freedom, story, wake_up};
+use crate::fault::Fault;
+use crate::history::{CommandOp, Head, Loss, Text, Texts, Touch, What};
+use crate::verdict::{Finding, Level, Vacuous, Verdict, Witness};
 
 /// So many whom it may have been are named.
 const NAMED_MOST: usize = 2;
@@ -40,7 +42,7 @@ struct Op {
 
 /// What is known of the key on one server.
 #[derive(Clone, Debug, Default)]
-struct Known {
+struct KeyLog {
     /// In the order of their sending.
     ops: Vec<Op>,
     losses: Vec<Loss>,
@@ -89,8 +91,9 @@ impl Harm {
 }
 
 /// What is known of the lock's key.
-pub(super) struct Ownership {
-    key: Option<Text>,
+struct Ownership {
+    /// A command was sent that may have done something to it.
+    touched: bool,
     margin_ns: u64,
     stamped: bool,
     ops: Vec<Op>,
@@ -99,28 +102,61 @@ pub(super) struct Ownership {
     jumps: Vec<(Option<u16>, u64)>,
 }
 
-impl Ownership {
-    pub(super) fn new(head: &Head) -> Self {
-        let Head { margin_ns, stamped, .. } = *head;
-        let (ops, losses, jumps) = (Vec::new(), Vec::new(), Vec::new());
-        Self { key: None, margin_ns, stamped, ops, losses, jumps }
-    }
+pub(super) fn checker(head: &Head) -> Option<Box<dyn Checker>> {
+    let Head { margin_ns, stamped, .. } = *head;
+    let (ops, losses, jumps) = (Vec::new(), Vec::new(), Vec::new());
+    Some(Box::new(Ownership { touched: false, margin_ns, stamped, ops, losses, jumps }))
+}
 
-    /// Whether this is the key the lock is kept under.
-    pub(super) fn is_lock_key(&mut self, head: &Head, key: Text, texts: &Texts) -> bool {
-        match self.key {
-            Some(lock) => lock == key,
-            None if texts.get(key) == head.lock_key => {
-                self.key = Some(key);
-                true
+impl Checker for Ownership {
+    fn see(&mut self, seen: &EventView<'_>) {
+        let at_ns = seen.event.at_ns;
+        match (seen.event.what, &seen.command) {
+            (What::Command { .. }, Some(_)) => self.touched = true,
+            (What::Answered { touch, answer, found }, Some(command)) => {
+                let answer = Some((at_ns, touch, answer));
+                self.ended(seen.event.op, &CommandOp { answer, ..*command }, found);
             }
-            None => false,
+            (What::Unanswered(_), Some(command)) => self.ended(seen.event.op, command, 0),
+            (What::Fault { fault, node, for_ns, .. }, _) => {
+                if let Some(node) = node.filter(|_| fault.loses_keys()) {
+                    let until_ns = at_ns.saturating_add(for_ns);
+                    self.losses.push(Loss { node, from_ns: at_ns, until_ns });
+                }
+                // The jump of a client's clock moves no expiry of a key.
+                let by_server = fault == Fault::ClockStep && seen.event.client == 0;
+                if by_server && !self.stamped {
+                    self.jumps.push((node, at_ns));
+                }
+            }
+            _ => {}
         }
     }
 
+    fn finish(&mut self, end: &HistoryEnd<'_>) -> Vec<Finding> {
+        for (op, command) in &end.unended {
+            self.ended(*op, command, 0);
+        }
+        vec![Finding::new("ownership", Level::Key, self.verdict(end.head, end.texts))]
+    }
+
+    fn explain(&self, findings: &mut [Finding]) {
+        for finding in findings {
+            match finding.name {
+                deadlock_freedom::NAME | availability::NAME => {
+                    self.explain_orphan(&mut finding.verdict)
+                }
+                wake_up::NAME => self.explain_release(&mut finding.verdict),
+                _ => {}
+            }
+        }
+    }
+}
+
+impl Ownership {
     /// A command on the lock's key has ended, or never will. `found` is the command that had written what
     /// this one found, or 0.
-    pub(super) fn ended(&mut self, number: u32, command: &CommandOp, found: u32) {
+    fn ended(&mut self, number: u32, command: &CommandOp, found: u32) {
         let (done_ns, touch) = command.done().unwrap_or((u64::MAX, command.intent.touch));
         if touch == Touch::None {
             return;
@@ -142,27 +178,13 @@ impl Ownership {
         });
     }
 
-    /// A server has lost its memory.
-    pub(super) fn lost(&mut self, node: u16, at_ns: u64, for_ns: u64) {
-        let until_ns = at_ns.saturating_add(for_ns);
-        self.losses.push(Loss { node, from_ns: at_ns, until_ns });
-    }
-
-    /// A server's wall clock has jumped.
-    pub(super) fn jumped(&mut self, node: Option<u16>, at_ns: u64) {
-        if !self.stamped {
-            self.jumps.push((node, at_ns));
-        }
-    }
-
-    pub(super) fn finish(mut self, head: &Head, texts: &Texts) -> Verdict {
+    fn verdict(&self, head: &Head, texts: &Texts) -> Verdict {
         if !head.locks {
             return Verdict::NotApplicable("this recipe keeps no key".to_owned());
         }
-        if self.key.is_none() {
+        if !self.touched {
             return Verdict::Vacuous(Vacuous::KeyUntouched);
         }
-        self.ops.sort_unstable_by_key(|op| (op.sent_ns, op.number));
         let (mut first, mut occurrences, mut failed) = (None::<Harm>, 0, false);
         for known in self.by_server() {
             match judged(&known) {
@@ -188,17 +210,17 @@ impl Ownership {
     }
 
     /// What is known of the key on each server by itself: none has a part in another's.
-    fn by_server(self) -> Vec<Known> {
-        let Self { ops, losses, jumps, margin_ns, stamped, .. } = self;
-        let mut servers: BTreeMap<u16, Known> = BTreeMap::new();
-        for op in ops {
-            servers.entry(op.node).or_default().ops.push(op);
+    fn by_server(&self) -> Vec<KeyLog> {
+        let mut servers: BTreeMap<u16, KeyLog> = BTreeMap::new();
+        for op in &self.ops {
+            servers.entry(op.node).or_default().ops.push(*op);
         }
         for (node, known) in &mut servers {
-            known.losses = losses.iter().filter(|loss| loss.node == *node).copied().collect();
-            let theirs = jumps.iter().filter(|(of, _)| of.is_none_or(|of| of == *node));
+            known.ops.sort_unstable_by_key(|op| (op.sent_ns, op.number));
+            known.losses = self.losses.iter().filter(|loss| loss.node == *node).copied().collect();
+            let theirs = self.jumps.iter().filter(|(of, _)| of.is_none_or(|of| of == *node));
             known.jumps = theirs.map(|(_, at_ns)| *at_ns).collect();
-            (known.margin_ns, known.stamped) = (margin_ns, stamped);
+            (known.margin_ns, known.stamped) = (self.margin_ns, self.stamped);
         }
         servers.into_values().collect()
     }
@@ -206,7 +228,7 @@ impl Ownership {
 
 /// The first harm that was surely done on a server. The sweep knows who did what it finds; the search also
 /// finds what was done between commands that overlap, and is asked whether any of that was earlier.
-fn judged(known: &Known) -> Result<Option<Harm>, search::TooMany> {
+fn judged(known: &KeyLog) -> Result<Option<Harm>, search::TooMany> {
     let Some(swept) = sweep::sweep(known) else { return search::search(known, u64::MAX) };
     let Some(culprit) = swept.blames.first().map(|blame| blame.culprit) else { return Ok(None) };
     // Where there are more readings than can be tried, what the sweep has found stands.

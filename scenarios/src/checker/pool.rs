@@ -7,9 +7,12 @@
 
 use std::collections::BTreeMap;
 
+use super::interface::{Checker, EventView, HistoryEnd};
+use super::late_write;
 use super::refusal::Refusals;
 use super::story;
-use crate::history::{Event, Head, Texts, What};
+use crate::history::{Event, Head, What};
+use crate::span::rounded;
 use crate::verdict::{Finding, Level, Verdict, Witness, WitnessStep};
 
 /// More winners of one prize are only counted.
@@ -32,8 +35,8 @@ impl Win {
 }
 
 /// What becomes of the pool.
-#[derive(Clone)]
-pub(super) struct Pool {
+#[derive(Clone, Default)]
+struct Pool {
     prizes: i64,
     left: Option<(u64, i64)>,
     /// In the order in which they were known.
@@ -41,25 +44,27 @@ pub(super) struct Pool {
     /// Takes that may have been carried out.
     open: i64,
     /// Takes that surely took nothing.
-    in_vain: u64,
+    empty_takes: u64,
     refusals: Refusals,
     /// Whether any fault struck.
     faulted: bool,
 }
 
-impl Pool {
-    /// A pool that holds so many in the beginning.
-    pub(super) fn new(prizes: i64) -> Self {
-        let refusals = Refusals::default();
-        Self { prizes, left: None, wins: Vec::new(), open: 0, in_vain: 0, refusals, faulted: false }
-    }
+pub(super) fn checker(head: &Head) -> Option<Box<dyn Checker>> {
+    let prizes = head.prizes?;
+    Some(late_write::excusing(head, Pool { prizes, ..Pool::default() }))
+}
 
-    pub(super) fn see(&mut self, event: &Event, head: &Head, texts: &Texts) {
+impl Checker for Pool {
+    fn see(&mut self, seen: &EventView<'_>) {
+        let EventView { event, head, texts, .. } = *seen;
         self.refusals.see(event, head, texts);
         match event.what {
             What::Fault { .. } => self.faulted = true,
             What::Take => self.open += 1,
-            What::NotTaken(_) => (self.open, self.in_vain) = (self.open - 1, self.in_vain + 1),
+            What::NotTaken(_) => {
+                (self.open, self.empty_takes) = (self.open - 1, self.empty_takes + 1)
+            }
             What::Taken { prize, left } => {
                 self.open -= 1;
                 let Event { acquisition, client, .. } = *event;
@@ -70,15 +75,14 @@ impl Pool {
         }
     }
 
-    pub(super) fn finish(&self, head: &Head) -> Vec<Finding> {
-        let effect = |name, verdict| Finding { name, level: Level::Effect, verdict };
-        let all_won = all_won(self, head);
+    fn finish(&mut self, end: &HistoryEnd<'_>) -> Vec<Finding> {
+        let effect = |name, verdict| Finding::new(name, Level::Effect, verdict);
         vec![
             effect("distinct-prizes", distinct(self)),
             effect("prizes-in-order", in_order(self)),
             effect("pool-not-overdrawn", not_overdrawn(self)),
             effect("prizes-accounted-for", accounted_for(self)),
-            Finding { name: "all-prizes-won", level: Level::Progress, verdict: all_won },
+            Finding::new("all-prizes-won", Level::Progress, all_won(self, end.head)),
         ]
     }
 }
@@ -191,7 +195,7 @@ fn all_won(pool: &Pool, head: &Head) -> Verdict {
         let summary = format!(
             "{short}: client {} was refused the lock, though nobody had had it for {}",
             blamed.client,
-            story::span(blamed.refused_ns - blamed.free_ns)
+            rounded(blamed.refused_ns - blamed.free_ns)
         );
         let told = story::witness(summary, &[(blamed.acquisition, blamed.client)]);
         return Verdict::Violated(Witness { occurrences, ..told });
@@ -201,7 +205,7 @@ fn all_won(pool: &Pool, head: &Head) -> Verdict {
     let unclear: Vec<String> = [
         of(refusals.unknown, "do not know whether they got it"),
         of(refusals.unsent, "could not ask for it"),
-        of(pool.in_vain, "had it and took nothing"),
+        of(pool.empty_takes, "had it and took nothing"),
     ]
     .into_iter()
     .flatten()

@@ -1,10 +1,9 @@
 //! Refusals: why acquisitions did not get the lock, and who was refused though surely nobody had it.
 //!
 //! Invariant: a refusal is blamed only where the last command that asked for the lock was sent after
-//! everybody who may have had it had surely given it back, and answered before anybody may have had it again.
-//! Whoever made the key, or may have, has the lock until its release is answered; where that is not known,
-//! or the lock was handed over, nobody is blamed any more. Deliberately absent: how long a client should go
-//! on trying, which is its own affair.
+//! everybody who may have had it had surely given it back, and answered before anybody may have had it
+//! again. Whoever made the key, or may have, has the lock until its release is answered; where that is
+//! not known, or the lock was handed over, nobody is blamed any more.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +14,7 @@ const NOT_SENT: &str = "not sent";
 
 /// An acquisition under way.
 #[derive(Clone)]
-struct Asking {
+struct PendingAttempt {
     began_ns: u64,
     /// When its last command on the lock's key was sent, if that was answered and had no effect.
     looked_ns: Option<u64>,
@@ -37,7 +36,7 @@ pub(super) struct Blamed {
 /// Why acquisitions did not get the lock.
 #[derive(Clone, Default)]
 pub(super) struct Refusals {
-    asking: BTreeMap<u32, Asking>,
+    asking: BTreeMap<u32, PendingAttempt>,
     /// Commands on the lock's key under way: whose they are, and when they were sent.
     sent: BTreeMap<u32, (u32, u64)>,
     /// Who has the lock, or may have it.
@@ -62,7 +61,7 @@ impl Refusals {
         match event.what {
             What::Acquire => {
                 let asking =
-                    Asking { began_ns: at_ns, looked_ns: None, sent_ns: None, made: false };
+                    PendingAttempt { began_ns: at_ns, looked_ns: None, sent_ns: None, made: false };
                 self.asking.insert(acquisition, asking);
             }
             What::Command { node, key, intent, .. }
@@ -151,7 +150,7 @@ impl Refusals {
         }
     }
 
-    fn refused(&mut self, it: &Asking, blamed: Blamed) {
+    fn refused(&mut self, it: &PendingAttempt, blamed: Blamed) {
         if it.made {
             // It gives back what it made, and nobody says when that is done.
             return self.lose_track(it.sent_ns.unwrap_or(it.began_ns));

@@ -2,35 +2,36 @@
 //!
 //! Invariant: an update reads a value and writes the next one, so two that surely wrote after they had
 //! read the same have lost one, and a value read after a greater one was surely written shows that one
-//! was lost. An update of unknown outcome may have been written or not, also much later. Deliberately
-//! absent: which write it was that harmed; late ones of unknown outcome leave only their traces.
+//! was lost. An update of unknown outcome may have been written or not, also much later.
 
 use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 
+use super::interface::{Checker, EventView, HistoryEnd};
+use super::late_write;
 use super::story;
 use crate::history::{Event, Head, Update, What};
 use crate::verdict::{Finding, Level, Verdict, Witness, WitnessStep};
 
 /// An update that surely was written.
 #[derive(Clone, Copy, Debug)]
-struct Write {
+struct RegisterWrite {
     acquisition: u32,
     client: u32,
     token: Option<u64>,
 }
 
 /// What becomes of the register.
-#[derive(Clone)]
-pub(super) struct Register {
+#[derive(Clone, Default)]
+struct RegisterChecker {
     initial: i64,
     /// The surely written, by the value they read.
-    writes: BTreeMap<i64, Write>,
+    writes: BTreeMap<i64, RegisterWrite>,
     done: i64,
     /// Updates under way: the greatest value that had surely been written when each began, and by whom.
-    begun: FxHashMap<u32, Option<(i64, Write)>>,
-    greatest: Option<(i64, Write)>,
+    begun: FxHashMap<u32, Option<(i64, RegisterWrite)>>,
+    greatest: Option<(i64, RegisterWrite)>,
     /// Updates that ended without an answer.
     unknown: i64,
     left: Option<(u64, i64)>,
@@ -40,24 +41,14 @@ pub(super) struct Register {
     stale: Option<Witness>,
 }
 
-impl Register {
-    /// A register that holds this in the beginning.
-    pub(super) fn new(initial: i64) -> Self {
-        Self {
-            initial,
-            writes: BTreeMap::new(),
-            done: 0,
-            begun: FxHashMap::default(),
-            greatest: None,
-            unknown: 0,
-            left: None,
-            went_on: false,
-            lost: None,
-            stale: None,
-        }
-    }
+pub(super) fn checker(head: &Head) -> Option<Box<dyn Checker>> {
+    let initial = head.register?;
+    Some(late_write::excusing(head, RegisterChecker { initial, ..RegisterChecker::default() }))
+}
 
-    pub(super) fn see(&mut self, event: &Event) {
+impl Checker for RegisterChecker {
+    fn see(&mut self, seen: &EventView<'_>) {
+        let event = seen.event;
         let writes = matches!(event.what, What::Updated(_) | What::UpdateUnknown { .. });
         self.went_on |= self.left.is_some() && writes;
         match event.what {
@@ -74,9 +65,29 @@ impl Register {
         }
     }
 
+    fn finish(&mut self, end: &HistoryEnd<'_>) -> Vec<Finding> {
+        let effect = |name, verdict| Finding::new(name, Level::Effect, verdict);
+        let accounted_for = self.accounted_for();
+        let lost = self.lost.take().map_or(Verdict::Held, Verdict::Violated);
+        let mut findings =
+            vec![effect("no-lost-update", lost), effect("updates-accounted-for", accounted_for)];
+        if end.head.fenced {
+            let any = self.writes.values().any(|it| it.token.is_some());
+            let stale = match self.stale.take() {
+                Some(witness) => Verdict::Violated(witness),
+                None if any => Verdict::Held,
+                None => Verdict::NotApplicable("no client presented a fencing token".to_owned()),
+            };
+            findings.push(effect("no-stale-write", stale));
+        }
+        findings
+    }
+}
+
+impl RegisterChecker {
     fn updated(&mut self, event: &Event, update: Update, surely: bool) {
         let Update { read, written, token } = update;
-        let write = Write { acquisition: event.acquisition, client: event.client, token };
+        let write = RegisterWrite { acquisition: event.acquisition, client: event.client, token };
         if let Some((greatest, other)) = self.begun.remove(&event.op).flatten()
             && read < greatest
         {
@@ -112,10 +123,10 @@ impl Register {
     }
 
     /// Whether a write was accepted behind one with a greater token. Values say what came behind what.
-    fn stale_write(&mut self, read: i64, write: Write) {
+    fn stale_write(&mut self, read: i64, write: RegisterWrite) {
         let before = self.writes.range(..read).next_back().map(|(_, it)| *it);
         let after = self.writes.range(read + 1..).next().map(|(_, it)| *it);
-        let falls = |one: Write, other: Write| {
+        let falls = |one: RegisterWrite, other: RegisterWrite| {
             one.token.zip(other.token).is_some_and(|(one, other)| one > other)
         };
         let pair = before.filter(|it| falls(*it, write)).map(|it| (it, write));
@@ -130,24 +141,6 @@ impl Register {
             );
             lose(&mut self.stale, summary, one, other);
         }
-    }
-
-    pub(super) fn finish(self, head: &Head) -> Vec<Finding> {
-        let effect = |name, verdict| Finding { name, level: Level::Effect, verdict };
-        let accounted_for = self.accounted_for();
-        let lost = self.lost.map_or(Verdict::Held, Verdict::Violated);
-        let mut findings =
-            vec![effect("no-lost-update", lost), effect("updates-accounted-for", accounted_for)];
-        if head.fenced {
-            let any = self.writes.values().any(|it| it.token.is_some());
-            let stale = match self.stale {
-                Some(witness) => Verdict::Violated(witness),
-                None if any => Verdict::Held,
-                None => Verdict::NotApplicable("no client presented a fencing token".to_owned()),
-            };
-            findings.push(effect("no-stale-write", stale));
-        }
-        findings
     }
 
     /// What the register holds in the end is what was written, one step an update.
@@ -181,7 +174,7 @@ impl Register {
 }
 
 /// Notes a violation: the first is told, all are counted.
-fn lose(known: &mut Option<Witness>, summary: String, one: Write, other: Write) {
+fn lose(known: &mut Option<Witness>, summary: String, one: RegisterWrite, other: RegisterWrite) {
     match known {
         Some(witness) => witness.occurrences += 1,
         None => {

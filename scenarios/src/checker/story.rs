@@ -8,14 +8,12 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::fault::Fault;
 use crate::history::{Answer, Event, Head, Intent, Texts, Touch, What};
+use crate::span::rounded;
 use crate::verdict::{Finding, Verdict, Witness, WitnessStep};
-use short::{Part, Step};
+use short::{SUBSCRIBE, StepKind, StoryStep};
 
 /// Longer stories are cut: a client that polls for hours says nothing new.
 const STEPS_MOST: usize = 2_000;
-
-/// How a client begins to listen.
-const SUBSCRIBE: &str = "SUBSCRIBE";
 
 /// A witness of these acquisitions and their clients, without its steps yet.
 pub(super) fn witness(summary: String, of: &[(u32, u32)]) -> Witness {
@@ -31,16 +29,16 @@ pub(super) fn witness(summary: String, of: &[(u32, u32)]) -> Witness {
 }
 
 /// Collects the steps of witnesses from the events, which it is shown once more.
-pub struct Teller<'a> {
+pub struct StoryWriter<'a> {
     head: &'a Head,
     /// What each acquisition did, as far as it concerns a witness.
-    steps: FxHashMap<u32, Vec<(Moment, Step)>>,
+    steps: FxHashMap<u32, Vec<(Moment, StoryStep)>>,
     is_idle: bool,
     /// The faults that struck, and until when they last.
-    faults: Vec<(Moment, u64, Step)>,
+    faults: Vec<(Moment, u64, StoryStep)>,
     /// Commands that are to blame, and those of them of which nothing has been heard yet.
     accused: FxHashSet<u32>,
-    unheard: FxHashMap<u32, (Moment, Step)>,
+    unheard: FxHashMap<u32, (Moment, StoryStep)>,
     /// Acquisitions that have tried in vain.
     tried: FxHashSet<u32>,
     sent: FxHashMap<u32, Event>,
@@ -50,7 +48,7 @@ pub struct Teller<'a> {
 /// When, and as which event of the history; what a checker itself has said stands behind them.
 type Moment = (u64, u64);
 
-impl<'a> Teller<'a> {
+impl<'a> StoryWriter<'a> {
     /// Tells the stories of the violations among these findings.
     pub fn new(head: &'a Head, findings: &[Finding]) -> Self {
         let violations = || findings.iter().filter_map(|it| violation(&it.verdict));
@@ -60,7 +58,7 @@ impl<'a> Teller<'a> {
         Self {
             head,
             steps,
-            is_idle: !violations().any(is_told),
+            is_idle: !violations().any(has_story),
             faults: Vec::new(),
             accused,
             unheard: FxHashMap::default(),
@@ -79,8 +77,8 @@ impl<'a> Teller<'a> {
     pub fn see(&mut self, event: &Event, texts: &Texts) {
         self.seen += 1;
         if let What::Fault { fault, for_ns, .. } = event.what {
-            if let Some(text) = strike(event.client, fault, for_ns) {
-                let part = if fault == Fault::Crash { Part::Death } else { Part::Fault };
+            if let Some(text) = fault.story(event.client, for_ns) {
+                let part = if fault == Fault::Crash { StepKind::Death } else { StepKind::Fault };
                 let until_ns = event.at_ns.saturating_add(for_ns);
                 self.faults.push(((event.at_ns, self.seen), until_ns, step(event, text, part)));
             }
@@ -91,7 +89,7 @@ impl<'a> Teller<'a> {
             What::Command { name, .. } => {
                 if self.accused.contains(&event.op) {
                     let text = format!("{} is sent and never heard of again", texts.get(name));
-                    let told = step(event, text, Part::Unheard);
+                    let told = step(event, text, StepKind::Unheard);
                     self.unheard.insert(event.op, ((event.at_ns, self.seen), told));
                 }
                 self.sent.insert(event.op, *event);
@@ -107,35 +105,35 @@ impl<'a> Teller<'a> {
             return;
         }
         let invoked = invoked.as_ref();
-        let told = tell(self.head, texts, event, invoked).map(|text| {
-            let part = Part::of(self.head, texts, event.what, invoked.map(|it| it.what));
+        let told = describe(self.head, texts, event, invoked).map(|text| {
+            let part = StepKind::of(self.head, texts, event.what, invoked.map(|it| it.what));
             (text, part)
         });
         // Only the first try in vain tells anything: why its client began to wait.
-        let in_vain = || in_vain(self.head, texts, event, invoked?);
-        let in_vain = || in_vain().filter(|_| self.tried.insert(event.acquisition));
-        if let Some((text, part)) = told.or_else(in_vain) {
+        let failed_try = || failed_try(self.head, texts, event, invoked?);
+        let failed_try = || failed_try().filter(|_| self.tried.insert(event.acquisition));
+        if let Some((text, part)) = told.or_else(failed_try) {
             steps.push(((event.at_ns, self.seen), step(event, text, part)));
         }
     }
 
     /// Writes the steps into the witnesses.
-    pub fn tell(&self, findings: &mut [Finding]) {
+    pub fn write(&self, findings: &mut [Finding]) {
         for finding in findings {
             let Verdict::Violated(witness) = &mut finding.verdict else { continue };
-            if !is_told(witness) {
+            if !has_story(witness) {
                 continue;
             }
             let of = witness.acquisitions.iter().filter_map(|it| self.steps.get(it));
-            let mut steps: Vec<(Moment, Step)> = of.flatten().cloned().collect();
+            let mut steps: Vec<(Moment, StoryStep)> = of.flatten().cloned().collect();
             let unheard = witness.accused.iter().filter_map(|op| self.unheard.get(op));
             steps.extend(unheard.cloned());
             let own = witness.steps.drain(..);
-            steps.extend(own.map(|it| ((it.at_ns, u64::MAX), Step::of_checker(it))));
+            steps.extend(own.map(|it| ((it.at_ns, u64::MAX), StoryStep::of_checker(it))));
             steps.sort_by_key(|(at, _)| *at);
             let (first, last) = (steps.first().map(|it| it.0), steps.last().map(|it| it.0));
             let begins_ns = first.map_or(0, |it| it.0);
-            let concerns = |(at, until_ns, it): &&(Moment, u64, Step)| {
+            let concerns = |(at, until_ns, it): &&(Moment, u64, StoryStep)| {
                 let client = it.step.client;
                 let is_within = (first..=last).contains(&Some(*at));
                 // A server that had ended before may be why nothing happens.
@@ -145,7 +143,7 @@ impl<'a> Teller<'a> {
             let concern = self.faults.iter().filter(concerns);
             steps.extend(concern.map(|(at, _, step)| (*at, step.clone())));
             steps.sort_by_key(|(at, _)| *at);
-            let steps: Vec<Step> = steps.into_iter().map(|(_, step)| step).collect();
+            let steps: Vec<StoryStep> = steps.into_iter().map(|(_, step)| step).collect();
             witness.story = short::shorten(finding.level, witness, &steps);
             witness.steps = steps.into_iter().map(|it| it.step).collect();
         }
@@ -153,17 +151,22 @@ impl<'a> Teller<'a> {
 }
 
 /// Whether something of the history belongs to a witness: what acquisitions did, or what struck clients.
-fn is_told(witness: &Witness) -> bool {
+fn has_story(witness: &Witness) -> bool {
     !witness.acquisitions.is_empty() || !witness.clients.is_empty()
 }
 
-fn step(event: &Event, text: String, part: Part) -> Step {
+fn step(event: &Event, text: String, part: StepKind) -> StoryStep {
     let Event { at_ns, client, acquisition, op, .. } = *event;
-    Step { step: WitnessStep { at_ns, client, text }, part, acquisition, op }
+    StoryStep { step: WitnessStep { at_ns, client, text }, part, acquisition, op }
 }
 
 /// A try of the lock that did not succeed, in words.
-fn in_vain(head: &Head, texts: &Texts, event: &Event, invoked: &Event) -> Option<(String, Part)> {
+fn failed_try(
+    head: &Head,
+    texts: &Texts,
+    event: &Event,
+    invoked: &Event,
+) -> Option<(String, StepKind)> {
     let (What::Answered { touch: Touch::None, .. }, What::Command { name, key, intent, .. }) =
         (event.what, invoked.what)
     else {
@@ -171,34 +174,7 @@ fn in_vain(head: &Head, texts: &Texts, event: &Event, invoked: &Event) -> Option
     };
     let tries = matches!(intent.touch, Touch::Create(_)) && texts.get(key) == head.lock_key;
     let text = format!("{} on the lock is answered: another has it", texts.get(name));
-    tries.then_some((text, Part::Waits))
-}
-
-/// A fault in words, where it belongs into a story; what strikes no client is the run's doing.
-fn strike(client: u32, fault: Fault, for_ns: u64) -> Option<String> {
-    let lasts = || if for_ns == 0 { String::new() } else { format!(" for {}", span(for_ns)) };
-    Some(match fault {
-        Fault::Pause => format!("stands still{}", lasts()),
-        Fault::Crash => "dies".to_owned(),
-        // A late message that is nobody's in particular, and clocks that drift, are in every story.
-        Fault::Delay if client == 0 => return None,
-        Fault::Drift => return None,
-        Fault::Delay => format!("waits: a message of its is late{}", by(for_ns)),
-        Fault::LoseRequest => "sends a request that is lost".to_owned(),
-        Fault::LoseReply => "is sent a reply that is lost".to_owned(),
-        Fault::Reset => "has its connection broken".to_owned(),
-        Fault::Partition => format!("is cut off{}", lasts()),
-        Fault::ClockStep if client == 0 => format!("lets the server's clock jump{}", by(for_ns)),
-        Fault::ClockStep => format!("has its clock jump{}", by(for_ns)),
-        Fault::ScriptFlush => "makes the server forget its scripts".to_owned(),
-        Fault::Failover => "kills the primary, and a replica takes over".to_owned(),
-        Fault::PowerLoss => format!("cuts the server's power{}", lasts()),
-        Fault::ServerCrash => format!("kills the server{}", lasts()),
-    })
-}
-
-fn by(ns: u64) -> String {
-    if ns == 0 { String::new() } else { format!(" by {}", span(ns)) }
+    tries.then_some((text, StepKind::Waits))
 }
 
 fn violation(verdict: &Verdict) -> Option<&Witness> {
@@ -217,30 +193,8 @@ pub(super) fn and(words: &[String]) -> String {
     }
 }
 
-/// A span as people say it, with three digits.
-pub(super) fn span(ns: u64) -> String {
-    let (unit_ns, unit) = match ns {
-        0..1_000 => (1, "ns"),
-        1_000..1_000_000 => (1_000, "µs"),
-        1_000_000..1_000_000_000 => (1_000_000, "ms"),
-        _ => (1_000_000_000, "s"),
-    };
-    let (whole, rest) = (ns / unit_ns, ns % unit_ns);
-    let digits = match whole {
-        _ if rest == 0 => 0,
-        0..10 => 2,
-        10..100 => 1,
-        _ => 0,
-    };
-    let part = u128::from(rest) * 10_u128.pow(digits) / u128::from(unit_ns);
-    match digits {
-        0 => format!("{whole} {unit}"),
-        _ => format!("{whole}.{part:0width$} {unit}", width = digits as usize),
-    }
-}
-
 /// An event in words, where it belongs into a story.
-fn tell(head: &Head, texts: &Texts, event: &Event, invoked: Option<&Event>) -> Option<String> {
+fn describe(head: &Head, texts: &Texts, event: &Event, invoked: Option<&Event>) -> Option<String> {
     let text = |text| texts.get(text);
     Some(match event.what {
         What::Acquire if head.locks => "asks for the lock".to_owned(),
@@ -274,7 +228,7 @@ fn tell(head: &Head, texts: &Texts, event: &Event, invoked: Option<&Event>) -> O
         ),
         What::NotUpdated(why) => format!("writes nothing to the register: {}", text(why)),
         What::ValidUntil(until_ns) => {
-            format!("may rely on its lock for {}", span(until_ns.saturating_sub(event.at_ns)))
+            format!("may rely on its lock for {}", rounded(until_ns.saturating_sub(event.at_ns)))
         }
         What::Answered { .. } | What::Refused(_) | What::Unanswered(_) => {
             let What::Command { name, intent, key, .. } = invoked?.what else { return None };
@@ -296,11 +250,13 @@ fn answered(
     Some(match event.what {
         What::Answered { touch, answer, .. } => {
             let did = match touch {
-                Touch::Create(Some(ttl_ns)) => format!("the key is its own for {}", span(ttl_ns)),
+                Touch::Create(Some(ttl_ns)) => {
+                    format!("the key is its own for {}", rounded(ttl_ns))
+                }
                 Touch::Create(None) => "the key is its own for ever".to_owned(),
                 Touch::Overwrite(_) => "the key is overwritten".to_owned(),
                 Touch::Delete => "the key is deleted".to_owned(),
-                Touch::Extend(ttl_ns) => format!("the key lives {} from now", span(ttl_ns)),
+                Touch::Extend(ttl_ns) => format!("the key lives {} from now", rounded(ttl_ns)),
                 // A try that did not succeed tells nothing of the one that did.
                 Touch::None if matches!(intent.touch, Touch::Create(_)) => return None,
                 Touch::None | Touch::Unknown => match answer {

@@ -7,7 +7,8 @@ use std::ops::Range;
 use picklock::env::Phase;
 
 use crate::checker::Checkers;
-use crate::checker::story::Teller;
+use crate::checker::interface::{Checker, LockCommands};
+use crate::checker::story::StoryWriter;
 use crate::fault::Fault;
 use crate::history::{Answer, Event, FORMAT, Head, History, Intent, Promise, Touch, Update, What};
 use crate::verdict::{Finding, Verdict};
@@ -214,7 +215,7 @@ impl Tape {
         self
     }
 
-    /// Something that befalls a client, or with client 0 everybody, for so long.
+    /// Something that strikes a client, or with client 0 everybody, for so long.
     pub(super) fn struck_for(mut self, fault: Fault, client: u32, span: Range<u64>) -> Self {
         let for_ns = span.end - span.start;
         let what = What::Fault { fault, node: None, for_ns, in_hold: false, staged: None };
@@ -254,7 +255,7 @@ impl Tape {
         self
     }
 
-    /// Something that befalls a client, or with client 0 a server.
+    /// Something that strikes a client, or with client 0 a server.
     pub(super) fn struck(mut self, fault: Fault, client: u32, at_ns: u64) -> Self {
         let what = What::Fault { fault, node: None, for_ns: 0, in_hold: true, staged: None };
         self.push(at_ns, client, 0, 0, what);
@@ -420,10 +421,17 @@ impl Tape {
         let mut checkers = Checkers::new(&history.head);
         history.events.iter().for_each(|event| checkers.see(event, &history.texts));
         let mut findings = checkers.verdicts(&history.texts);
-        let mut teller = Teller::new(&history.head, &findings);
-        history.events.iter().for_each(|event| teller.see(event, &history.texts));
-        teller.tell(&mut findings);
+        let mut stories = StoryWriter::new(&history.head, &findings);
+        history.events.iter().for_each(|event| stories.see(event, &history.texts));
+        stories.write(&mut findings);
         findings
+    }
+
+    /// Shows all of it to one checker.
+    pub(super) fn show_to(&self, checker: &mut impl Checker) {
+        let history = self.history();
+        let mut commands = LockCommands::new(&history.head);
+        history.events.iter().for_each(|it| checker.see(&commands.next(it, &history.texts)));
     }
 
     /// What they say of one invariant.

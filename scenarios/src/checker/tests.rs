@@ -5,7 +5,7 @@ use picklock::env::Phase;
 
 use super::testing::{CREATE, DELETE, Tape};
 use super::*;
-use crate::fault::Whom;
+use crate::fault::{Fault, Whom};
 use crate::history::Declared;
 use crate::verdict::Outcome;
 
@@ -38,7 +38,7 @@ fn what_has_ended_is_no_longer_kept() {
     for history in ends.map(|tape| tape.history()) {
         let mut checkers = Checkers::new(&history.head);
         history.events.iter().for_each(|event| checkers.see(event, &history.texts));
-        assert_eq!(checkers.open.into_rest(), []);
+        assert_eq!(checkers.commands.end(&history.texts).unended, []);
     }
 }
 

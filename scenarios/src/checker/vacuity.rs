@@ -3,23 +3,11 @@
 //! Invariant: every fault that the scenario stages has struck, in a hold where it was staged in one; of
 //! a server's, somebody has asked for the lock before that hold was over; and no fewer acquisitions were
 //! begun than were asked for, unless clients died. A recipe that does not lock has no place to meet.
-//! Deliberately absent: faults that were drawn.
 
-use super::exposure::Exposure;
+use super::exposure::{Exposure, Met};
 use crate::fault::Fault;
 use crate::history::{Event, Head, Texts, What};
 use crate::verdict::Vacuous;
-
-/// What became of a staged fault.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Met {
-    #[default]
-    Nothing,
-    /// It struck.
-    Somebody,
-    /// It struck in a hold.
-    Hold,
-}
 
 /// What struck, and how many acquisitions were begun.
 #[derive(Default)]
@@ -71,11 +59,11 @@ impl Vacuity {
     /// Why the run shows nothing, if so.
     pub(super) fn missing(&self, head: &Head) -> Option<Vacuous> {
         let begun = self.begun;
-        if let Some(asked) = head.acquisitions
-            && begun < asked
+        if let Some(requested) = head.acquisitions
+            && begun < requested
             && !self.died
         {
-            return Some(Vacuous::TooFew { asked, begun });
+            return Some(Vacuous::TooFew { requested, begun });
         }
         let met = self.met.iter().copied().chain(std::iter::repeat(Met::Nothing));
         let mut staged = head.staged.iter().zip(met).enumerate().filter(|_| head.locks);
@@ -141,11 +129,11 @@ mod tests {
 
     #[test]
     fn fewer_acquisitions_than_asked_for_show_nothing_unless_somebody_died() {
-        let asked = |asked| Head { acquisitions: asked, staged: Vec::new(), ..head() };
-        assert_eq!(vacuity(&[]).missing(&asked(Some(2))), None);
-        assert_eq!(vacuity(&[]).missing(&asked(None)), None);
-        let few = Vacuous::TooFew { asked: 3, begun: 2 };
-        assert_eq!(vacuity(&[]).missing(&asked(Some(3))), Some(few));
-        assert_eq!(vacuity(&[(Fault::Crash, 0, true)]).missing(&asked(Some(3))), None);
+        let requested = |requested| Head { acquisitions: requested, staged: Vec::new(), ..head() };
+        assert_eq!(vacuity(&[]).missing(&requested(Some(2))), None);
+        assert_eq!(vacuity(&[]).missing(&requested(None)), None);
+        let few = Vacuous::TooFew { requested: 3, begun: 2 };
+        assert_eq!(vacuity(&[]).missing(&requested(Some(3))), Some(few));
+        assert_eq!(vacuity(&[(Fault::Crash, 0, true)]).missing(&requested(Some(3))), None);
     }
 }

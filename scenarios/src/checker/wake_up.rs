@@ -1,24 +1,27 @@
 //! Wake-ups: nobody sleeps on while the lock is surely free.
 //!
 //! Invariant: who sleeps has said that it waits, and has no command under way; the lock is free from the
-//! answer to its deletion, or from when its TTL is surely over, until the next command that might make it
-//! is sent. What nobody can know never counts as sleeping, nor as free: a client that stands still is not
-//! asleep until it has moved again, one that another fault has struck may not have been told, and after a
-//! make without an answer the lock is never surely free again. Deliberately absent: how a waiter is to
-//! wake up, and locks that are handed over, which are never free.
+//! answer to its deletion, or from when its TTL is surely over, until the next command that might make
+//! it is sent. What nobody can know never counts as sleeping, nor as free: a client that stands still is
+//! not asleep until it has moved again, one that another fault has struck may not have been told, and
+//! after a make without an answer the lock is never surely free again.
 
 use std::collections::BTreeMap;
 
 use picklock::env::Phase;
 
+use super::interface::{Checker, EventView, HistoryEnd};
 use super::story;
 use crate::fault::Fault;
-use crate::history::{Event, Head, Intent, Texts, Touch, What};
-use crate::verdict::{Verdict, Witness, WitnessStep};
+use crate::history::{Event, Head, Intent, Touch, What};
+use crate::span::rounded;
+use crate::verdict::{Finding, Level, Verdict, Witness, WitnessStep};
+
+pub(super) const NAME: &str = "wake-up";
 
 /// An acquisition under way.
 #[derive(Clone, Copy, Debug)]
-struct Waiter {
+struct Sleeper {
     client: u32,
     /// When it was last seen to do anything.
     moved_ns: u64,
@@ -34,7 +37,7 @@ struct Waiter {
 
 /// A command under way.
 #[derive(Clone, Copy, Debug)]
-struct Sent {
+struct OpenCommand {
     acquisition: u32,
     node: u16,
     invoke_ns: u64,
@@ -44,7 +47,7 @@ struct Sent {
 
 /// The lock's key on one server.
 #[derive(Clone, Copy, Debug, Default)]
-struct Key {
+struct KeyState {
     /// It is surely gone after this; never, where that is not known.
     until_ns: u64,
     /// When the last command was answered that made it.
@@ -53,27 +56,28 @@ struct Key {
 
 /// A time for which a client slept beside a free lock.
 #[derive(Clone, Copy, Debug, Default)]
-struct Sleep {
+struct MissedWakeUp {
     from_ns: u64,
     until_ns: u64,
     client: u32,
     acquisition: u32,
 }
 
-impl Sleep {
+impl MissedWakeUp {
     fn span_ns(self) -> u64 {
         self.until_ns.saturating_sub(self.from_ns)
     }
 }
 
 /// Who sleeps, and since when the lock is free.
-pub(super) struct WakeUp {
+#[derive(Default)]
+struct WakeUp {
     within_ns: u64,
     /// By acquisition.
-    waiters: BTreeMap<u32, Waiter>,
+    waiters: BTreeMap<u32, Sleeper>,
     /// By operation.
-    sent: BTreeMap<u32, Sent>,
-    keys: BTreeMap<u16, Key>,
+    sent: BTreeMap<u32, OpenCommand>,
+    keys: BTreeMap<u16, KeyState>,
     /// Commands under way that might make the key, and when there was last one.
     making: u32,
     made_ns: u64,
@@ -83,34 +87,21 @@ pub(super) struct WakeUp {
     struck: Vec<u32>,
     /// Until when whoever comes has been struck by what strikes nobody in particular.
     until_ns: Option<u64>,
-    longest: Sleep,
+    longest: MissedWakeUp,
     /// How many slept for longer than allowed, and when the last that was counted had fallen asleep.
     sleeps: u64,
     counted: Option<(u32, u64)>,
     now_ns: u64,
 }
 
-impl WakeUp {
-    /// Of a scenario that lets nobody sleep for longer.
-    pub(super) fn new(within_ns: u64) -> Self {
-        Self {
-            within_ns,
-            waiters: BTreeMap::new(),
-            sent: BTreeMap::new(),
-            keys: BTreeMap::new(),
-            making: 0,
-            made_ns: 0,
-            unsure: false,
-            struck: Vec::new(),
-            until_ns: None,
-            longest: Sleep::default(),
-            sleeps: 0,
-            counted: None,
-            now_ns: 0,
-        }
-    }
+pub(super) fn checker(head: &Head) -> Option<Box<dyn Checker>> {
+    let within_ns = head.woken_within_ns?;
+    Some(Box::new(WakeUp { within_ns, ..WakeUp::default() }))
+}
 
-    pub(super) fn see(&mut self, event: &Event, head: &Head, texts: &Texts) {
+impl Checker for WakeUp {
+    fn see(&mut self, seen: &EventView<'_>) {
+        let EventView { event, head, texts, .. } = *seen;
         let Event { at_ns, client, acquisition, op, .. } = *event;
         self.now_ns = at_ns;
         if let What::Fault { fault, for_ns, .. } = event.what {
@@ -140,7 +131,7 @@ impl WakeUp {
                 }
                 // Of what touches the key in no way, only that it is under way is of interest.
                 let node = if of_lock { node } else { u16::MAX };
-                self.sent.insert(op, Sent { acquisition, node, invoke_ns: at_ns, makes });
+                self.sent.insert(op, OpenCommand { acquisition, node, invoke_ns: at_ns, makes });
             }
             What::Answered { touch, .. } => {
                 if let Some(sent) = self.ended(op) {
@@ -155,11 +146,17 @@ impl WakeUp {
         }
     }
 
+    fn finish(&mut self, end: &HistoryEnd<'_>) -> Vec<Finding> {
+        vec![Finding::new(NAME, Level::Progress, self.verdict(end.head))]
+    }
+}
+
+impl WakeUp {
     fn began(&mut self, acquisition: u32, client: u32) {
         let during = self.until_ns.is_some_and(|until_ns| self.now_ns <= until_ns);
         let excused = during || self.struck.contains(&client);
         let (moved_ns, open, waits, stopped) = (self.now_ns, 0, false, false);
-        let it = Waiter { client, moved_ns, open, waits, stopped, excused };
+        let it = Sleeper { client, moved_ns, open, waits, stopped, excused };
         self.waiters.insert(acquisition, it);
     }
 
@@ -171,7 +168,7 @@ impl WakeUp {
         }
     }
 
-    fn ended(&mut self, op: u32) -> Option<Sent> {
+    fn ended(&mut self, op: u32) -> Option<OpenCommand> {
         let sent = self.sent.remove(&op)?;
         if let Some(it) = self.waiters.get_mut(&sent.acquisition) {
             it.open = it.open.saturating_sub(1);
@@ -184,7 +181,7 @@ impl WakeUp {
     }
 
     /// A command was answered, and has done this.
-    fn did(&mut self, sent: Sent, touch: Touch, head: &Head) {
+    fn did(&mut self, sent: OpenCommand, touch: Touch, head: &Head) {
         if touch == Touch::None || sent.node == u16::MAX {
             return;
         }
@@ -232,7 +229,7 @@ impl WakeUp {
         }
         let Some(free_ns) = self.free_ns() else { return };
         let from_ns = it.moved_ns.max(free_ns);
-        let sleep = Sleep { from_ns, until_ns: self.now_ns, client: it.client, acquisition };
+        let sleep = MissedWakeUp { from_ns, until_ns: self.now_ns, client: it.client, acquisition };
         let fell_asleep = (acquisition, it.moved_ns);
         if sleep.span_ns() > self.within_ns
             && self.counted.replace(fell_asleep) != Some(fell_asleep)
@@ -265,12 +262,12 @@ impl WakeUp {
         }
     }
 
-    pub(super) fn finish(mut self, head: &Head) -> Verdict {
+    fn verdict(&mut self, head: &Head) -> Verdict {
         if !head.locks {
             return Verdict::NotApplicable("this recipe keeps no key".to_owned());
         }
         self.look_at_all();
-        let Sleep { from_ns, until_ns, client, acquisition } = self.longest;
+        let MissedWakeUp { from_ns, until_ns, client, acquisition } = self.longest;
         let span_ns = self.longest.span_ns();
         if span_ns == 0 {
             let nobody = "nobody was seen to sleep while the lock was surely free";
@@ -282,8 +279,8 @@ impl WakeUp {
         let summary = format!(
             "client {client} waited, and slept for {} while the lock was free: {} is what the scenario \
              allows",
-            story::span(span_ns),
-            story::span(self.within_ns)
+            rounded(span_ns),
+            rounded(self.within_ns)
         );
         if let Some(promise) = head.promise.as_ref().filter(|it| !it.is_broken_by(span_ns)) {
             return Verdict::NotApplicable(format!("{summary}, but {}", promise.because));

@@ -4,18 +4,19 @@
 //! behind the value (`1.5ms`), or at the end of the column's name (`value_us,count`), or beside the
 //! file's name in the scenario. Lines that begin with `#` are comments.
 //!
-//! Invariant: every line counts or is refused with its number. Deliberately absent: quotes and other
-//! columns.
+//! Invariant: every line counts or is refused with its number.
 
 use std::time::Duration;
 
 use super::error::LineError;
-use super::file::lines;
-use super::histogram::{Bucket, Unit};
+use super::measured::{Bucket, TimeUnit, lines};
 use crate::span::{MOST, Span, SpanError};
 
 /// What was counted; or the line, from 1, that cannot be understood.
-pub(super) fn parse(bytes: &[u8], unit: Option<Unit>) -> Result<Vec<Bucket>, (usize, LineError)> {
+pub(super) fn parse(
+    bytes: &[u8],
+    unit: Option<TimeUnit>,
+) -> Result<Vec<Bucket>, (usize, LineError)> {
     let mut unit = unit;
     let mut counts = Vec::new();
     let mut first = true;
@@ -52,7 +53,7 @@ fn is_name(column: &str) -> bool {
     not_a_number && column.starts_with(|c: char| c.is_alphabetic() || c == '"')
 }
 
-fn parse_value(text: &str, unit: Option<Unit>) -> Result<Span, LineError> {
+fn parse_value(text: &str, unit: Option<TimeUnit>) -> Result<Span, LineError> {
     let Ok(number) = text.parse::<f64>() else {
         return text.parse::<Span>().map_err(|why| match why {
             SpanError::Negative => LineError::Negative(text.to_owned()),
@@ -89,7 +90,7 @@ mod tests {
         assert_eq!(counts("value_us,count\n1.5,3\n2000,1"), expected);
         assert_eq!(counts("# by hand\r\n\r\nlatency_ms;count\r\n0.0015;3\r\n2;1\r\n"), expected);
         assert_eq!(counts("s\n0.0000015\n0.002"), [(1_500, 1), (2_000_000, 1)]);
-        let given = parse(b"1.5,3\n2000,1\n", Some(Unit::Us)).unwrap();
+        let given = parse(b"1.5,3\n2000,1\n", Some(TimeUnit::Us)).unwrap();
         assert_eq!(given.len(), 2);
     }
 

@@ -7,8 +7,8 @@
 use std::io::Read;
 use std::path::Path;
 
-use super::error::{FileError, LineError};
-use super::histogram::{Bucket, Measured};
+use super::error::FileError;
+use super::measured::{Bucket, Measured, at};
 use super::{csv, hlog};
 
 /// A longer file holds no distribution.
@@ -31,17 +31,4 @@ pub(super) fn read(path: &Path, measured: &Measured) -> Result<Vec<Bucket>, File
         return hlog::parse(path, &bytes, measured);
     }
     csv::parse(&bytes, measured.unit).map_err(|(line, why)| at(path, line, why))
-}
-
-/// An error in this line, from 1.
-pub(super) fn at(path: &Path, line: usize, why: LineError) -> FileError {
-    FileError::Line { path: path.to_owned(), line, why }
-}
-
-/// The lines of a file with their numbers; empty ones are left out.
-pub(super) fn lines(bytes: &[u8]) -> impl Iterator<Item = (usize, Result<&str, LineError>)> {
-    (1..).zip(bytes.split(|byte| *byte == b'\n')).filter_map(|(number, line)| {
-        let line = str::from_utf8(line).map(str::trim).map_err(|_| LineError::Text);
-        (line != Ok("")).then_some((number, line))
-    })
 }

@@ -1,9 +1,7 @@
 //! Distributions in TOML and JSON: a table whose fields say which it is, or a text.
 //!
 //! Invariant: what is written reads back as the same distribution, values of a file included, so a
-//! manifest needs no file; and a table of one distribution has no field of another. Deliberately
-//! absent: reading files; a table with `file` and without `histogram` still has to be
-//! [read](Distribution::read).
+//! manifest needs no file; and a table of one distribution has no field of another.
 
 use std::fmt;
 
@@ -12,15 +10,16 @@ use serde::de::{Deserializer, Error, MapAccess, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
 
 use super::error::DistributionError;
-use super::histogram::{Bucket, Histogram, Measured, Unit};
+use super::histogram::Histogram;
 use super::log_normal::LogNormal;
+use super::measured::{Bucket, Measured, TimeUnit};
 use super::{Distribution, Uniform};
 use crate::span::Span;
 
 /// Every field there is.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a distribution")]
-struct Table {
+struct DistributionForm {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     constant: Option<Span>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -40,7 +39,7 @@ struct Table {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     tag: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    unit: Option<Unit>,
+    unit: Option<TimeUnit>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     histogram: Option<Vec<Bucket>>,
 }
@@ -53,7 +52,7 @@ const FORMS: [(&str, &[&str]); 4] = [
     ("measured", &["file", "histogram", "tag", "unit"]),
 ];
 
-impl Table {
+impl DistributionForm {
     /// The names of the fields that are there.
     fn given(&self) -> Vec<&'static str> {
         let all = [
@@ -73,10 +72,10 @@ impl Table {
     }
 }
 
-impl TryFrom<Table> for Distribution {
+impl TryFrom<DistributionForm> for Distribution {
     type Error = DistributionError;
 
-    fn try_from(table: Table) -> Result<Self, DistributionError> {
+    fn try_from(table: DistributionForm) -> Result<Self, DistributionError> {
         let given = table.given();
         let first = *given.first().ok_or(DistributionError::Empty)?;
         let of_first = |(_, fields): &&(&str, &[&str])| fields.contains(&first);
@@ -98,7 +97,7 @@ impl TryFrom<Table> for Distribution {
                 Ok(Self::LogNormal(shape.within(table.floor, table.cap)?))
             }
             _ => {
-                let Table { file, tag, unit, histogram, .. } = table;
+                let DistributionForm { file, tag, unit, histogram, .. } = table;
                 let histogram = histogram.map(Histogram::new).transpose()?;
                 let measured = file.map(|file| Measured { file, tag, unit });
                 match (measured, histogram) {
@@ -117,7 +116,7 @@ impl TryFrom<Table> for Distribution {
     }
 }
 
-impl From<&Distribution> for Table {
+impl From<&Distribution> for DistributionForm {
     fn from(distribution: &Distribution) -> Self {
         let none = Self::default();
         match distribution {
@@ -146,7 +145,7 @@ impl From<&Distribution> for Table {
 
 impl Serialize for Distribution {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        Table::from(self).serialize(serializer)
+        DistributionForm::from(self).serialize(serializer)
     }
 }
 
@@ -165,7 +164,7 @@ impl<'de> Deserialize<'de> for Distribution {
                 text.parse().map_err(E::custom)
             }
             fn visit_map<M: MapAccess<'de>>(self, map: M) -> Result<Distribution, M::Error> {
-                let table = Table::deserialize(MapAccessDeserializer::new(map))?;
+                let table = DistributionForm::deserialize(MapAccessDeserializer::new(map))?;
                 Distribution::try_from(table).map_err(Error::custom)
             }
         }

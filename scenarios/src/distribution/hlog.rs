@@ -1,8 +1,7 @@
 //! HdrHistogram logs, as `latency.hlog` of a run and many tools write them.
 //!
-//! Invariant: all intervals that are meant are added up, and a line that cannot be read is an error;
-//! a damaged one takes no more memory than an intact one could. Deliberately absent: time; when an
-//! interval was measured does not matter here.
+//! Invariant: all intervals that are meant are added up, and a line that cannot be read is an error; a
+//! damaged one takes no more memory than an intact one could.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -17,8 +16,7 @@ use hdrhistogram::serialization::Deserializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
 
 use super::error::{FileError, LineError};
-use super::file::{at, lines};
-use super::histogram::{Bucket, Measured, Unit};
+use super::measured::{Bucket, Measured, TimeUnit, at, lines};
 use crate::span::{MOST, Span};
 
 /// The first bytes of a histogram that is compressed, and of one that is not.
@@ -35,7 +33,7 @@ pub(super) fn parse(
     bytes: &[u8],
     measured: &Measured,
 ) -> Result<Vec<Bucket>, FileError> {
-    let unit_ns = u64::from(measured.unit.unwrap_or(Unit::Ns).in_ns());
+    let unit_ns = u64::from(measured.unit.unwrap_or(TimeUnit::Ns).in_ns());
     let mut by_tag: BTreeMap<String, BTreeMap<u64, u64>> = BTreeMap::new();
     for (number, line) in lines(bytes) {
         let line = line.map_err(|why| at(path, number, why))?;

@@ -9,7 +9,7 @@ use picklock::time::span_ns;
 use super::error::DistributionError;
 use super::portable::{exp, ln, normal_quantile};
 use super::sampler::Sampler;
-use super::table::Table;
+use super::table::QuantileTable;
 use crate::span::{MOST, Span};
 
 /// A log-normal distribution, by two of its quantiles.
@@ -104,7 +104,7 @@ impl LogNormal {
             let value_ns = value_ns as u64;
             value_ns.clamp(floor_ns, cap_ns)
         };
-        Sampler::table(Table::new(
+        Sampler::table(QuantileTable::new(
             median_ns,
             |share| quantile_ns(normal_quantile(share)),
             |share| quantile_ns(-normal_quantile(share)),

@@ -2,8 +2,7 @@
 //!
 //! Invariant: the same arguments give the same bits on every machine. IEEE 754 fixes the results of
 //! those five, and the compiler may not merge them; `f64::exp` and `f64::ln` are the platform's, and
-//! would let a seed mean one history here and another there. Deliberately absent: everything outside
-//! the ranges that tables of quantiles need.
+//! would let a seed mean one history here and another there.
 //!
 //! Loops count down by hand: in a build that is not optimised an iterator costs several times what it
 //! adds up, and tests of what is rare ask for millions of logarithms.

@@ -1,10 +1,9 @@
 //! A distribution of single values, each with its share of the choices.
 //!
-//! Invariant: a value gets its share of all choices, to the 2³² part that a choice is, and longer
-//! values have higher choices. Deliberately absent: values between those that were counted; nothing
-//! is drawn that was not measured.
+//! Invariant: a value gets its share of all choices, to the 2³² part that a choice is, and longer values
+//! have higher choices.
 
-use super::histogram::Bucket;
+use super::measured::Bucket;
 use picklock::time::span_ns;
 
 /// The upper bits of a choice name a cell, and a cell knows where its values begin.

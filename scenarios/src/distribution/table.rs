@@ -1,8 +1,7 @@
 //! A continuous distribution as a table of quantiles, finer towards both ends.
 //!
 //! Invariant: what is drawn never falls as the choice rises, choice 0 gives the shortest of all, and
-//! what is drawn at a knot is exact. Deliberately absent: a search; which knots a choice lies between
-//! is read off its bits.
+//! what is drawn at a knot is exact.
 
 /// Each half of the choices is cut into octaves by its distance from the end, and an octave into so
 /// many pieces: so the last millionth has as many knots as the first half.
@@ -15,12 +14,12 @@ const HALF: u32 = 1 << 31;
 
 /// Quantiles in nanoseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Table {
+pub(super) struct QuantileTable {
     /// From the shortest up to the middle, and from the longest down to it.
     knots: Box<[u64; 2 * KNOTS]>,
 }
 
-impl Table {
+impl QuantileTable {
     /// The table of a distribution with this middle, from the durations that have a given share
     /// (from 2⁻³³ to a half) of all others below them, and above them.
     pub(super) fn new(
@@ -83,7 +82,7 @@ mod tests {
             let choice = (share * 4_294_967_296.0 - 0.5) as u64;
             choice
         };
-        let table = Table::new(1 << 31, whole, |share| u64::from(u32::MAX) - whole(share));
+        let table = QuantileTable::new(1 << 31, whole, |share| u64::from(u32::MAX) - whole(share));
         for bit in 0..32 {
             for near in [0, 1, 2, 3, 61, 62, 63, 64, 65] {
                 for choice in [(1 << bit) + near, !((1 << bit) + near), near, !near] {
@@ -106,7 +105,7 @@ mod tests {
 
     #[test]
     fn what_falls_by_mistake_is_levelled() {
-        let table = Table::new(50, |share| if share < 0.1 { 40 } else { 30 }, |_| 60);
+        let table = QuantileTable::new(50, |share| if share < 0.1 { 40 } else { 30 }, |_| 60);
         assert_eq!((table.at(0), table.at(HALF / 2), table.at(HALF - 1)), (40, 40, 49));
         assert_eq!(table.at(u32::MAX), 60);
     }

@@ -1,9 +1,8 @@
 //! The far end of a distribution: how likely a duration of at least so long is, however unlikely.
 //!
 //! Invariant: a longer duration is never more likely. A formula is exact as far as a double goes, far
-//! beyond the 2⁻³² part that a choice can name; of what was measured nothing is known beyond the
-//! longest value, and [`Tail::most_at_least`] says how likely it may be all the same. Deliberately absent:
-//! drawing by choices, which a [`Sampler`](super::Sampler) does.
+//! beyond the 2⁻³² part that a choice can name; of what was measured nothing is known beyond the longest
+//! value, and [`Tail::most_at_least`] says how likely it may be all the same.
 
 use picklock::time::span_ns;
 
@@ -19,10 +18,10 @@ const Z: f64 = 1.959_963_984_540_054;
 
 /// The far end of a distribution.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Tail(Kind);
+pub struct Tail(TailKind);
 
 #[derive(Clone, Debug, PartialEq)]
-enum Kind {
+enum TailKind {
     Constant(u64),
     Uniform { min_ns: u64, max_ns: u64 },
     LogNormal { median: f64, sigma: f64, floor_ns: u64, cap_ns: Option<u64> },
@@ -44,16 +43,16 @@ impl Distribution {
     /// Where its file has not been [read](Self::read).
     pub fn tail(&self) -> Tail {
         Tail(match self {
-            Self::Constant(span) => Kind::Constant(span_ns(span.0)),
+            Self::Constant(span) => TailKind::Constant(span_ns(span.0)),
             Self::Uniform(it) => {
-                Kind::Uniform { min_ns: span_ns(it.min().0), max_ns: span_ns(it.max().0) }
+                TailKind::Uniform { min_ns: span_ns(it.min().0), max_ns: span_ns(it.max().0) }
             }
             Self::LogNormal(shape) if shape.median() == shape.p99() => {
-                Kind::Constant(span_ns(shape.median().0))
+                TailKind::Constant(span_ns(shape.median().0))
             }
             Self::LogNormal(shape) => {
                 let [median, p99] = [shape.median(), shape.p99()].map(|it| float(span_ns(it.0)));
-                Kind::LogNormal {
+                TailKind::LogNormal {
                     median,
                     sigma: ln(p99 / median) / -normal_quantile(0.01),
                     floor_ns: shape.floor().map_or(0, |it| span_ns(it.0)),
@@ -75,7 +74,7 @@ impl Distribution {
                     left -= bucket.count;
                 }
                 reached.push(Reached { ns: u64::MAX, share: 0.0, most: most(0, total) });
-                Kind::Measured(reached.into())
+                TailKind::Measured(reached.into())
             }
         })
     }
@@ -85,18 +84,18 @@ impl Tail {
     /// The share of all durations that are at least so long.
     pub fn at_least(&self, ns: u64) -> f64 {
         match &self.0 {
-            Kind::Constant(always) => f64::from(u8::from(*always >= ns)),
-            Kind::Uniform { min_ns, max_ns } => match () {
+            TailKind::Constant(always) => f64::from(u8::from(*always >= ns)),
+            TailKind::Uniform { min_ns, max_ns } => match () {
                 () if ns <= *min_ns => 1.0,
                 () if ns > *max_ns => 0.0,
                 () => float(max_ns - ns + 1) / float(max_ns - min_ns + 1),
             },
-            Kind::LogNormal { median, sigma, floor_ns, cap_ns } => match () {
+            TailKind::LogNormal { median, sigma, floor_ns, cap_ns } => match () {
                 () if ns <= *floor_ns => 1.0,
                 () if cap_ns.is_some_and(|cap_ns| ns > cap_ns) => 0.0,
                 () => beyond(ln(float(ns.max(1)) / median) / sigma),
             },
-            Kind::Measured(reached) => look_up(reached, ns).map_or(0.0, |it| it.share),
+            TailKind::Measured(reached) => look_up(reached, ns).map_or(0.0, |it| it.share),
         }
     }
 
@@ -104,7 +103,7 @@ impl Tail {
     /// with a confidence of 95 %.
     pub fn most_at_least(&self, ns: u64) -> f64 {
         match &self.0 {
-            Kind::Measured(reached) => look_up(reached, ns).map_or(0.0, |it| it.most),
+            TailKind::Measured(reached) => look_up(reached, ns).map_or(0.0, |it| it.most),
             _ => self.at_least(ns),
         }
     }
@@ -112,16 +111,16 @@ impl Tail {
     /// The duration that this share of all reach or exceed: the longest of all for 0.
     pub fn with_share(&self, share: f64) -> u64 {
         match &self.0 {
-            Kind::Constant(always) => *always,
-            Kind::Uniform { min_ns, max_ns } => {
+            TailKind::Constant(always) => *always,
+            TailKind::Uniform { min_ns, max_ns } => {
                 let below = whole(float(max_ns - min_ns) * share.clamp(0.0, 1.0));
                 max_ns - below.min(max_ns - min_ns)
             }
-            Kind::LogNormal { median, sigma, floor_ns, cap_ns } => {
+            TailKind::LogNormal { median, sigma, floor_ns, cap_ns } => {
                 let ns = whole(median * exp(sigma * point_beyond(share)));
                 ns.clamp(*floor_ns, cap_ns.unwrap_or(u64::MAX))
             }
-            Kind::Measured(reached) => {
+            TailKind::Measured(reached) => {
                 let known = &reached[..reached.len() - 1];
                 let place = known.partition_point(|it| it.share >= share);
                 known[place.saturating_sub(1)].ns
@@ -132,15 +131,15 @@ impl Tail {
     /// The longest there is, where that is certain; what was measured could have been longer.
     pub fn longest_ns(&self) -> Option<u64> {
         match &self.0 {
-            Kind::Constant(ns) | Kind::Uniform { max_ns: ns, .. } => Some(*ns),
-            Kind::LogNormal { cap_ns, .. } => *cap_ns,
-            Kind::Measured(_) => None,
+            TailKind::Constant(ns) | TailKind::Uniform { max_ns: ns, .. } => Some(*ns),
+            TailKind::LogNormal { cap_ns, .. } => *cap_ns,
+            TailKind::Measured(_) => None,
         }
     }
 
     /// Whether it was measured, so that nothing is known of longer ones.
     pub fn is_measured(&self) -> bool {
-        matches!(self.0, Kind::Measured(_))
+        matches!(self.0, TailKind::Measured(_))
     }
 }
 

@@ -179,7 +179,7 @@ fn a_files_name_may_hold_commas() {
     let Distribution::Histogram(histogram) = of("file:a,b=c.csv,unit=us,tag=GET") else { panic!() };
     let measured = histogram.measured().unwrap();
     assert_eq!((&*measured.file, measured.tag.as_deref()), ("a,b=c.csv", Some("GET")));
-    assert_eq!(measured.unit, Some(Unit::Us));
+    assert_eq!(measured.unit, Some(TimeUnit::Us));
 }
 
 #[test]

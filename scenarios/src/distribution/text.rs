@@ -1,16 +1,16 @@
 //! Distributions as text: `uniform:200us..2ms`, `lognormal:5ms,p99=80ms`, `constant:1ms`, `1ms`,
 //! `file:rtt.hlog,tag=GET,unit=us`.
 //!
-//! Invariant: what is printed reads back as the same distribution, but for a histogram that came
-//! from no file, which a line cannot hold. Deliberately absent: reading the file; who knows where
-//! its path counts from does that ([`Distribution::read`]).
+//! Invariant: what is printed reads back as the same distribution, but for a histogram that came from no
+//! file, which a line cannot hold.
 
 use std::fmt;
 use std::str::FromStr;
 
 use super::error::DistributionError;
-use super::histogram::{Histogram, Measured};
+use super::histogram::Histogram;
 use super::log_normal::LogNormal;
+use super::measured::Measured;
 use super::{Distribution, Uniform};
 use crate::span::Span;
 

@@ -1,15 +1,14 @@
 //! Staged faults: exactly this, to this one, at this moment.
 //!
-//! Invariant: plain data; a [`Staged`] of a scenario that exists has been checked, so the methods
-//! here give what its kind needs. Deliberately absent: how a world makes it happen, and chains of
-//! faults that wait for each other.
+//! Invariant: plain data; a [`Staged`] of a scenario that exists has been checked, so the methods here
+//! give what its kind needs.
 
 use picklock::env::Phase;
 use picklock::time::span_ns;
 use serde::de::{Deserializer, Error as _};
 use serde::{Deserialize, Serialize, Serializer};
 
-use super::{Chance, Fault, Whom};
+use super::{Chance, Fault, Strikes, Whom};
 use crate::span::{Shift, Span};
 
 /// One fault that a scenario stages: a `[[fault]]` of its file.
@@ -126,7 +125,7 @@ impl Staged {
     /// Whom it strikes: where nothing is said, any client, or for what happens to servers the
     /// primary.
     pub fn whom(&self) -> Whom {
-        let of_server = self.kind.loses_keys() || self.kind == Fault::ScriptFlush;
+        let of_server = matches!(self.kind.strikes(), Strikes::Server | Strikes::ServerEnds);
         self.on.unwrap_or(if of_server { Whom::Primary } else { Whom::Any })
     }
 
@@ -137,7 +136,7 @@ impl Staged {
 
     /// Whether it is a server's clock that goes wrong.
     pub fn is_of_server_clock(&self) -> bool {
-        matches!(self.kind, Fault::Drift | Fault::ClockStep) && self.whom().is_server()
+        self.kind.strikes() == Strikes::Either && self.whom().is_server()
     }
 
     /// For how long, in nanoseconds; none: until something else ends it.

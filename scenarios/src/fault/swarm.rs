@@ -1,7 +1,6 @@
 //! The swarm: which faults a sweep may draw, and how hard they strike at most.
 //!
-//! Invariant: what a scenario does not name is off. Deliberately absent: what each schedule draws of
-//! it, which is the world's.
+//! Invariant: what a scenario does not name is off.
 
 use serde::{Deserialize, Serialize};
 
@@ -149,6 +148,49 @@ impl Swarm {
         all.filter(|allowed| *allowed).count()
     }
 
+    /// What may strike a schedule, each kind in some words.
+    pub fn descriptions(&self) -> Vec<String> {
+        let often = |chance: Chance, of: &str| format!("up to {} % of {of}", chance.0 * 100.0);
+        let hard = |what: &str, strike: Strike, of: &str| {
+            let descriptions =
+                format!("{what} by up to {}, {}", strike.max, often(strike.chance, of));
+            (strike.per_64k() > 0 && strike.most_ns() > 0).then_some(descriptions)
+        };
+        let share = |what: &str, chance: Chance, of: &str| {
+            (chance.per_64k() > 0).then(|| format!("{what}, {}", often(chance, of)))
+        };
+        let times = |count: u32, one: &str, many: &str, span: Span| {
+            let what = if count == 1 { one } else { many };
+            (count > 0).then(|| format!("up to {count} {what} of up to {span}"))
+        };
+        let steps = |whose: &str, span: Span| {
+            (!span.0.is_zero()).then(|| format!("the clock of {whose} jumps by up to {span}"))
+        };
+        let descriptions = [
+            self.order.then(|| "tasks that are ready at once go in any order".to_owned()),
+            hard("clients stand still", self.pause, "calls").map(|it| it.replace(" by ", " for ")),
+            share("clients die", self.crash, "calls"),
+            hard("messages are late", self.delay, "them"),
+            share("requests are lost", self.lose_request, "them"),
+            share("replies are lost", self.lose_reply, "them"),
+            share("connections break", self.reset, "messages"),
+            times(self.partitions, "client cut off", "clients cut off", self.partition),
+            (self.drift_ppm > 0).then(|| format!("clocks drift by up to {} ppm", self.drift_ppm)),
+            steps("a server", self.clock_step),
+            steps("a client", self.client_clock_step),
+            self.script_flush.then(|| "the server forgets its scripts".to_owned()),
+            times(self.failovers, "loss of the primary", "losses of the primary", self.failover),
+            times(self.power_losses, "power loss", "power losses", self.power_loss),
+            times(
+                self.server_crashes,
+                "crash of a server",
+                "crashes of servers",
+                self.server_crash,
+            ),
+        ];
+        descriptions.into_iter().flatten().collect()
+    }
+
     /// The chances, with the keys they have in a file.
     pub fn chances(&self) -> [(&'static str, Chance); 6] {
         [
@@ -197,5 +239,29 @@ mod tests {
         assert!(
             !Chance(1.1).is_share() && !Chance(-0.1).is_share() && !Chance(f64::NAN).is_share()
         );
+    }
+
+    #[test]
+    fn what_is_allowed_is_told_and_nothing_else() {
+        assert!(Swarm::default().descriptions().is_empty());
+        let all = crate::catalog::all().unwrap();
+        let swarm = |name: &str| &all.iter().find(|it| it.name == name).unwrap().swarm;
+        let descriptions = swarm("late-messages").descriptions().join("; ");
+        assert!(
+            descriptions.contains("messages are late by up to 900ms, up to 10 % of them"),
+            "{descriptions}"
+        );
+        assert!(descriptions.contains("up to 2 clients cut off of up to 600ms"), "{descriptions}");
+        assert!(
+            !descriptions.contains("stand still") && !descriptions.contains("primary"),
+            "{descriptions}"
+        );
+        let pause = Strike { chance: Chance(0.02), max: Span(std::time::Duration::from_secs(1)) };
+        let swarm = Swarm { pause, failovers: 1, failover: pause.max, ..Swarm::default() };
+        let descriptions = [
+            "clients stand still for up to 1s, up to 2 % of calls",
+            "up to 1 loss of the primary of up to 1s",
+        ];
+        assert_eq!(swarm.descriptions(), descriptions);
     }
 }

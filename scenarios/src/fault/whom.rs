@@ -1,7 +1,6 @@
 //! Whom a fault strikes, as a scenario says it: `"holder"`, `"client 3"`, `"primary"`.
 //!
-//! Invariant: what is printed reads back as the same. Deliberately absent: who that is at a given
-//! moment, which the world knows.
+//! Invariant: what is printed reads back as the same.
 
 use std::fmt;
 use std::str::FromStr;

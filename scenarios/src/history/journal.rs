@@ -1,7 +1,6 @@
 //! The pen of a run: many clients write one history.
 //!
-//! Invariant: an event's time is read while nobody else writes, so times never fall along the
-//! history. Deliberately absent: a clock; whoever writes brings the run's time.
+//! Invariant: an event's time is read while nobody else writes, so times never fall along the history.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -9,16 +8,16 @@ use super::History;
 use super::event::{Event, What};
 use super::head::Head;
 use super::text::{Text, Texts};
-use super::values::{Content, Place, Values};
+use super::values::{Content, KeyDigest, Values};
 
 /// A handle to the history being written. Cloning gives another handle.
 #[derive(Clone, Debug)]
 pub struct Journal {
-    inner: Arc<Mutex<Inner>>,
+    inner: Arc<Mutex<JournalState>>,
 }
 
 #[derive(Debug, Default)]
-struct Inner {
+struct JournalState {
     history: History,
     acquisitions: u32,
     ops: u32,
@@ -29,7 +28,7 @@ impl Journal {
     /// An empty history of such a run.
     pub fn new(head: Head) -> Self {
         let history = History::new(head);
-        Self { inner: Arc::new(Mutex::new(Inner { history, ..Inner::default() })) }
+        Self { inner: Arc::new(Mutex::new(JournalState { history, ..JournalState::default() })) }
     }
 
     /// A number for a new acquisition.
@@ -77,12 +76,12 @@ impl Journal {
     }
 
     /// An operation may write there what nobody knows.
-    pub fn writes_unknown(&self, place: Place) {
+    pub fn writes_unknown(&self, place: KeyDigest) {
         self.lock().values.writes_unknown(place);
     }
 
     /// Which operation had written what this one has found there, where only one can have.
-    pub fn writer(&self, by: u32, place: Place, content: Content) -> Option<u32> {
+    pub fn writer(&self, by: u32, place: KeyDigest, content: Content) -> Option<u32> {
         self.lock().values.writer(by, place, content)
     }
 
@@ -106,17 +105,31 @@ impl Journal {
         look(&self.lock().history)
     }
 
+    /// Takes the history so far out; one with the same head begins.
+    pub fn take(&self) -> History {
+        let mut inner = self.lock();
+        let next = History::new(inner.history.head.clone());
+        std::mem::replace(&mut inner.history, next)
+    }
+
+    /// Takes the memory of a history that was taken out. The head stays as it is.
+    pub fn give_back(&self, mut history: History) {
+        let mut inner = self.lock();
+        std::mem::swap(&mut history.head, &mut inner.history.head);
+        inner.history = history;
+    }
+
     /// The history so far.
     pub fn history(&self) -> History {
         self.lock().history.clone()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    fn lock(&self) -> MutexGuard<'_, JournalState> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Inner {
+impl JournalState {
     fn write(
         &mut self,
         clock: impl FnOnce() -> u64,

@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use super::History;
 use super::event::{Answer, Event, Intent, Stage, Touch, Update, What};
-use super::read::{Flaw, Quoted};
+use super::flaw::{Flaw, Quoted};
 use super::text::Texts;
 use crate::fault::Fault;
 use crate::nearest::nearest;
@@ -23,7 +23,7 @@ use crate::nearest::nearest;
 /// An event as a line: a flat object whose fields depend on `what`.
 #[derive(Debug, Default, PartialEq, Serialize)]
 #[cfg_attr(test, derive(serde::Deserialize), serde(deny_unknown_fields))]
-struct Line<'a> {
+struct EventFields<'a> {
     at_ns: u64,
     client: u32,
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -92,14 +92,14 @@ pub fn write(history: &History, mut out: impl Write) -> io::Result<()> {
 
 /// Reads a line. Texts that it names are added to these.
 pub(super) fn event(text: &str, texts: &mut Texts) -> Result<Event, Flaw> {
-    let mut line = Line::default();
+    let mut line = EventFields::default();
     let seen = flat::parse(text, &mut line)?;
     let what = what(&line, texts)?;
     if let Some(field) = seen.beyond(field::fields(what)) {
         let (field, kind, stage) = (field.name(), kind(what), stage_name(what));
         return Err(Flaw::MisplacedField { field, kind, stage });
     }
-    let Line { at_ns, client, acquisition, op, .. } = line;
+    let EventFields { at_ns, client, acquisition, op, .. } = line;
     Ok(Event { at_ns, client, acquisition, op, what })
 }
 
@@ -107,11 +107,12 @@ fn stage_name(what: What) -> &'static str {
     what.stage().name()
 }
 
-fn line<'a>(event: &Event, texts: &'a Texts) -> Line<'a> {
+fn line<'a>(event: &Event, texts: &'a Texts) -> EventFields<'a> {
     let Event { at_ns, client, acquisition, op, what } = *event;
     let (stage, kind) = (stage_name(what).into(), kind(what).into());
     let text = |text| Some(Cow::Borrowed(texts.get(text)));
-    let base = Line { at_ns, client, acquisition, op, stage, what: kind, ..Line::default() };
+    let base =
+        EventFields { at_ns, client, acquisition, op, stage, what: kind, ..EventFields::default() };
     match what {
         What::Acquire | What::Acquired | What::Release | What::Take | What::Update | What::Lost => {
             base
@@ -123,49 +124,55 @@ fn line<'a>(event: &Event, texts: &'a Texts) -> Line<'a> {
         | What::Refused(why)
         | What::Unanswered(why)
         | What::NotTaken(why)
-        | What::NotUpdated(why) => Line { text: text(why), ..base },
+        | What::NotUpdated(why) => EventFields { text: text(why), ..base },
         What::Command { node, name, key, intent } => {
             let (touch, ttl_ns) = touch_name(intent.touch);
             let (command, key) = (text(name), text(key));
             let (node, touch, compares) = (Some(node), Some(touch.into()), intent.compares);
-            Line { node, command, key, touch, ttl_ns, compares, ..base }
+            EventFields { node, command, key, touch, ttl_ns, compares, ..base }
         }
         What::Answered { touch, answer, found } => {
             let (touch, ttl_ns) = touch_name(touch);
-            let line = Line { touch: Some(touch.into()), ttl_ns, found, ..base };
+            let line = EventFields { touch: Some(touch.into()), ttl_ns, found, ..base };
             match answer {
-                Answer::Nil => Line { answer: Some("nil".into()), ..line },
-                Answer::Ok => Line { answer: Some("ok".into()), ..line },
-                Answer::List => Line { answer: Some("list".into()), ..line },
+                Answer::Nil => EventFields { answer: Some("nil".into()), ..line },
+                Answer::Ok => EventFields { answer: Some("ok".into()), ..line },
+                Answer::List => EventFields { answer: Some("list".into()), ..line },
                 Answer::Int(value) => {
-                    Line { answer: Some("int".into()), value: Some(value), ..line }
+                    EventFields { answer: Some("int".into()), value: Some(value), ..line }
                 }
-                Answer::Text(it) => Line { answer: Some("text".into()), text: text(it), ..line },
+                Answer::Text(it) => {
+                    EventFields { answer: Some("text".into()), text: text(it), ..line }
+                }
             }
         }
-        What::Taken { prize, left } => Line { value: Some(prize), left: Some(left), ..base },
-        What::TakeUnknown { prize, why } => Line { value: Some(prize), text: text(why), ..base },
-        What::Updated(update) => updating(update, base),
-        What::UpdateUnknown { update, why } => updating(update, Line { text: text(why), ..base }),
-        What::PoolLeft(value) | What::RegisterLeft(value) | What::Probe(value) => {
-            Line { value: Some(value), ..base }
+        What::Taken { prize, left } => EventFields { value: Some(prize), left: Some(left), ..base },
+        What::TakeUnknown { prize, why } => {
+            EventFields { value: Some(prize), text: text(why), ..base }
         }
-        What::ValidUntil(until_ns) => Line { until_ns: Some(until_ns), ..base },
-        What::Fence(token) => Line { token: Some(token), ..base },
-        What::Phase(phase) => Line { phase: Some(phase.name().into()), ..base },
+        What::Updated(update) => updating(update, base),
+        What::UpdateUnknown { update, why } => {
+            updating(update, EventFields { text: text(why), ..base })
+        }
+        What::PoolLeft(value) | What::RegisterLeft(value) | What::Probe(value) => {
+            EventFields { value: Some(value), ..base }
+        }
+        What::ValidUntil(until_ns) => EventFields { until_ns: Some(until_ns), ..base },
+        What::Fence(token) => EventFields { token: Some(token), ..base },
+        What::Phase(phase) => EventFields { phase: Some(phase.name().into()), ..base },
         What::Fault { fault, node, for_ns, in_hold, staged } => {
             let (fault, for_ns, in_hold) = (Some(fault.name().into()), Some(for_ns), Some(in_hold));
-            Line { fault, node, for_ns, in_hold, staged, ..base }
+            EventFields { fault, node, for_ns, in_hold, staged, ..base }
         }
     }
 }
 
-fn updating(update: Update, line: Line<'_>) -> Line<'_> {
+fn updating(update: Update, line: EventFields<'_>) -> EventFields<'_> {
     let Update { read, written, token } = update;
-    Line { value: Some(read), written: Some(written), token, ..line }
+    EventFields { value: Some(read), written: Some(written), token, ..line }
 }
 
-fn update(line: &Line<'_>) -> Result<Update, Flaw> {
+fn update(line: &EventFields<'_>) -> Result<Update, Flaw> {
     let (read, written) = (need(line.value, "value")?, need(line.written, "written")?);
     Ok(Update { read, written, token: line.token })
 }
@@ -214,7 +221,7 @@ const KINDS: [&str; 13] = [
 
 const STAGES: [Stage; 5] = [Stage::Invoke, Stage::Ok, Stage::Fail, Stage::Info, Stage::Note];
 
-fn what(line: &Line<'_>, texts: &mut Texts) -> Result<What, Flaw> {
+fn what(line: &EventFields<'_>, texts: &mut Texts) -> Result<What, Flaw> {
     let mut text = |it: &Option<Cow<'_, str>>, field| Ok(texts.intern(need(it.as_ref(), field)?));
     Ok(match (&*line.what, &*line.stage) {
         ("acquire", "invoke") => What::Acquire,
@@ -317,7 +324,7 @@ fn touch_name(touch: Touch) -> (&'static str, Option<u64>) {
     }
 }
 
-fn touch(line: &Line<'_>) -> Result<Touch, Flaw> {
+fn touch(line: &EventFields<'_>) -> Result<Touch, Flaw> {
     Ok(match &**need(line.touch.as_ref(), "touch")? {
         "nothing" => Touch::None,
         "create" => Touch::Create(line.ttl_ns),

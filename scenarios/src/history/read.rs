@@ -5,7 +5,6 @@
 //! file (see `read/order.rs` and [`Texts::bounded`]). After the first line that is wrong nothing is
 //! read. Deliberately absent: repairs; nothing is guessed.
 
-mod flaw;
 mod lines;
 mod order;
 
@@ -15,16 +14,12 @@ use serde_json::{Map, Value};
 
 use super::History;
 use super::event::Event;
+use super::flaw::{Flaw, HeadFlaw, Quoted, ReadError};
 use super::head::{FORMAT, Head};
 use super::jsonl;
 use super::text::Texts;
-use lines::{Lines, Taken};
-use order::Order;
-
-pub use flaw::{Flaw, HeadFlaw, Quoted, ReadError};
-
-/// The longest line that is taken, in bytes.
-pub const LINE_MOST: usize = 1024 * 1024;
+use lines::{LineRead, LineReader};
+use order::EventOrder;
 
 /// What the texts of a history that is read as a stream may take, in bytes.
 const TEXTS_BYTES: usize = 16 * 1024 * 1024;
@@ -45,10 +40,10 @@ pub fn read(input: impl BufRead) -> Result<History, ReadError> {
 /// A history that is read event by event.
 #[derive(Debug)]
 pub struct Reader<R> {
-    lines: Lines<R>,
+    lines: LineReader<R>,
     head: Head,
     texts: Texts,
-    order: Order,
+    order: EventOrder,
 }
 
 impl<R: BufRead> Reader<R> {
@@ -61,13 +56,13 @@ impl<R: BufRead> Reader<R> {
     }
 
     fn open(input: R, texts: impl FnOnce(&Head) -> Texts) -> Result<Self, ReadError> {
-        let mut lines = Lines::new(input);
+        let mut lines = LineReader::new(input);
         let head = match lines.take()? {
-            Taken::End => return Err(ReadError::Empty),
-            Taken::TooLong => return Err(ReadError::Head(Flaw::TooLong.into())),
-            Taken::Line(line, ended) => head(line, ended)?,
+            LineRead::End => return Err(ReadError::Empty),
+            LineRead::TooLong => return Err(ReadError::Head(Flaw::TooLong.into())),
+            LineRead::Line(line, ended) => head(line, ended)?,
         };
-        let (texts, order) = (texts(&head), Order::new(&head));
+        let (texts, order) = (texts(&head), EventOrder::new(&head));
         Ok(Self { lines, head, texts, order })
     }
 
@@ -94,9 +89,9 @@ impl<R: BufRead> Reader<R> {
     /// What is wrong with the file or the line.
     pub fn read_event(&mut self) -> Result<Option<Event>, ReadError> {
         let event = match self.lines.take()? {
-            Taken::End => return Ok(None),
-            Taken::TooLong => Err(Flaw::TooLong),
-            Taken::Line(line, ended) => text(line, ended)
+            LineRead::End => return Ok(None),
+            LineRead::TooLong => Err(Flaw::TooLong),
+            LineRead::Line(line, ended) => text(line, ended)
                 .and_then(|text| jsonl::event(text, &mut self.texts))
                 .map_err(|flaw| if ended { flaw } else { cut_off(flaw) }),
         };

@@ -33,12 +33,12 @@ pub struct Texts {
     /// Texts seen lately, by their looks: most commands say what others have just said.
     recent: [Text; RECENT],
     /// Where room is bounded.
-    bound: Option<Bound>,
+    bound: Option<TextBound>,
 }
 
 /// What to do when there are too many texts.
 #[derive(Clone, Debug)]
-struct Bound {
+struct TextBound {
     /// Room for texts that stay, in bytes.
     left: usize,
     /// The text that stays although there is no room left.
@@ -53,7 +53,7 @@ impl Texts {
     /// Texts that take about so many bytes and no more, with the one that stays whatever else comes.
     pub fn bounded(bytes: usize, always: &str) -> Self {
         let passing = vec![(Text::default(), String::new()); PASSING];
-        let bound = Bound { left: bytes, always: always.into(), passed: 0, passing };
+        let bound = TextBound { left: bytes, always: always.into(), passed: 0, passing };
         Self { bound: Some(bound), ..Self::default() }
     }
 
@@ -113,7 +113,7 @@ impl Texts {
     }
 }
 
-impl Bound {
+impl TextBound {
     /// The number of a text for which there is no room; none where there is.
     fn pass(&mut self, text: &str) -> Option<Text> {
         // A text is kept twice: by its number, and to be found.

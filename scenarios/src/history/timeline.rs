@@ -1,7 +1,7 @@
 //! A history seen by acquisition and by command: what checkers and reports look at.
 //!
 //! Invariant: everything here follows from the events alone; an operation without an end is one of
-//! unknown outcome. Deliberately absent: judgement.
+//! unknown outcome.
 
 use rustc_hash::FxHashMap;
 
@@ -190,12 +190,12 @@ impl Acquisition {
 /// Where the commands stand that have not ended. Operations are numbered one by one as a rule, and
 /// then found by their number; a history from elsewhere may number them as it likes.
 #[derive(Default)]
-struct Open {
+struct OpenIndex {
     near: Vec<u32>,
     far: FxHashMap<u32, usize>,
 }
 
-impl Open {
+impl OpenIndex {
     /// No command.
     const NONE: u32 = u32::MAX;
     /// By how much a number may be ahead of the greatest before.
@@ -234,7 +234,7 @@ impl Timeline {
         let mut timeline = Self::default();
         // At most a third of all events is the sending of a command, as a rule.
         timeline.commands.reserve(history.events.len() / 3);
-        let mut open = Open::default();
+        let mut open = OpenIndex::default();
         for event in &history.events {
             timeline.end_ns = event.at_ns;
             match event.what {

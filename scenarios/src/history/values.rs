@@ -12,9 +12,9 @@ use smallvec::SmallVec;
 
 /// A key on a server, by its digest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Place(u64);
+pub struct KeyDigest(u64);
 
-impl Place {
+impl KeyDigest {
     /// This key on this server.
     pub fn of(node: u16, key: &[u8]) -> Self {
         Self(digest(u64::from(node), key))
@@ -41,7 +41,7 @@ fn digest(seed: u64, bytes: &[u8]) -> u64 {
 pub(super) struct Values {
     writers: FxHashMap<Content, SmallVec<[u32; 2]>>,
     /// Where somebody may have written nobody knows what.
-    unknown: FxHashSet<Place>,
+    unknown: FxHashSet<KeyDigest>,
 }
 
 impl Values {
@@ -61,12 +61,12 @@ impl Values {
     }
 
     /// Something is written there that nobody knows.
-    pub(super) fn writes_unknown(&mut self, place: Place) {
+    pub(super) fn writes_unknown(&mut self, place: KeyDigest) {
         self.unknown.insert(place);
     }
 
     /// Which command had written what this one has found there, where only one can have.
-    pub(super) fn writer(&self, by: u32, place: Place, content: Content) -> Option<u32> {
+    pub(super) fn writer(&self, by: u32, place: KeyDigest, content: Content) -> Option<u32> {
         if self.unknown.contains(&place) {
             return None;
         }
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn a_writer_is_named_where_no_other_can_have_written_it() {
-        let place = Place::of(0, b"k");
+        let place = KeyDigest::of(0, b"k");
         let (old, new) = (place.holding(b"old"), place.holding(b"new"));
         let mut values = Values::default();
         assert_eq!(values.writer(9, place, old), None);
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn places_have_values_of_their_own() {
-        let places = [Place::of(0, b"k"), Place::of(1, b"k"), Place::of(0, b"l")];
+        let places = [KeyDigest::of(0, b"k"), KeyDigest::of(1, b"k"), KeyDigest::of(0, b"l")];
         let mut values = Values::default();
         for (op, place) in (1..).zip(places) {
             values.writes(op, place.holding(b"v"));

@@ -1,8 +1,7 @@
 //! How often acquisitions were bypassed by others that began later.
 //!
 //! Invariant: an acquisition is bypassed by each other one that began after it and was answered with yes
-//! before it was. What is kept is who waits, and how many were bypassed how often. Deliberately absent:
-//! whether anybody promised otherwise, which the checker of fairness knows.
+//! before it was. What is kept is who waits, and how many were bypassed how often.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +14,7 @@ const TOLD_APART: u64 = 10_000;
 
 /// An acquisition that waits, in the order in which they began.
 #[derive(Clone, Copy, Debug)]
-struct Waiting {
+struct BypassedAcquire {
     acquisition: u32,
     client: u32,
     bypassed: u64,
@@ -24,7 +23,7 @@ struct Waiting {
 /// Who waits, and who was bypassed.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Bypass {
-    waiting: Vec<Waiting>,
+    waiting: Vec<BypassedAcquire>,
     /// How many got the lock, by how often they had been bypassed.
     granted: BTreeMap<u64, u64>,
     max: u64,
@@ -35,7 +34,7 @@ impl Bypass {
         let Event { client, acquisition, .. } = *event;
         match event.what {
             What::Acquire => {
-                self.waiting.push(Waiting { acquisition, client, bypassed: 0 });
+                self.waiting.push(BypassedAcquire { acquisition, client, bypassed: 0 });
             }
             What::Acquired => {
                 let Some(place) = self.place(acquisition) else { return };

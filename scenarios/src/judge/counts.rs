@@ -1,7 +1,6 @@
 //! What a history is counted by: acquisitions, prizes, commands, and how long it lasted.
 //!
 //! Invariant: events are seen once, in order, and what is kept does not grow with their number.
-//! Deliberately absent: how long operations took, which reports measure.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +15,7 @@ const OTHERS: &str = "others";
 
 /// The counts of a history, which is shown to them event by event.
 #[derive(Clone, Debug)]
-pub struct Counts<'a> {
+pub struct HistoryCounts<'a> {
     head: &'a Head,
     first_ns: Option<u64>,
     last_ns: u64,
@@ -27,7 +26,7 @@ pub struct Counts<'a> {
     bypass: Bypass,
 }
 
-impl<'a> Counts<'a> {
+impl<'a> HistoryCounts<'a> {
     /// No event yet, of a history that begins with this head.
     pub fn new(head: &'a Head) -> Self {
         let (acquisitions, commands) = (Tally::default(), BTreeMap::new());
@@ -100,7 +99,7 @@ mod tests {
     #[test]
     fn every_event_counts_once() {
         let head = Head { clients: 3, prizes: Some(1), resource: Some(NODE), ..Head::default() };
-        let (mut texts, mut counts) = (Texts::default(), Counts::new(&head));
+        let (mut texts, mut counts) = (Texts::default(), HistoryCounts::new(&head));
         let (get, set, why) = (texts.intern("GET"), texts.intern("SET"), texts.intern("why"));
         let all = [
             What::Acquire,
@@ -127,13 +126,13 @@ mod tests {
         assert_eq!((stats.clients, stats.duration_ns, stats.winners), (3, 11, Some(1)));
         let commands = [("GET", 2), ("SET", 1)].map(|(name, count)| (name.to_owned(), count));
         assert_eq!(stats.commands, BTreeMap::from(commands));
-        assert_eq!(Counts::new(&Head::default()).stats(), Stats::default());
+        assert_eq!(HistoryCounts::new(&Head::default()).stats(), Stats::default());
     }
 
     #[test]
     fn names_without_end_are_counted_together() {
         let head = Head::default();
-        let (mut texts, mut counts) = (Texts::default(), Counts::new(&head));
+        let (mut texts, mut counts) = (Texts::default(), HistoryCounts::new(&head));
         for number in 0..NAMES_MOST + 5 {
             let what = command(texts.intern(&number.to_string()), 0);
             counts.see(&Event { at_ns: 1, client: 1, acquisition: 1, op: 1, what }, &texts);

@@ -4,7 +4,7 @@
 //! surprise where faults are searched for. Deliberately absent: any effect on a verdict. What is expected
 //! says how a scenario is to turn out, and not whether the lock is safe.
 
-use super::{Pair, Standing, Tally};
+use super::{Conformance, Pair, VerdictCounts};
 use crate::scenario::Scenario;
 use crate::verdict::{Level, Outcome};
 
@@ -23,7 +23,7 @@ pub fn remark(
         return Some(format!("no [[expect]] of {} names {lock}", scenario.name));
     }
     let runs = Level::ALL.map(|level| {
-        let mut tally = Tally::default();
+        let mut tally = VerdictCounts::default();
         tally.add(0, found(level));
         tally
     });
@@ -31,14 +31,14 @@ pub fn remark(
     let is_one_of_many = scenario.swarm.searched && !is_sweep;
     let differs: Vec<String> = cells
         .iter()
-        .filter(|it| matches!(it.standing, Standing::Different | Standing::Vacuous))
+        .filter(|it| matches!(it.standing, Conformance::Different | Conformance::Vacuous))
         .filter(|it| !(is_one_of_many && it.expected == Outcome::Violated))
         .map(|it| {
             let (level, found, expected) = (it.level.name(), it.found.name(), it.expected.name());
             format!("{level} is {found}, and {expected} is expected")
         })
         .collect();
-    let claims = || cells.iter().filter(|it| it.standing == Standing::AsExpected);
+    let claims = || cells.iter().filter(|it| it.standing == Conformance::AsExpected);
     match () {
         () if !differs.is_empty() => {
             Some(format!("not as expected of {lock}: {}", differs.join("; ")))

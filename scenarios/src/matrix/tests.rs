@@ -1,22 +1,22 @@
 //! What counts as expected, and what does not.
 
 use super::*;
-use crate::recipe::list::about;
+use crate::recipe::about;
 
 const HELD: Outcome = Outcome::Held;
 const OPEN: Outcome = Outcome::Inconclusive;
 const BROKEN: Outcome = Outcome::Violated;
 const NOTHING: Outcome = Outcome::NotApplicable;
 
-fn tally(outcomes: &[Outcome]) -> Tally {
-    let mut tally = Tally::default();
+fn tally(outcomes: &[Outcome]) -> VerdictCounts {
+    let mut tally = VerdictCounts::default();
     for (seed, outcome) in (5..).zip(outcomes) {
         tally.add(seed, *outcome);
     }
     tally
 }
 
-fn standing(expected: Outcome, found: &[Outcome], lock: &str, searched: bool) -> Standing {
+fn standing(expected: Outcome, found: &[Outcome], lock: &str, searched: bool) -> Conformance {
     Cell::of(Level::Key, expected, tally(found), about(lock).unwrap(), searched).standing
 }
 
@@ -24,45 +24,45 @@ fn standing(expected: Outcome, found: &[Outcome], lock: &str, searched: bool) ->
 fn a_staged_story_shows_the_same_every_time() {
     let staged = |expected, found: &[Outcome]| standing(expected, found, "single", false);
     for outcome in [HELD, BROKEN, OPEN] {
-        assert_eq!(staged(outcome, &[outcome, outcome]), Standing::AsExpected);
+        assert_eq!(staged(outcome, &[outcome, outcome]), Conformance::AsExpected);
     }
-    assert_eq!(staged(HELD, &[HELD, BROKEN]), Standing::Different);
-    assert_eq!(staged(BROKEN, &[HELD, BROKEN]), Standing::Different);
-    assert_eq!(staged(HELD, &[HELD, OPEN]), Standing::Vacuous);
-    assert_eq!(staged(BROKEN, &[OPEN, OPEN]), Standing::Vacuous);
-    assert_eq!(staged(OPEN, &[HELD, HELD]), Standing::Different);
-    assert_eq!(staged(HELD, &[]), Standing::Different, "nothing was run");
+    assert_eq!(staged(HELD, &[HELD, BROKEN]), Conformance::Different);
+    assert_eq!(staged(BROKEN, &[HELD, BROKEN]), Conformance::Different);
+    assert_eq!(staged(HELD, &[HELD, OPEN]), Conformance::Vacuous);
+    assert_eq!(staged(BROKEN, &[OPEN, OPEN]), Conformance::Vacuous);
+    assert_eq!(staged(OPEN, &[HELD, HELD]), Conformance::Different);
+    assert_eq!(staged(HELD, &[]), Conformance::Different, "nothing was run");
 }
 
 #[test]
 fn what_is_searched_for_is_found_some_time() {
     let searched = |expected, found: &[Outcome]| standing(expected, found, "single", true);
-    assert_eq!(searched(BROKEN, &[HELD, OPEN, BROKEN]), Standing::AsExpected);
-    assert_eq!(searched(BROKEN, &[HELD, OPEN]), Standing::Different);
-    assert_eq!(searched(HELD, &[HELD, OPEN, NOTHING]), Standing::AsExpected);
-    assert_eq!(searched(HELD, &[HELD, BROKEN]), Standing::Different);
-    assert_eq!(searched(HELD, &[OPEN, OPEN]), Standing::Vacuous);
+    assert_eq!(searched(BROKEN, &[HELD, OPEN, BROKEN]), Conformance::AsExpected);
+    assert_eq!(searched(BROKEN, &[HELD, OPEN]), Conformance::Different);
+    assert_eq!(searched(HELD, &[HELD, OPEN, NOTHING]), Conformance::AsExpected);
+    assert_eq!(searched(HELD, &[HELD, BROKEN]), Conformance::Different);
+    assert_eq!(searched(HELD, &[OPEN, OPEN]), Conformance::Vacuous);
 }
 
 #[test]
 fn of_a_flawed_recipe_nothing_may_be_claimed_and_of_a_sound_one_nothing_may_be_found_then() {
     for found in [HELD, BROKEN, OPEN, NOTHING] {
-        assert_eq!(standing(NOTHING, &[found], "polling", false), Standing::Unclaimed);
+        assert_eq!(standing(NOTHING, &[found], "polling", false), Conformance::Unclaimed);
     }
-    assert_eq!(standing(NOTHING, &[NOTHING], "single", false), Standing::Unclaimed);
-    assert_eq!(standing(NOTHING, &[BROKEN], "single", false), Standing::Different);
-    assert_eq!(standing(HELD, &[NOTHING], "polling", false), Standing::Different);
+    assert_eq!(standing(NOTHING, &[NOTHING], "single", false), Conformance::Unclaimed);
+    assert_eq!(standing(NOTHING, &[BROKEN], "single", false), Conformance::Different);
+    assert_eq!(standing(HELD, &[NOTHING], "polling", false), Conformance::Different);
 }
 
 #[test]
 fn in_a_searched_form_progress_alone_may_be_left_open_of_a_sound_recipe() {
     let single = about("single").unwrap();
     for (level, searched, stands) in [
-        (Level::Progress, true, Standing::Unclaimed),
-        (Level::Progress, false, Standing::Different),
-        (Level::Key, true, Standing::Different),
-        (Level::Belief, true, Standing::Different),
-        (Level::Effect, true, Standing::Different),
+        (Level::Progress, true, Conformance::Unclaimed),
+        (Level::Progress, false, Conformance::Different),
+        (Level::Key, true, Conformance::Different),
+        (Level::Belief, true, Conformance::Different),
+        (Level::Effect, true, Conformance::Different),
     ] {
         let cell = Cell::of(level, NOTHING, tally(&[HELD, BROKEN]), single, searched);
         assert_eq!(cell.standing, stands, "{level:?} {searched}");

@@ -1,7 +1,6 @@
 //! What the articles' recipes have in common: a try, a pause, another try; and their releases.
 //!
-//! Invariant: nothing here repairs anything: a lost reply is an error to the caller, and that is
-//! all. Deliberately absent: validity, which no article keeps.
+//! Invariant: nothing here repairs anything: a lost reply is an error to the caller, and that is all.
 
 use std::future::Future;
 use std::marker::PhantomData;
@@ -16,34 +15,36 @@ use picklock::scripts::COMPARE_AND_DELETE;
 use picklock::time::{span_ms, span_ns};
 use picklock::{Outcome, OwnerToken};
 
-use super::{BoxFuture, Held, NotHeld, Params, Recipe, Release};
+use super::{BoxFuture, Held, NotHeld, Params, Recipe, ReleaseOutcome};
 use crate::call::answered;
 
 /// One way to take a lock and to give it back; trying again is the same for all.
-pub(super) trait Way: Send + Sync + 'static {
+pub(super) trait ArticleLock: Send + Sync + 'static {
     /// What a client keeps of a lock that it has taken.
     type Kept: Send + Sync;
 
     /// What a client does once, before it tries.
-    fn prepare<E: Env>(client: &Client<E>) -> impl Future<Output = Result<(), CallError>> + Send {
+    fn prepare<E: Env>(
+        client: &ArticleClient<E>,
+    ) -> impl Future<Output = Result<(), CallError>> + Send {
         let _ = client;
         async { Ok(()) }
     }
 
     /// Tries once; none where another has it.
     fn take<E: Env>(
-        client: &Client<E>,
+        client: &ArticleClient<E>,
     ) -> impl Future<Output = Result<Option<Self::Kept>, CallError>> + Send;
 
     /// Gives it back.
     fn give_back<E: Env>(
-        client: &Client<E>,
+        client: &ArticleClient<E>,
         kept: &Self::Kept,
-    ) -> impl Future<Output = Release> + Send;
+    ) -> impl Future<Output = ReleaseOutcome> + Send;
 }
 
 /// A client of an article's lock.
-pub(super) struct Client<E: Env> {
+pub(super) struct ArticleClient<E: Env> {
     pub(super) env: E,
     pub(super) conn: E::Conn,
     pub(super) params: Arc<Params>,
@@ -51,7 +52,7 @@ pub(super) struct Client<E: Env> {
     pub(super) number: u32,
 }
 
-impl<E: Env> Client<E> {
+impl<E: Env> ArticleClient<E> {
     /// The same client, with the connection it would use now: as out of a pool.
     pub(super) async fn anew(&self) -> Result<Self, CallError> {
         let conn = self.env.connect(self.params.node).await?;
@@ -104,7 +105,7 @@ impl<E: Env> Client<E> {
     }
 
     /// Releases by the script that all articles end at.
-    pub(super) async fn compare_and_delete(&self, value: &[u8]) -> Release {
+    pub(super) async fn compare_and_delete(&self, value: &[u8]) -> ReleaseOutcome {
         self.phase(Phase::ReleaseBeforeDelete);
         let args = [value];
         let run = pin!(COMPARE_AND_DELETE.run(&self.conn, &self.params.key, &args));
@@ -112,29 +113,29 @@ impl<E: Env> Client<E> {
     }
 
     /// Releases by DEL, whosever the key is.
-    pub(super) async fn delete(&self) -> Release {
+    pub(super) async fn delete(&self) -> ReleaseOutcome {
         self.phase(Phase::ReleaseBeforeDelete);
         match self.ask(self.on_key("DEL")).await {
-            Ok(Reply::Int(1)) => Release::Answered("released"),
-            Ok(Reply::Int(0)) => Release::Answered("already expired"),
+            Ok(Reply::Int(1)) => ReleaseOutcome::Answered("released"),
+            Ok(Reply::Int(0)) => ReleaseOutcome::Answered("already expired"),
             other => unknown(other),
         }
     }
 }
 
 /// What the answer of the script says.
-pub(super) fn by_script(answer: Result<Reply, CallError>) -> Release {
+pub(super) fn by_script(answer: Result<Reply, CallError>) -> ReleaseOutcome {
     match answer {
-        Ok(Reply::Int(1)) => Release::Answered("released"),
-        Ok(Reply::Int(0)) => Release::Answered("already expired"),
-        Ok(Reply::Int(-1)) => Release::Answered("taken by another"),
+        Ok(Reply::Int(1)) => ReleaseOutcome::Answered("released"),
+        Ok(Reply::Int(0)) => ReleaseOutcome::Answered("already expired"),
+        Ok(Reply::Int(-1)) => ReleaseOutcome::Answered("taken by another"),
         other => unknown(other),
     }
 }
 
 /// An answer to a release that says nothing, or none.
-pub(super) fn unknown(answer: Result<Reply, CallError>) -> Release {
-    Release::Unknown(match answer {
+pub(super) fn unknown(answer: Result<Reply, CallError>) -> ReleaseOutcome {
+    ReleaseOutcome::Unknown(match answer {
         Ok(other) => format!("unexpected reply {other:?}"),
         Err(error) => error.to_string(),
     })
@@ -153,7 +154,7 @@ impl From<CallError> for NotHeld {
 }
 
 /// The recipe that locks in this way.
-pub(super) fn recipe<W: Way>(params: Params) -> Tried<W> {
+pub(super) fn recipe<W: ArticleLock>(params: Params) -> Tried<W> {
     Tried { params: Arc::new(params), way: PhantomData }
 }
 
@@ -163,7 +164,7 @@ pub(super) struct Tried<W> {
     way: PhantomData<fn() -> W>,
 }
 
-impl<W: Way> Tried<W> {
+impl<W: ArticleLock> Tried<W> {
     /// What the scenario adds to a pause; the articles' clients, started one by one, never poll in
     /// step.
     fn jitter(&self, random: u64) -> Duration {
@@ -185,7 +186,8 @@ impl<W: Way> Tried<W> {
         tried: u32,
     ) -> Result<Option<Believed<E, W>>, CallError> {
         let conn = env.connect(self.params.node).await?;
-        let client = Client { env: env.clone(), conn, params: Arc::clone(&self.params), number };
+        let client =
+            ArticleClient { env: env.clone(), conn, params: Arc::clone(&self.params), number };
         if tried == 0 {
             W::prepare(&client).await?;
         }
@@ -194,7 +196,7 @@ impl<W: Way> Tried<W> {
     }
 }
 
-impl<E: Env, W: Way> Recipe<E> for Tried<W> {
+impl<E: Env, W: ArticleLock> Recipe<E> for Tried<W> {
     fn acquire(&self, env: E, client: u32) -> BoxFuture<'_, Result<Box<dyn Held>, NotHeld>> {
         Box::pin(async move {
             for tried in 0..=self.params.retries {
@@ -214,17 +216,17 @@ impl<E: Env, W: Way> Recipe<E> for Tried<W> {
 }
 
 /// A lock that an article's client has taken.
-pub(super) struct Believed<E: Env, W: Way> {
-    client: Client<E>,
+pub(super) struct Believed<E: Env, W: ArticleLock> {
+    client: ArticleClient<E>,
     kept: W::Kept,
 }
 
-impl<E: Env, W: Way> Held for Believed<E, W> {
+impl<E: Env, W: ArticleLock> Held for Believed<E, W> {
     fn is_valid(&self) -> bool {
         true
     }
 
-    fn release(self: Box<Self>) -> BoxFuture<'static, Release> {
+    fn release(self: Box<Self>) -> BoxFuture<'static, ReleaseOutcome> {
         Box::pin(async move {
             self.client.phase(Phase::ReleaseBeforeSend);
             let release = W::give_back(&self.client, &self.kept).await;

@@ -9,8 +9,8 @@
 use picklock::env::{CallError, Env};
 use picklock::scripts::COMPARE_AND_DELETE;
 
-use super::article::{Client, Way};
-use super::{About, Release, Servers, Validity, Value};
+use super::article::{ArticleClient, ArticleLock};
+use super::{About, KeyValue, ReleaseOutcome, Servers, Validity};
 
 pub(super) static ABOUT: About = About {
     name: "client-token",
@@ -22,25 +22,25 @@ pub(super) static ABOUT: About = About {
     locks: true,
     fair: None,
     servers: Servers::One,
-    value: Value::Shared,
+    value: KeyValue::Shared,
     native: false,
     scripts: || vec![&COMPARE_AND_DELETE],
 };
 
 pub(super) struct ClientToken;
 
-fn name<E: Env>(client: &Client<E>) -> String {
+fn name<E: Env>(client: &ArticleClient<E>) -> String {
     format!("client-{}", client.number)
 }
 
-impl Way for ClientToken {
+impl ArticleLock for ClientToken {
     type Kept = ();
 
-    async fn take<E: Env>(client: &Client<E>) -> Result<Option<()>, CallError> {
+    async fn take<E: Env>(client: &ArticleClient<E>) -> Result<Option<()>, CallError> {
         Ok(client.set_nx_px(name(client).as_bytes()).await?.then_some(()))
     }
 
-    async fn give_back<E: Env>(client: &Client<E>, (): &()) -> Release {
+    async fn give_back<E: Env>(client: &ArticleClient<E>, (): &()) -> ReleaseOutcome {
         client.compare_and_delete(name(client).as_bytes()).await
     }
 }

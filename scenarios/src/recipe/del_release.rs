@@ -8,8 +8,8 @@
 
 use picklock::env::{CallError, Env};
 
-use super::article::{Client, Way};
-use super::{About, Release, Servers, Validity, Value};
+use super::article::{ArticleClient, ArticleLock};
+use super::{About, KeyValue, ReleaseOutcome, Servers, Validity};
 
 pub(super) static ABOUT: About = About {
     name: "del-release",
@@ -21,22 +21,22 @@ pub(super) static ABOUT: About = About {
     locks: true,
     fair: None,
     servers: Servers::One,
-    value: Value::Token,
+    value: KeyValue::Token,
     native: false,
     scripts: Vec::new,
 };
 
 pub(super) struct DelRelease;
 
-impl Way for DelRelease {
+impl ArticleLock for DelRelease {
     type Kept = ();
 
-    async fn take<E: Env>(client: &Client<E>) -> Result<Option<()>, CallError> {
+    async fn take<E: Env>(client: &ArticleClient<E>) -> Result<Option<()>, CallError> {
         // The article's lock has a value of its own, which its release has no use for.
         Ok(client.set_token_nx_px().await?.map(drop))
     }
 
-    async fn give_back<E: Env>(client: &Client<E>, (): &()) -> Release {
+    async fn give_back<E: Env>(client: &ArticleClient<E>, (): &()) -> ReleaseOutcome {
         client.delete().await
     }
 }

@@ -11,8 +11,8 @@ use picklock::command::Command;
 use picklock::env::{CallError, Env, Phase};
 use picklock::scripts::COMPARE_AND_DELETE;
 
-use super::article::{Client, Way, by_script};
-use super::{About, Release, Servers, Validity, Value};
+use super::article::{ArticleClient, ArticleLock, by_script};
+use super::{About, KeyValue, ReleaseOutcome, Servers, Validity};
 
 pub(super) static ABOUT: About = About {
     name: "evalsha-only",
@@ -24,31 +24,31 @@ pub(super) static ABOUT: About = About {
     locks: true,
     fair: None,
     servers: Servers::One,
-    value: Value::Token,
+    value: KeyValue::Token,
     native: false,
     scripts: || vec![&COMPARE_AND_DELETE],
 };
 
 pub(super) struct EvalshaOnly;
 
-impl Way for EvalshaOnly {
+impl ArticleLock for EvalshaOnly {
     type Kept = OwnerToken;
 
-    async fn prepare<E: Env>(client: &Client<E>) -> Result<(), CallError> {
+    async fn prepare<E: Env>(client: &ArticleClient<E>) -> Result<(), CallError> {
         let load = Command::new("SCRIPT").arg("LOAD").arg(COMPARE_AND_DELETE.text());
         client.ask(load).await.map(drop)
     }
 
-    async fn take<E: Env>(client: &Client<E>) -> Result<Option<OwnerToken>, CallError> {
+    async fn take<E: Env>(client: &ArticleClient<E>) -> Result<Option<OwnerToken>, CallError> {
         client.set_token_nx_px().await
     }
 
-    async fn give_back<E: Env>(client: &Client<E>, token: &OwnerToken) -> Release {
+    async fn give_back<E: Env>(client: &ArticleClient<E>, token: &OwnerToken) -> ReleaseOutcome {
         client.phase(Phase::ReleaseBeforeDelete);
         let run = Command::new("EVALSHA").arg(COMPARE_AND_DELETE.sha1()).int(1);
         match client.ask(run.arg(&client.params.key).arg(token)).await {
             Err(error) if error.has_code("NOSCRIPT") => {
-                Release::Answered("not released: the server has lost the script")
+                ReleaseOutcome::Answered("not released: the server has lost the script")
             }
             answer => by_script(answer),
         }

@@ -11,8 +11,8 @@ use picklock::reply::Reply;
 use picklock::scripts::COMPARE_AND_DELETE;
 use picklock::time::span_ms;
 
-use super::article::{Client, Way};
-use super::{About, Release, Servers, Validity, Value};
+use super::article::{ArticleClient, ArticleLock};
+use super::{About, KeyValue, ReleaseOutcome, Servers, Validity};
 
 pub(super) static ABOUT: About = About {
     name: "exists-then-set",
@@ -24,17 +24,17 @@ pub(super) static ABOUT: About = About {
     locks: true,
     fair: None,
     servers: Servers::One,
-    value: Value::Token,
+    value: KeyValue::Token,
     native: false,
     scripts: || vec![&COMPARE_AND_DELETE],
 };
 
 pub(super) struct ExistsThenSet;
 
-impl Way for ExistsThenSet {
+impl ArticleLock for ExistsThenSet {
     type Kept = OwnerToken;
 
-    async fn take<E: Env>(client: &Client<E>) -> Result<Option<OwnerToken>, CallError> {
+    async fn take<E: Env>(client: &ArticleClient<E>) -> Result<Option<OwnerToken>, CallError> {
         if client.ask(client.on_key("EXISTS")).await? != Reply::Int(0) {
             return Ok(None);
         }
@@ -44,7 +44,7 @@ impl Way for ExistsThenSet {
         Ok(client.takes(set, &Reply::Ok).await?.then_some(token))
     }
 
-    async fn give_back<E: Env>(client: &Client<E>, token: &OwnerToken) -> Release {
+    async fn give_back<E: Env>(client: &ArticleClient<E>, token: &OwnerToken) -> ReleaseOutcome {
         client.compare_and_delete(token.as_bytes()).await
     }
 }

@@ -5,8 +5,8 @@
 use picklock::OptionsError;
 use picklock::scripts::{COMPARE_AND_DELETE, TRY_FENCED};
 
-use super::shipped::{Shipped, Way};
-use super::{About, Params, Servers, Validity, Value};
+use super::shipped::{Shipped, WaitStrategy};
+use super::{About, KeyValue, Params, Servers, Validity};
 
 pub(super) static ABOUT: About = About {
     name: "fenced",
@@ -22,12 +22,12 @@ pub(super) static ABOUT: About = About {
     locks: true,
     fair: None,
     servers: Servers::One,
-    value: Value::Token,
+    value: KeyValue::Token,
     native: false,
     scripts: || vec![&TRY_FENCED, &COMPARE_AND_DELETE],
 };
 
 /// The recipe.
 pub(super) fn recipe(params: Params) -> Result<Shipped, OptionsError> {
-    Shipped::new(params, Way::Poll, |options| options.fenced())
+    Shipped::new(params, WaitStrategy::Poll, |options| options.fenced())
 }

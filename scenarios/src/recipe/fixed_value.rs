@@ -10,8 +10,8 @@
 use picklock::env::{CallError, Env};
 use picklock::scripts::COMPARE_AND_DELETE;
 
-use super::article::{Client, Way};
-use super::{About, Release, Servers, Validity, Value};
+use super::article::{ArticleClient, ArticleLock};
+use super::{About, KeyValue, ReleaseOutcome, Servers, Validity};
 
 /// What all clients write.
 const LOCKED: &[u8] = b"locked";
@@ -26,21 +26,21 @@ pub(super) static ABOUT: About = About {
     locks: true,
     fair: None,
     servers: Servers::One,
-    value: Value::Shared,
+    value: KeyValue::Shared,
     native: false,
     scripts: || vec![&COMPARE_AND_DELETE],
 };
 
 pub(super) struct FixedValue;
 
-impl Way for FixedValue {
+impl ArticleLock for FixedValue {
     type Kept = ();
 
-    async fn take<E: Env>(client: &Client<E>) -> Result<Option<()>, CallError> {
+    async fn take<E: Env>(client: &ArticleClient<E>) -> Result<Option<()>, CallError> {
         Ok(client.set_nx_px(LOCKED).await?.then_some(()))
     }
 
-    async fn give_back<E: Env>(client: &Client<E>, (): &()) -> Release {
+    async fn give_back<E: Env>(client: &ArticleClient<E>, (): &()) -> ReleaseOutcome {
         client.compare_and_delete(LOCKED).await
     }
 }

@@ -9,8 +9,8 @@
 use picklock::OwnerToken;
 use picklock::env::{CallError, Env};
 
-use super::article::{Client, Way, unknown};
-use super::{About, Release, Servers, Validity, Value};
+use super::article::{ArticleClient, ArticleLock, unknown};
+use super::{About, KeyValue, ReleaseOutcome, Servers, Validity};
 
 pub(super) static ABOUT: About = About {
     name: "get-del-release",
@@ -22,25 +22,25 @@ pub(super) static ABOUT: About = About {
     locks: true,
     fair: None,
     servers: Servers::One,
-    value: Value::Token,
+    value: KeyValue::Token,
     native: false,
     scripts: Vec::new,
 };
 
 pub(super) struct GetDelRelease;
 
-impl Way for GetDelRelease {
+impl ArticleLock for GetDelRelease {
     type Kept = OwnerToken;
 
-    async fn take<E: Env>(client: &Client<E>) -> Result<Option<OwnerToken>, CallError> {
+    async fn take<E: Env>(client: &ArticleClient<E>) -> Result<Option<OwnerToken>, CallError> {
         client.set_token_nx_px().await
     }
 
-    async fn give_back<E: Env>(client: &Client<E>, token: &OwnerToken) -> Release {
+    async fn give_back<E: Env>(client: &ArticleClient<E>, token: &OwnerToken) -> ReleaseOutcome {
         match client.value().await {
             Ok(Some(value)) if value.as_bytes() == Some(token.as_bytes()) => client.delete().await,
-            Ok(Some(_)) => Release::Answered("taken by another"),
-            Ok(None) => Release::Answered("already expired"),
+            Ok(Some(_)) => ReleaseOutcome::Answered("taken by another"),
+            Ok(None) => ReleaseOutcome::Answered("already expired"),
             Err(error) => unknown(Err(error)),
         }
     }

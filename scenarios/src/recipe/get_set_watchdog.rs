@@ -19,8 +19,8 @@ use picklock::reply::Reply;
 use picklock::scripts::COMPARE_AND_DELETE;
 use picklock::time::{Instant, span_ms};
 
-use super::article::{Client, Way, unknown};
-use super::{About, Release, Servers, Validity, Value};
+use super::article::{ArticleClient, ArticleLock, unknown};
+use super::{About, KeyValue, ReleaseOutcome, Servers, Validity};
 
 /// How long a turn of a loop takes that finds no key, beside its GET.
 const TURN: Duration = Duration::from_micros(100);
@@ -42,7 +42,7 @@ pub(super) static ABOUT: About = About {
     locks: true,
     fair: None,
     servers: Servers::One,
-    value: Value::Token,
+    value: KeyValue::Token,
     native: false,
     scripts: || vec![&COMPARE_AND_DELETE],
 };
@@ -50,15 +50,15 @@ pub(super) static ABOUT: About = About {
 pub(super) struct GetSetWatchdog;
 
 /// What the client keeps: its value, and when its process ends, once that is known.
-pub(super) struct Watched {
+pub(super) struct WatchdogHandle {
     token: OwnerToken,
     ends: Arc<OnceLock<Instant>>,
 }
 
-impl Way for GetSetWatchdog {
-    type Kept = Watched;
+impl ArticleLock for GetSetWatchdog {
+    type Kept = WatchdogHandle;
 
-    async fn take<E: Env>(client: &Client<E>) -> Result<Option<Watched>, CallError> {
+    async fn take<E: Env>(client: &ArticleClient<E>) -> Result<Option<WatchdogHandle>, CallError> {
         let Some(token) = client.set_token_nx_px().await? else { return Ok(None) };
         let ends = Arc::new(OnceLock::new());
         let (watched, until) = (token.clone(), Arc::clone(&ends));
@@ -67,28 +67,31 @@ impl Way for GetSetWatchdog {
             // An error ends the thread, as an exception would.
             drop(watch(&client, &watched, &until).await);
         });
-        Ok(Some(Watched { token, ends }))
+        Ok(Some(WatchdogHandle { token, ends }))
     }
 
-    async fn give_back<E: Env>(client: &Client<E>, kept: &Watched) -> Release {
+    async fn give_back<E: Env>(client: &ArticleClient<E>, kept: &WatchdogHandle) -> ReleaseOutcome {
         let release = release(client, kept.token.as_bytes()).await;
         let _ = kept.ends.set(client.env.now().after(client.params.ttl));
         release.unwrap_or_else(|error| unknown(Err(error)))
     }
 }
 
-async fn release<E: Env>(client: &Client<E>, token: &[u8]) -> Result<Release, CallError> {
+async fn release<E: Env>(
+    client: &ArticleClient<E>,
+    token: &[u8],
+) -> Result<ReleaseOutcome, CallError> {
     let client = client.anew().await?;
     Ok(match client.value().await? {
-        None => Release::Answered("already expired"),
+        None => ReleaseOutcome::Answered("already expired"),
         Some(value) if value.as_bytes() == Some(token) => client.compare_and_delete(token).await,
-        Some(_) => Release::Answered("taken by another"),
+        Some(_) => ReleaseOutcome::Answered("taken by another"),
     })
 }
 
 /// The thread: it renews at once, and then once in a TTL.
 async fn watch<E: Env>(
-    client: &Client<E>,
+    client: &ArticleClient<E>,
     token: &OwnerToken,
     ends: &OnceLock<Instant>,
 ) -> Result<(), CallError> {

@@ -12,8 +12,8 @@ use picklock::env::{CallError, Env, Phase};
 use picklock::reply::Reply;
 use picklock::time::span_ms;
 
-use super::article::{Client, Way};
-use super::{About, Release, Servers, Validity, Value};
+use super::article::{ArticleClient, ArticleLock};
+use super::{About, KeyValue, ReleaseOutcome, Servers, Validity};
 
 pub(super) static ABOUT: About = About {
     name: "getset-timestamp",
@@ -29,17 +29,17 @@ pub(super) static ABOUT: About = About {
     locks: true,
     fair: None,
     servers: Servers::One,
-    value: Value::Stamp,
+    value: KeyValue::Stamp,
     native: false,
     scripts: Vec::new,
 };
 
 pub(super) struct GetsetTimestamp;
 
-impl Way for GetsetTimestamp {
+impl ArticleLock for GetsetTimestamp {
     type Kept = ();
 
-    async fn take<E: Env>(client: &Client<E>) -> Result<Option<()>, CallError> {
+    async fn take<E: Env>(client: &ArticleClient<E>) -> Result<Option<()>, CallError> {
         let now_ms = || client.env.wall().as_unix_ms();
         let over_ms = now_ms().saturating_add(span_ms(client.params.ttl));
         if client.takes(client.on_key("SETNX").int(over_ms), &Reply::Int(1)).await? {
@@ -60,7 +60,7 @@ impl Way for GetsetTimestamp {
         Ok(Some(()))
     }
 
-    async fn give_back<E: Env>(client: &Client<E>, (): &()) -> Release {
+    async fn give_back<E: Env>(client: &ArticleClient<E>, (): &()) -> ReleaseOutcome {
         client.delete().await
     }
 }

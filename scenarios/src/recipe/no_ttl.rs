@@ -10,8 +10,8 @@ use picklock::env::{CallError, Env};
 use picklock::reply::Reply;
 use picklock::scripts::COMPARE_AND_DELETE;
 
-use super::article::{Client, Way};
-use super::{About, Release, Servers, Validity, Value};
+use super::article::{ArticleClient, ArticleLock};
+use super::{About, KeyValue, ReleaseOutcome, Servers, Validity};
 
 pub(super) static ABOUT: About = About {
     name: "no-ttl",
@@ -23,23 +23,23 @@ pub(super) static ABOUT: About = About {
     locks: true,
     fair: None,
     servers: Servers::One,
-    value: Value::Token,
+    value: KeyValue::Token,
     native: false,
     scripts: || vec![&COMPARE_AND_DELETE],
 };
 
 pub(super) struct NoTtl;
 
-impl Way for NoTtl {
+impl ArticleLock for NoTtl {
     type Kept = OwnerToken;
 
-    async fn take<E: Env>(client: &Client<E>) -> Result<Option<OwnerToken>, CallError> {
+    async fn take<E: Env>(client: &ArticleClient<E>) -> Result<Option<OwnerToken>, CallError> {
         let token = OwnerToken::draw(&client.env);
         let set = client.on_key("SET").arg(&token).arg("NX");
         Ok(client.takes(set, &Reply::Ok).await?.then_some(token))
     }
 
-    async fn give_back<E: Env>(client: &Client<E>, token: &OwnerToken) -> Release {
+    async fn give_back<E: Env>(client: &ArticleClient<E>, token: &OwnerToken) -> ReleaseOutcome {
         client.compare_and_delete(token.as_bytes()).await
     }
 }

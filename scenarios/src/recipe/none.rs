@@ -7,7 +7,7 @@
 
 use picklock::env::{Env, Mark, Phase};
 
-use super::{About, BoxFuture, Held, NotHeld, Recipe, Release, Servers, Validity, Value};
+use super::{About, BoxFuture, Held, KeyValue, NotHeld, Recipe, ReleaseOutcome, Servers, Validity};
 
 pub(super) static ABOUT: About = About {
     name: "none",
@@ -19,21 +19,21 @@ pub(super) static ABOUT: About = About {
     locks: false,
     fair: None,
     servers: Servers::One,
-    value: Value::Token,
+    value: KeyValue::Token,
     native: false,
     scripts: Vec::new,
 };
 
 /// The recipe.
-pub(super) fn recipe() -> NoLock {
-    NoLock
+pub(super) fn recipe() -> Unlocked {
+    Unlocked
 }
 
-pub(super) struct NoLock;
+pub(super) struct Unlocked;
 
 struct Nothing<E>(E);
 
-impl<E: Env> Recipe<E> for NoLock {
+impl<E: Env> Recipe<E> for Unlocked {
     fn acquire(&self, env: E, _client: u32) -> BoxFuture<'_, Result<Box<dyn Held>, NotHeld>> {
         Box::pin(async move {
             env.mark(Mark::Phase(Phase::AcquireApplied));
@@ -47,10 +47,10 @@ impl<E: Env> Held for Nothing<E> {
         true
     }
 
-    fn release(self: Box<Self>) -> BoxFuture<'static, Release> {
+    fn release(self: Box<Self>) -> BoxFuture<'static, ReleaseOutcome> {
         Box::pin(async move {
             self.0.mark(Mark::Phase(Phase::Released));
-            Release::Answered("nothing to release")
+            ReleaseOutcome::Answered("nothing to release")
         })
     }
 }

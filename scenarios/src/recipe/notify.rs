@@ -5,8 +5,8 @@
 use picklock::OptionsError;
 use picklock::scripts::{DELETE_AND_TELL, TRY};
 
-use super::shipped::{Shipped, Way};
-use super::{About, Params, Servers, Validity, Value};
+use super::shipped::{Shipped, WaitStrategy};
+use super::{About, KeyValue, Params, Servers, Validity};
 
 pub(super) static ABOUT: About = About {
     name: "notify",
@@ -22,12 +22,12 @@ pub(super) static ABOUT: About = About {
     locks: true,
     fair: None,
     servers: Servers::One,
-    value: Value::Token,
+    value: KeyValue::Token,
     native: false,
     scripts: || vec![&TRY, &DELETE_AND_TELL],
 };
 
 /// The recipe.
 pub(super) fn recipe(params: Params) -> Result<Shipped, OptionsError> {
-    Shipped::new(params, Way::Notify, |options| options)
+    Shipped::new(params, WaitStrategy::Notify, |options| options)
 }

@@ -16,8 +16,10 @@ use picklock::OwnerToken;
 use picklock::env::{CallError, Env, Mark, Phase, Subscription};
 use picklock::scripts::DELETE_AND_TELL;
 
-use super::article::{Client, Tried, Way, by_script, not_held};
-use super::{About, BoxFuture, Held, NotHeld, Params, Recipe, Release, Servers, Validity, Value};
+use super::article::{ArticleClient, ArticleLock, Tried, by_script, not_held};
+use super::{
+    About, BoxFuture, Held, KeyValue, NotHeld, Params, Recipe, ReleaseOutcome, Servers, Validity,
+};
 use crate::call::{answered, within};
 
 pub(super) static ABOUT: About = About {
@@ -30,22 +32,22 @@ pub(super) static ABOUT: About = About {
     locks: true,
     fair: None,
     servers: Servers::One,
-    value: Value::Token,
+    value: KeyValue::Token,
     native: false,
     scripts: || vec![&DELETE_AND_TELL],
 };
 
 /// How the lock is taken and given back; waiting is not the articles' common way.
-pub(super) struct Told;
+pub(super) struct SetAndPublish;
 
-impl Way for Told {
+impl ArticleLock for SetAndPublish {
     type Kept = OwnerToken;
 
-    async fn take<E: Env>(client: &Client<E>) -> Result<Option<OwnerToken>, CallError> {
+    async fn take<E: Env>(client: &ArticleClient<E>) -> Result<Option<OwnerToken>, CallError> {
         client.set_token_nx_px().await
     }
 
-    async fn give_back<E: Env>(client: &Client<E>, token: &OwnerToken) -> Release {
+    async fn give_back<E: Env>(client: &ArticleClient<E>, token: &OwnerToken) -> ReleaseOutcome {
         client.phase(Phase::ReleaseBeforeDelete);
         let channel = channel(&client.params);
         let args = [token.as_bytes(), &channel];
@@ -64,7 +66,7 @@ pub(super) fn recipe(params: Params) -> NotifyNoRecheck {
 }
 
 pub(super) struct NotifyNoRecheck {
-    tried: Tried<Told>,
+    tried: Tried<SetAndPublish>,
 }
 
 impl NotifyNoRecheck {

@@ -5,8 +5,8 @@
 use picklock::OptionsError;
 use picklock::queue_scripts::{JOIN, LEAVE, LOOK, TAKE};
 
-use super::shipped::{Shipped, Way};
-use super::{About, Params, Servers, Validity, Value};
+use super::shipped::{Shipped, WaitStrategy};
+use super::{About, KeyValue, Params, Servers, Validity};
 
 pub(super) static ABOUT: About = About {
     name: "queue",
@@ -23,12 +23,12 @@ pub(super) static ABOUT: About = About {
     locks: true,
     fair: Some(0),
     servers: Servers::One,
-    value: Value::Token,
+    value: KeyValue::Token,
     native: false,
     scripts: || vec![&TAKE, &JOIN, &LOOK, &LEAVE],
 };
 
 /// The recipe.
 pub(super) fn recipe(params: Params) -> Result<Shipped, OptionsError> {
-    Shipped::new(params, Way::Line, |options| options)
+    Shipped::new(params, WaitStrategy::Line, |options| options)
 }

@@ -5,8 +5,8 @@
 use picklock::OptionsError;
 use picklock::scripts::COMPARE_AND_DELETE;
 
-use super::shipped::{Shipped, Way};
-use super::{About, Params, Servers, Validity, Value};
+use super::shipped::{Shipped, WaitStrategy};
+use super::{About, KeyValue, Params, Servers, Validity};
 
 pub(super) static ABOUT: About = About {
     name: "redlock",
@@ -22,7 +22,7 @@ pub(super) static ABOUT: About = About {
     locks: true,
     fair: None,
     servers: Servers::Several,
-    value: Value::Token,
+    value: KeyValue::Token,
     native: false,
     scripts: || vec![&COMPARE_AND_DELETE],
 };
@@ -32,7 +32,7 @@ pub(super) fn recipe(params: Params) -> Result<Shipped, OptionsError> {
     let nodes = u16::try_from(params.nodes).unwrap_or(u16::MAX);
     // Of an even number one node would be of no use.
     let odd = if nodes.is_multiple_of(2) { nodes.saturating_sub(1) } else { nodes };
-    let way = if odd < 3 { Way::Poll } else { Way::Nodes(odd) };
+    let way = if odd < 3 { WaitStrategy::Poll } else { WaitStrategy::Nodes(odd) };
     let patience = params.ttl / 10;
     Shipped::new(
         params,

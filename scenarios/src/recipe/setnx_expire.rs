@@ -12,8 +12,8 @@ use picklock::reply::Reply;
 use picklock::scripts::COMPARE_AND_DELETE;
 use picklock::time::span_ms;
 
-use super::article::{Client, Way};
-use super::{About, Release, Servers, Validity, Value};
+use super::article::{ArticleClient, ArticleLock};
+use super::{About, KeyValue, ReleaseOutcome, Servers, Validity};
 
 pub(super) static ABOUT: About = About {
     name: "setnx-expire",
@@ -27,17 +27,17 @@ pub(super) static ABOUT: About = About {
     locks: true,
     fair: None,
     servers: Servers::One,
-    value: Value::Token,
+    value: KeyValue::Token,
     native: false,
     scripts: || vec![&COMPARE_AND_DELETE],
 };
 
 pub(super) struct SetnxExpire;
 
-impl Way for SetnxExpire {
+impl ArticleLock for SetnxExpire {
     type Kept = OwnerToken;
 
-    async fn take<E: Env>(client: &Client<E>) -> Result<Option<OwnerToken>, CallError> {
+    async fn take<E: Env>(client: &ArticleClient<E>) -> Result<Option<OwnerToken>, CallError> {
         let token = OwnerToken::draw(&client.env);
         if !client.takes(client.on_key("SETNX").arg(&token), &Reply::Int(1)).await? {
             return Ok(None);
@@ -48,7 +48,7 @@ impl Way for SetnxExpire {
         Ok(Some(token))
     }
 
-    async fn give_back<E: Env>(client: &Client<E>, token: &OwnerToken) -> Release {
+    async fn give_back<E: Env>(client: &ArticleClient<E>, token: &OwnerToken) -> ReleaseOutcome {
         client.compare_and_delete(token.as_bytes()).await
     }
 }

@@ -10,14 +10,14 @@ use picklock::{
     Guard, Node, NotAcquired, Options, OptionsError, Poll, Queue, Redlock, Released, Single,
 };
 
-use super::{BoxFuture, Held, NotHeld, Params, Recipe, Release};
+use super::{BoxFuture, Held, NotHeld, Params, Recipe, ReleaseOutcome};
 
 /// Longer than any run: the retries end the wait.
 const NO_DEADLINE: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// How to come to the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum WaitStrategy {
     /// Polling, as often as the scenario says.
     Poll,
     /// Sleeping until told, for as long as the scenario's retries may take.
@@ -32,18 +32,19 @@ pub(super) enum Way {
 pub(super) struct Shipped {
     params: Params,
     options: Options,
-    way: Way,
+    way: WaitStrategy,
 }
 
 impl Shipped {
     /// The lock with these parameters, come to in this way, with what `options` adds.
     pub(super) fn new(
         params: Params,
-        way: Way,
+        way: WaitStrategy,
         options: impl FnOnce(OptionsBuilder) -> OptionsBuilder,
     ) -> Result<Self, OptionsError> {
         let builder = options(Options::builder(params.ttl).drift(params.drift));
-        let options = if way == Way::Notify { builder.notify().build() } else { builder.build() }?;
+        let options =
+            if way == WaitStrategy::Notify { builder.notify().build() } else { builder.build() }?;
         Ok(Self { params, options, way })
     }
 
@@ -55,22 +56,22 @@ impl Shipped {
         let round = pause.saturating_add(jitter).saturating_add(options.call_timeout());
         let as_long = round.saturating_mul(retries);
         Ok(match self.way {
-            Way::Poll => {
+            WaitStrategy::Poll => {
                 let lock = Single::new(env, node, key, options).map_err(cannot)?;
                 let poll = Poll { max_retries: Some(retries), ..poll };
                 lock.acquire(NO_DEADLINE, poll).await?
             }
-            Way::Notify => {
+            WaitStrategy::Notify => {
                 let lock = Single::new(env, node, key, options).map_err(cannot)?;
                 lock.acquire(as_long, poll).await?
             }
-            Way::Nodes(nodes) => {
+            WaitStrategy::Nodes(nodes) => {
                 let nodes = (0..nodes).map(Node);
                 let lock = Redlock::new(env, nodes, key, options).map_err(cannot)?;
                 let poll = Poll { max_retries: Some(retries), ..poll };
                 lock.acquire(NO_DEADLINE, poll).await?
             }
-            Way::Line => {
+            WaitStrategy::Line => {
                 let lock = Queue::new(env, node, key, options).map_err(cannot)?;
                 lock.acquire(as_long).await?
             }
@@ -99,13 +100,13 @@ impl<E: Env> Held for Guard<E> {
         Guard::fence(self).map(picklock::Fence::get)
     }
 
-    fn release(self: Box<Self>) -> BoxFuture<'static, Release> {
+    fn release(self: Box<Self>) -> BoxFuture<'static, ReleaseOutcome> {
         Box::pin(async move {
             match Guard::release(*self).await {
-                Released::Released => Release::Answered("released"),
-                Released::AlreadyExpired => Release::Answered("already expired"),
-                Released::TakenByOther => Release::Answered("taken by another"),
-                Released::Unknown(error) => Release::Unknown(error.to_string()),
+                Released::Released => ReleaseOutcome::Answered("released"),
+                Released::AlreadyExpired => ReleaseOutcome::Answered("already expired"),
+                Released::TakenByOther => ReleaseOutcome::Answered("taken by another"),
+                Released::Unknown(error) => ReleaseOutcome::Unknown(error.to_string()),
             }
         })
     }

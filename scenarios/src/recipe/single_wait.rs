@@ -7,8 +7,8 @@ use std::time::Duration;
 use picklock::OptionsError;
 use picklock::scripts::COMPARE_AND_DELETE;
 
-use super::shipped::{Shipped, Way};
-use super::{About, Params, Servers, Validity, Value};
+use super::shipped::{Shipped, WaitStrategy};
+use super::{About, KeyValue, Params, Servers, Validity};
 
 /// The most that is waited for a replica.
 const WITHIN_MOST: Duration = Duration::from_secs(1);
@@ -27,7 +27,7 @@ pub(super) static ABOUT: About = About {
     locks: true,
     fair: None,
     servers: Servers::Followed,
-    value: Value::Token,
+    value: KeyValue::Token,
     native: false,
     scripts: || vec![&COMPARE_AND_DELETE],
 };
@@ -37,7 +37,7 @@ pub(super) fn recipe(params: Params) -> Result<Shipped, OptionsError> {
     // Without a replica there is nothing to wait for; half a call timeout is long for one round trip.
     let within = params.ttl / 6;
     let waits = params.replicas > 0;
-    Shipped::new(params, Way::Poll, |options| {
+    Shipped::new(params, WaitStrategy::Poll, |options| {
         if waits { options.wait_for(1, within.min(WITHIN_MOST)) } else { options }
     })
 }

@@ -13,8 +13,8 @@ use picklock::command::Command;
 use picklock::env::{CallError, Env, Phase};
 use picklock::reply::Reply;
 
-use super::article::{Client, Way, unknown};
-use super::{About, Release, Servers, Validity, Value};
+use super::article::{ArticleClient, ArticleLock, unknown};
+use super::{About, KeyValue, ReleaseOutcome, Servers, Validity};
 
 pub(super) static ABOUT: About = About {
     name: "watch-multi",
@@ -26,40 +26,45 @@ pub(super) static ABOUT: About = About {
     locks: true,
     fair: None,
     servers: Servers::One,
-    value: Value::Token,
+    value: KeyValue::Token,
     native: false,
     scripts: Vec::new,
 };
 
 pub(super) struct WatchMulti;
 
-impl Way for WatchMulti {
+impl ArticleLock for WatchMulti {
     type Kept = OwnerToken;
 
-    async fn take<E: Env>(client: &Client<E>) -> Result<Option<OwnerToken>, CallError> {
+    async fn take<E: Env>(client: &ArticleClient<E>) -> Result<Option<OwnerToken>, CallError> {
         client.set_token_nx_px().await
     }
 
-    async fn give_back<E: Env>(client: &Client<E>, token: &OwnerToken) -> Release {
+    async fn give_back<E: Env>(client: &ArticleClient<E>, token: &OwnerToken) -> ReleaseOutcome {
         transaction(client, token).await.unwrap_or_else(|error| unknown(Err(error)))
     }
 }
 
-async fn transaction<E: Env>(client: &Client<E>, token: &OwnerToken) -> Result<Release, CallError> {
+async fn transaction<E: Env>(
+    client: &ArticleClient<E>,
+    token: &OwnerToken,
+) -> Result<ReleaseOutcome, CallError> {
     client.ask(client.on_key("WATCH")).await?;
     let value = client.value().await?;
     if value.as_ref().and_then(Reply::as_bytes) != Some(token.as_bytes()) {
         client.ask(Command::new("UNWATCH")).await?;
         let gone = "already expired";
-        return Ok(Release::Answered(value.map_or(gone, |_| "taken by another")));
+        return Ok(ReleaseOutcome::Answered(value.map_or(gone, |_| "taken by another")));
     }
     client.ask(Command::new("MULTI")).await?;
     client.ask(client.on_key("DEL")).await?;
     client.phase(Phase::ReleaseBeforeDelete);
     Ok(match client.ask(Command::new("EXEC")).await? {
-        Reply::Array(answers) if answers == [Reply::Int(1)] => Release::Answered("released"),
-        Reply::Array(answers) if answers == [Reply::Int(0)] => Release::Answered("already expired"),
-        Reply::Nil => Release::Answered("taken by another"),
+        Reply::Array(answers) if answers == [Reply::Int(1)] => ReleaseOutcome::Answered("released"),
+        Reply::Array(answers) if answers == [Reply::Int(0)] => {
+            ReleaseOutcome::Answered("already expired")
+        }
+        Reply::Nil => ReleaseOutcome::Answered("taken by another"),
         other => unknown(Ok(other)),
     })
 }

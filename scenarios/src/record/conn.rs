@@ -9,8 +9,8 @@ use picklock::command::Command;
 use picklock::env::{CallError, Conn, Env, Node};
 use picklock::reply::Reply;
 
-use super::queued::{End, Queued};
-use super::{Observed, Recorded, Sent, understand};
+use super::queued::{QueuedCommands, QueuedEnd};
+use super::{Observed, Recorded, SentCommand, command_semantics};
 use crate::history::{Intent, Touch, What};
 
 /// How a server answers a command that waits in a transaction.
@@ -21,12 +21,12 @@ pub struct RecordedConn<W: Observed> {
     env: Recorded<W>,
     node: Node,
     conn: <W as Env>::Conn,
-    queued: Queued,
+    queued: QueuedCommands,
 }
 
 impl<W: Observed> RecordedConn<W> {
     pub(super) fn new(env: Recorded<W>, node: Node, conn: <W as Env>::Conn) -> Self {
-        Self { env, node, conn, queued: Queued::default() }
+        Self { env, node, conn, queued: QueuedCommands::default() }
     }
 }
 
@@ -44,9 +44,9 @@ impl<W: Observed> Conn for RecordedConn<W> {
     async fn call(&self, command: Command) -> Result<Reply, CallError> {
         self.env.world.before_send(self.node, &command).await;
         let sent = self.env.begin_command(self.node, &command);
-        let ends = Queued::is_end(command.name());
+        let ends = QueuedCommands::is_end(command.name());
         let queued = ends.then_some(&self.queued);
-        let flight = Flight { env: &self.env, sent, queued, landed: false };
+        let flight = PendingCommand { env: &self.env, sent, queued, landed: false };
         let answer = self.conn.call(command).await;
         if matches!(&answer, Ok(Reply::Status(status)) if &**status == QUEUED) {
             flight.waits_in(&self.queued);
@@ -68,15 +68,15 @@ impl<W: Observed> Drop for RecordedConn<W> {
 }
 
 /// A command on its way. Dropped before it has landed, its outcome is unknown.
-pub(super) struct Flight<'a, W: Observed> {
+pub(super) struct PendingCommand<'a, W: Observed> {
     env: &'a Recorded<W>,
-    sent: Sent,
+    sent: SentCommand,
     /// The commands that end with it.
-    queued: Option<&'a Queued>,
+    queued: Option<&'a QueuedCommands>,
     landed: bool,
 }
 
-impl<'a, W: Observed> Flight<'a, W> {
+impl<'a, W: Observed> PendingCommand<'a, W> {
     /// A subscription on its way, written down as the command it is.
     pub(super) fn subscribe(env: &'a Recorded<W>, node: Node, channel: &[u8]) -> Self {
         let intent = Intent { touch: Touch::None, compares: false };
@@ -84,7 +84,7 @@ impl<'a, W: Observed> Flight<'a, W> {
             let (name, key) = (texts.intern("SUBSCRIBE"), texts.intern_bytes(channel));
             What::Command { node: node.0, name, key, intent }
         });
-        let sent = Sent { op, intent, gives_old: false, place: None, content: None };
+        let sent = SentCommand { op, intent, gives_old: false, place: None, content: None };
         Self { env, sent, queued: None, landed: false }
     }
 
@@ -93,12 +93,12 @@ impl<'a, W: Observed> Flight<'a, W> {
         self.end(self.sent, answer);
         for (sent, end) in self.queued.map(|it| it.end(answer)).unwrap_or_default() {
             match end {
-                End::Answered(reply) => self.end(sent, &Ok(reply)),
-                End::Dropped(why) => {
+                QueuedEnd::Answered(reply) => self.end(sent, &Ok(reply)),
+                QueuedEnd::Dropped(why) => {
                     self.wrote_nothing(sent);
                     self.env.end_with(sent.op, |it| What::Refused(it.intern(why)));
                 }
-                End::Unknown(why) => {
+                QueuedEnd::Unknown(why) => {
                     self.env.end_with(sent.op, |it| What::Unanswered(it.intern(why)))
                 }
             }
@@ -106,13 +106,13 @@ impl<'a, W: Observed> Flight<'a, W> {
     }
 
     /// It waits in a transaction: it has not ended yet.
-    fn waits_in(mut self, queued: &Queued) {
+    fn waits_in(mut self, queued: &QueuedCommands) {
         self.landed = true;
         queued.push(self.sent);
     }
 
-    fn end(&self, sent: Sent, answer: &Result<Reply, CallError>) {
-        let done = answer.as_ref().map(|reply| understand::touch(sent, reply));
+    fn end(&self, sent: SentCommand, answer: &Result<Reply, CallError>) {
+        let done = answer.as_ref().map(|reply| command_semantics::touch(sent, reply));
         if !matches!(
             done,
             Ok(Touch::Create(_) | Touch::Overwrite(_)) | Err(CallError::Indeterminate(_))
@@ -122,8 +122,8 @@ impl<'a, W: Observed> Flight<'a, W> {
         let found = answer.as_ref().map_or(0, |reply| self.found(sent, reply));
         self.env.end_with(sent.op, |texts| match answer {
             Ok(reply) => What::Answered {
-                touch: understand::touch(sent, reply),
-                answer: understand::answer(reply, texts),
+                touch: command_semantics::touch(sent, reply),
+                answer: command_semantics::answer(reply, texts),
                 found,
             },
             Err(error @ CallError::Indeterminate(_)) => {
@@ -136,14 +136,14 @@ impl<'a, W: Observed> Flight<'a, W> {
         });
     }
 
-    fn wrote_nothing(&self, sent: Sent) {
+    fn wrote_nothing(&self, sent: SentCommand) {
         if let Some(content) = sent.content {
             self.env.journal.wrote_nothing(sent.op, content);
         }
     }
 
     /// Which command had written what this one was told was there before, or 0.
-    fn found(&self, sent: Sent, reply: &Reply) -> u32 {
+    fn found(&self, sent: SentCommand, reply: &Reply) -> u32 {
         let (Reply::Bulk(value), Some(place), true) = (reply, sent.place, sent.gives_old) else {
             return 0;
         };
@@ -151,12 +151,12 @@ impl<'a, W: Observed> Flight<'a, W> {
     }
 }
 
-impl<W: Observed> Drop for Flight<'_, W> {
+impl<W: Observed> Drop for PendingCommand<'_, W> {
     fn drop(&mut self) {
         if self.landed {
             return;
         }
-        let waiting = self.queued.map(Queued::take).unwrap_or_default();
+        let waiting = self.queued.map(QueuedCommands::take).unwrap_or_default();
         for sent in waiting.into_iter().chain([self.sent]) {
             self.env.end_with(sent.op, |texts| What::Unanswered(texts.intern("abandoned")));
         }

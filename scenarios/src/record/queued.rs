@@ -1,15 +1,14 @@
 //! Commands that wait in a transaction until EXEC.
 //!
-//! Invariant: a command that was answered `QUEUED` has not ended; it ends when EXEC does, with its
-//! own part of that answer, and as *info* where nobody can say. Deliberately absent: MULTI and WATCH,
-//! which change nothing by themselves.
+//! Invariant: a command that was answered `QUEUED` has not ended; it ends when EXEC does, with its own
+//! part of that answer, and as *info* where nobody can say.
 
 use std::sync::{Mutex, PoisonError};
 
 use picklock::env::CallError;
 use picklock::reply::Reply;
 
-use super::Sent;
+use super::SentCommand;
 
 /// What ends a transaction, and how a server says that it has thrown one away.
 const EXEC: &[u8] = b"EXEC";
@@ -18,11 +17,11 @@ const ABORTED: &str = "EXECABORT";
 
 /// The commands that wait on one handle of a connection.
 #[derive(Debug, Default)]
-pub(super) struct Queued(Mutex<Vec<Sent>>);
+pub(super) struct QueuedCommands(Mutex<Vec<SentCommand>>);
 
 /// How a command ended that was waiting.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum End {
+pub(super) enum QueuedEnd {
     /// Carried out, with this answer.
     Answered(Reply),
     /// Surely not carried out.
@@ -31,9 +30,9 @@ pub(super) enum End {
     Unknown(&'static str),
 }
 
-impl Queued {
+impl QueuedCommands {
     /// A command has been queued.
-    pub(super) fn push(&self, sent: Sent) {
+    pub(super) fn push(&self, sent: SentCommand) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(sent);
     }
 
@@ -43,31 +42,33 @@ impl Queued {
     }
 
     /// How the commands that wait have ended, now that EXEC or DISCARD was answered so.
-    pub(super) fn end(&self, answer: &Result<Reply, CallError>) -> Vec<(Sent, End)> {
+    pub(super) fn end(&self, answer: &Result<Reply, CallError>) -> Vec<(SentCommand, QueuedEnd)> {
         let waiting = self.take();
         let count = waiting.len();
         let each = |place: usize| match answer {
             Ok(Reply::Array(answers)) if answers.len() == count => {
-                End::Answered(answers[place].clone())
+                QueuedEnd::Answered(answers[place].clone())
             }
-            Ok(Reply::Nil) => End::Dropped("a watched key has changed"),
-            Ok(Reply::Ok) => End::Dropped("discarded"),
-            Err(error) if error.has_code(ABORTED) => End::Dropped("the transaction was refused"),
+            Ok(Reply::Nil) => QueuedEnd::Dropped("a watched key has changed"),
+            Ok(Reply::Ok) => QueuedEnd::Dropped("discarded"),
+            Err(error) if error.has_code(ABORTED) => {
+                QueuedEnd::Dropped("the transaction was refused")
+            }
             Err(CallError::NotSent(_) | CallError::NoRuntime) => {
-                End::Dropped("the transaction was never ended")
+                QueuedEnd::Dropped("the transaction was never ended")
             }
-            _ => End::Unknown("what the transaction did is not known"),
+            _ => QueuedEnd::Unknown("what the transaction did is not known"),
         };
         waiting.into_iter().enumerate().map(|(place, it)| (it, each(place))).collect()
     }
 
     /// Those that still wait, of which nobody will learn anything.
-    pub(super) fn take(&self) -> Vec<Sent> {
+    pub(super) fn take(&self) -> Vec<SentCommand> {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// The same, of a handle that nobody else has.
-    pub(super) fn take_last(&mut self) -> Vec<Sent> {
+    pub(super) fn take_last(&mut self) -> Vec<SentCommand> {
         std::mem::take(self.0.get_mut().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -79,13 +80,13 @@ mod tests {
     use super::*;
     use crate::history::{Intent, Touch};
 
-    fn deletes(op: u32) -> Sent {
+    fn deletes(op: u32) -> SentCommand {
         let intent = Intent { touch: Touch::Delete, compares: false };
-        Sent { op, intent, gives_old: false, place: None, content: None }
+        SentCommand { op, intent, gives_old: false, place: None, content: None }
     }
 
-    fn ends(answer: Result<Reply, CallError>) -> Vec<End> {
-        let queued = Queued::default();
+    fn ends(answer: Result<Reply, CallError>) -> Vec<QueuedEnd> {
+        let queued = QueuedCommands::default();
         (7..9).for_each(|op| queued.push(deletes(op)));
         let ended = queued.end(&answer);
         assert!(ended.iter().map(|(sent, _)| *sent).eq((7..9).map(deletes)));
@@ -100,7 +101,10 @@ mod tests {
     #[test]
     fn each_ends_with_its_own_part_of_the_answer() {
         let both = Ok(Reply::Array(vec![Reply::Int(1), Reply::Int(0)]));
-        assert_eq!(ends(both), [End::Answered(Reply::Int(1)), End::Answered(Reply::Int(0))]);
+        assert_eq!(
+            ends(both),
+            [QueuedEnd::Answered(Reply::Int(1)), QueuedEnd::Answered(Reply::Int(0))]
+        );
     }
 
     #[test]
@@ -113,7 +117,7 @@ mod tests {
         ];
         for answer in dropped {
             let said = format!("{answer:?}");
-            assert!(ends(answer).iter().all(|it| matches!(it, End::Dropped(_))), "{said}");
+            assert!(ends(answer).iter().all(|it| matches!(it, QueuedEnd::Dropped(_))), "{said}");
         }
     }
 
@@ -128,13 +132,13 @@ mod tests {
         ];
         for answer in unknown {
             let said = format!("{answer:?}");
-            assert!(ends(answer).iter().all(|it| matches!(it, End::Unknown(_))), "{said}");
+            assert!(ends(answer).iter().all(|it| matches!(it, QueuedEnd::Unknown(_))), "{said}");
         }
     }
 
     #[test]
     fn exec_and_discard_end_a_transaction() {
-        assert!(Queued::is_end(b"EXEC") && Queued::is_end(b"discard"));
-        assert!(!Queued::is_end(b"MULTI") && !Queued::is_end(b"DEL"));
+        assert!(QueuedCommands::is_end(b"EXEC") && QueuedCommands::is_end(b"discard"));
+        assert!(!QueuedCommands::is_end(b"MULTI") && !QueuedCommands::is_end(b"DEL"));
     }
 }

@@ -7,6 +7,9 @@ use std::sync::Arc;
 
 use miette::{Diagnostic, NamedSource, SourceSpan};
 
+/// A key of the file, and what is wrong with its value.
+pub(super) type KeyError = (String, ScenarioError);
+
 /// A longer line, in bytes, is no line that somebody has written.
 const LINE_SHOWN_MOST: usize = 500;
 
@@ -21,6 +24,15 @@ pub struct ScenarioError {
     file: Option<Arc<NamedSource<String>>>,
     #[label("here")]
     span: Option<SourceSpan>,
+}
+
+/// What is wrong with the value of this key, and what to do about it.
+pub(super) fn wrong<T>(
+    key: impl Into<String>,
+    why: impl Into<String>,
+    help: &str,
+) -> Result<T, KeyError> {
+    Err((key.into(), ScenarioError::new(why).help(Some(help.to_owned()))))
 }
 
 impl ScenarioError {

@@ -2,23 +2,20 @@
 //! place.
 //!
 //! Invariant: what passes can be staged by the virtual world, and a key that a fault has no use for is
-//! an error and not ignored. Deliberately absent: whether the fault will meet anybody, which a run
-//! shows.
+//! an error and not ignored.
 
+use super::Scenario;
+use super::error::{KeyError, wrong};
 use super::network::unread;
-use super::{Scenario, ScenarioError};
-use crate::fault::{By, Fault, Staged, Swarm, Trigger, When, Whom};
-use crate::topology::{Kind, Topology};
-
-/// A key of the file, and what is wrong with its value.
-type Wrong = (String, ScenarioError);
+use crate::fault::{By, Fault, KEYS, Staged, Strikes, Swarm, Trigger, Use, When, Whom};
+use crate::topology::{Topology, TopologyKind};
 
 /// More servers than this are a slip of the finger.
 const SERVERS_MOST: u32 = 64;
 /// A clock that is as far off as this stands still or goes twice as fast.
 const PPM_MOST: u32 = 999_999;
 
-pub(super) fn check(scenario: &Scenario) -> Result<(), Wrong> {
+pub(super) fn check(scenario: &Scenario) -> Result<(), KeyError> {
     servers(scenario)?;
     check_failovers("swarm", &scenario.swarm, scenario.kind())?;
     let mut staged = scenario.faults.iter().enumerate();
@@ -26,35 +23,35 @@ pub(super) fn check(scenario: &Scenario) -> Result<(), Wrong> {
 }
 
 /// Whether there is somebody to take over, where this swarm fails over.
-pub(super) fn check_failovers(path: &str, swarm: &Swarm, kind: Kind) -> Result<(), Wrong> {
+pub(super) fn check_failovers(
+    path: &str,
+    swarm: &Swarm,
+    kind: TopologyKind,
+) -> Result<(), KeyError> {
     match swarm.failovers {
         0 => Ok(()),
-        _ if kind == Kind::Replicated => Ok(()),
-        _ => wrong(&format!("{path}.failovers"), NO_REPLICA.to_owned(), REPLICATED),
+        _ if kind == TopologyKind::Replicated => Ok(()),
+        _ => wrong(format!("{path}.failovers"), NO_REPLICA, REPLICATED),
     }
 }
 
 const NO_REPLICA: &str = "a failover needs a replica that can take over, and there is none";
 const REPLICATED: &str = "add [topology] with kind = \"replicated\"";
 
-fn wrong<T>(path: &str, why: String, help: &str) -> Result<T, Wrong> {
-    Err((path.to_owned(), ScenarioError::new(why).help(Some(help.to_owned()))))
-}
-
-fn servers(scenario: &Scenario) -> Result<(), Wrong> {
+fn servers(scenario: &Scenario) -> Result<(), KeyError> {
     let part = &scenario.topology;
     let kind = scenario.kind();
     let strange = [
-        ("replicas", part.replicas.is_some(), Kind::Replicated),
-        ("lag", part.lag.is_some(), Kind::Replicated),
-        ("replica", !part.replica.is_empty(), Kind::Replicated),
-        ("sentinels", part.sentinels.is_some(), Kind::Replicated),
-        ("nodes", part.nodes.is_some() && kind != Kind::Cluster, Kind::Independent),
+        ("replicas", part.replicas.is_some(), TopologyKind::Replicated),
+        ("lag", part.lag.is_some(), TopologyKind::Replicated),
+        ("replica", !part.replica.is_empty(), TopologyKind::Replicated),
+        ("sentinels", part.sentinels.is_some(), TopologyKind::Replicated),
+        ("nodes", part.nodes.is_some() && kind != TopologyKind::Cluster, TopologyKind::Independent),
     ];
     if let Some((key, _, of)) = strange.into_iter().find(|(_, given, of)| *given && kind != *of) {
         let why =
             format!("{key} belongs to the kind \"{}\", and this is {}", of.name(), kind.name());
-        return wrong(&format!("topology.{key}"), why, "leave it away, or change the kind");
+        return wrong(format!("topology.{key}"), why, "leave it away, or change the kind");
     }
     let counts =
         [("replicas", part.replicas), ("sentinels", part.sentinels), ("nodes", part.nodes)];
@@ -62,7 +59,7 @@ fn servers(scenario: &Scenario) -> Result<(), Wrong> {
         if let Some(count @ (0 | SERVERS_MOST..)) = count {
             let why =
                 format!("{key} is {count}: from 1 to {} is what can be had", SERVERS_MOST - 1);
-            return wrong(&format!("topology.{key}"), why, "write a number in between");
+            return wrong(format!("topology.{key}"), why, "write a number in between");
         }
     }
     let servers = scenario.topology().servers();
@@ -78,56 +75,6 @@ fn servers(scenario: &Scenario) -> Result<(), Wrong> {
     part.lag.as_ref().map_or(Ok(()), |lag| unread("topology.lag".to_owned(), lag))
 }
 
-/// Whether a fault can do without something.
-#[derive(Clone, Copy, PartialEq)]
-enum Use {
-    Needs,
-    May,
-    No,
-}
-
-/// Whom a kind of fault can strike.
-#[derive(Clone, Copy, PartialEq)]
-enum Struck {
-    Client,
-    Server,
-    Either,
-}
-
-/// What a kind of fault takes: whom it strikes, `for`, `until`, `by`, `ppm`, `ways`, `to`, `loses_hold`. One that
-/// needs both `for` and `until` needs one of them.
-const fn takes(fault: Fault) -> (Struck, [(&'static str, Use); 7]) {
-    use Use::{May, Needs, No};
-    let loses_hold = match fault {
-        Fault::Failover | Fault::ClockStep => May,
-        _ => No,
-    };
-    let (struck, [lasts, until, by, ppm, ways, to]) = match fault {
-        Fault::Pause => (Struck::Client, [Needs, Needs, No, No, No, No]),
-        Fault::Delay => (Struck::Client, [Needs, Needs, No, No, May, No]),
-        Fault::Crash | Fault::LoseRequest | Fault::LoseReply => {
-            (Struck::Client, [No, No, No, No, No, No])
-        }
-        Fault::Reset => (Struck::Client, [No, No, No, No, May, No]),
-        Fault::Partition => (Struck::Client, [Needs, Needs, No, No, May, No]),
-        Fault::Drift => (Struck::Either, [No, No, No, Needs, No, No]),
-        Fault::ClockStep => (Struck::Either, [No, No, Needs, No, No, No]),
-        Fault::ScriptFlush => (Struck::Server, [No, No, No, No, No, No]),
-        Fault::Failover => (Struck::Server, [Needs, No, No, No, No, May]),
-        Fault::PowerLoss | Fault::ServerCrash => (Struck::Server, [Needs, No, No, No, No, No]),
-    };
-    let uses = [
-        ("for", lasts),
-        ("until", until),
-        ("by", by),
-        ("ppm", ppm),
-        ("ways", ways),
-        ("to", to),
-        ("loses_hold", loses_hold),
-    ];
-    (struck, uses)
-}
-
 /// One staged fault under examination.
 struct Check<'a> {
     scenario: &'a Scenario,
@@ -136,21 +83,20 @@ struct Check<'a> {
 }
 
 impl Check<'_> {
-    fn all(&self) -> Result<(), Wrong> {
-        let (struck, uses) = takes(self.fault.kind);
-        self.keys(uses)?;
+    fn all(&self) -> Result<(), KeyError> {
+        self.keys()?;
         self.values()?;
         self.trigger(&self.fault.at)?;
-        self.whom(struck)
+        self.whom()
     }
 
-    fn wrong<T>(&self, key: &str, why: String, help: &str) -> Result<T, Wrong> {
+    fn wrong<T>(&self, key: &str, why: String, help: &str) -> Result<T, KeyError> {
         let dot = if key.is_empty() { "" } else { "." };
-        wrong(&format!("fault.{}{dot}{key}", self.nth), why, help)
+        wrong(format!("fault.{}{dot}{key}", self.nth), why, help)
     }
 
     /// What it has, and has not, of what its kind takes.
-    fn keys(&self, uses: [(&'static str, Use); 7]) -> Result<(), Wrong> {
+    fn keys(&self) -> Result<(), KeyError> {
         let Staged { kind, lasts, until, by, ppm, ways, to, loses_hold, .. } = self.fault;
         let has = |key: &str| match key {
             "for" => lasts.is_some(),
@@ -162,7 +108,8 @@ impl Check<'_> {
             _ => *loses_hold,
         };
         let name = kind.name();
-        for (key, it) in uses {
+        let uses = kind.takes();
+        for (key, it) in KEYS.into_iter().zip(uses) {
             if it == Use::No && has(key) {
                 let why = match (kind, key) {
                     (Fault::Crash, "for") => {
@@ -177,7 +124,7 @@ impl Check<'_> {
         let missing = |key: &str, help: &str| {
             self.wrong("", format!("this {name} does not say `{key}`"), help)
         };
-        let [(_, lasts), (_, until), (_, by), (_, ppm), ..] = uses;
+        let [lasts, until, by, ppm, ..] = uses;
         match () {
             () if until == Use::Needs && !has("for") && !has("until") => {
                 missing("for", "add for = \"1s\", or until = { phase = \"acquire.applied\" }")
@@ -195,7 +142,7 @@ impl Check<'_> {
         }
     }
 
-    fn values(&self) -> Result<(), Wrong> {
+    fn values(&self) -> Result<(), KeyError> {
         let Staged { lasts, until, by, ppm, kind, .. } = self.fault;
         let name = kind.name();
         if *kind == Fault::Pause && until.is_some_and(|until| until.by == By::Itself) {
@@ -219,7 +166,7 @@ impl Check<'_> {
         }
     }
 
-    fn trigger(&self, at: &Trigger) -> Result<(), Wrong> {
+    fn trigger(&self, at: &Trigger) -> Result<(), KeyError> {
         let Some(when) = at.when() else {
             let why = "`at` says exactly one of phase, command, time and chance".to_owned();
             return self.wrong("at", why, "such as at = { phase = \"hold\" }");
@@ -258,24 +205,24 @@ impl Check<'_> {
         }
     }
 
-    fn whom(&self, struck: Struck) -> Result<(), Wrong> {
+    fn whom(&self) -> Result<(), KeyError> {
         let Staged { kind, on, to, loses_hold, .. } = self.fault;
         let (name, clients) = (kind.name(), self.scenario.clients);
-        let whom = self.fault.whom();
+        let (whom, struck) = (self.fault.whom(), kind.strikes());
         if *loses_hold && !whom.is_server() {
             let why = format!("no key is lost by a {name} of {whom}: keys are kept by servers");
             return self.wrong("loses_hold", why, "leave it away, or write on = \"primary\"");
         }
-        if struck == Struck::Either && matches!(on, None | Some(Whom::Any)) {
+        if struck == Strikes::Either && matches!(on, None | Some(Whom::Any)) {
             let why = format!("whose clock is it? A {name} strikes a client or a server");
             let key = if on.is_some() { "on" } else { "" };
             return self.wrong(key, why, "add on = \"client 1\", \"holder\" or \"primary\"");
         }
-        if struck == Struck::Client && whom.is_server() {
+        if matches!(struck, Strikes::Client | Strikes::Message) && whom.is_server() {
             let why = format!("a {name} strikes a client, and {whom} is a server");
             return self.wrong("on", why, "write on = \"holder\", \"any\" or \"client 1\"");
         }
-        if struck == Struck::Server && whom.is_client() {
+        if matches!(struck, Strikes::Server | Strikes::ServerEnds) && whom.is_client() {
             let why = format!("a {name} strikes a server, and {whom} is a client");
             return self.wrong("on", why, "write on = \"primary\" or \"server 0\"");
         }
@@ -285,7 +232,7 @@ impl Check<'_> {
                 return self.wrong("on", why, "name one of them, or \"holder\" or \"any\"");
             }
             Whom::Server(which) => self.server("on", which)?,
-            Whom::Primary if self.scenario.kind() == Kind::Independent => {
+            Whom::Primary if self.scenario.kind() == TopologyKind::Independent => {
                 let key = if on.is_some() { "on" } else { "" };
                 return self.no_primary(key);
             }
@@ -317,14 +264,14 @@ impl Check<'_> {
         (part.kind.is_none() && servers != Topology::Standalone).then(|| {
             let why = format!("{why}; where a file does not say which there are, {lock} has {servers}");
             let help = format!(
-                "say what befalls these in a [[variant]] with locks = [\"{lock}\"], or run it on one with \
+                "say what strikes these in a [[variant]] with locks = [\"{lock}\"], or run it on one with \
                  --set topology.kind=standalone"
             );
             (why, help)
         })
     }
 
-    fn no_primary(&self, key: &str) -> Result<(), Wrong> {
+    fn no_primary(&self, key: &str) -> Result<(), KeyError> {
         let why = "independent servers have no primary";
         match self.of_class(why) {
             Some((why, help)) => self.wrong(key, why, &help),
@@ -332,14 +279,14 @@ impl Check<'_> {
         }
     }
 
-    fn no_replica(&self) -> Result<(), Wrong> {
+    fn no_replica(&self) -> Result<(), KeyError> {
         match self.of_class(NO_REPLICA) {
             Some((why, help)) => self.wrong("kind", why, &help),
             None => self.wrong("kind", NO_REPLICA.to_owned(), REPLICATED),
         }
     }
 
-    fn server(&self, key: &str, which: u32) -> Result<(), Wrong> {
+    fn server(&self, key: &str, which: u32) -> Result<(), KeyError> {
         let servers = self.scenario.topology().servers();
         if which < servers {
             return Ok(());

@@ -1,8 +1,8 @@
 //! The network of a scenario: how long messages travel, on every link or on some.
 //!
 //! Invariant: a link's latency is that of the last entry that names it, else the network's own; in a
-//! scenario that exists every entry names clients and servers that there are, and what was measured
-//! has been read. Deliberately absent: faults, and what a world makes of a latency.
+//! scenario that exists every entry names clients and servers that there are, and what was measured has
+//! been read.
 
 use std::fmt;
 use std::path::Path;
@@ -12,11 +12,9 @@ use serde::de::{Deserializer, Error};
 use serde::{Deserialize, Serialize, Serializer};
 
 use super::ScenarioError;
+use super::error::{KeyError, wrong};
 use crate::distribution::{Distribution, FileError};
 use crate::topology::TopologyPart;
-
-/// Where something stands in the file, and what is wrong with it.
-type Misplaced = (String, ScenarioError);
 
 /// The network between clients and servers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -84,7 +82,7 @@ impl NetworkPart {
         &mut self,
         topology: &mut TopologyPart,
         base: impl Fn(&str) -> &'a Path,
-    ) -> Result<(), Misplaced> {
+    ) -> Result<(), KeyError> {
         let links = (0..).zip(&mut self.link);
         let links = links.map(|(nth, link): (usize, _)| {
             (format!("network.link.{nth}.latency"), &mut link.latency)
@@ -102,16 +100,13 @@ impl NetworkPart {
     }
 
     /// What cannot be run with so many clients and servers, and by which key.
-    pub(super) fn check(&self, clients: u32, servers: u32) -> Result<(), Misplaced> {
+    pub(super) fn check(&self, clients: u32, servers: u32) -> Result<(), KeyError> {
         unread("network.latency".to_owned(), &self.latency)?;
         for (nth, link) in self.link.iter().enumerate() {
             let path = |key: &str| format!("network.link.{nth}.{key}");
-            let wrong = |key: &str, why: String, help: String| {
-                Err((path(key), ScenarioError::new(why).help(Some(help))))
-            };
             if link.client.is_some() && link.clients.is_some() {
                 let why = "both `client` and `clients` are said of one link".to_owned();
-                return wrong("client", why, "leave one of them out".to_owned());
+                return wrong(path("client"), why, "leave one of them out");
             }
             let named = link.client.map(|client| ("client", [client, client]));
             let named = named.or(link.clients.map(|it| ("clients", [it.first, it.last])));
@@ -120,13 +115,13 @@ impl NetworkPart {
             {
                 let help = "clients are numbered from 1; leave `client` out to mean all of them";
                 let why = format!("there is no client {unknown}: the last one is {clients}");
-                return wrong(key, why, help.to_owned());
+                return wrong(path(key), why, help);
             }
             if let Some(unknown) = link.server.filter(|server| *server >= servers) {
                 let last = servers.saturating_sub(1);
                 let help = "servers are numbered from 0; leave `server` out to mean all of them";
                 let why = format!("there is no server {unknown}: the last one is {last}");
-                return wrong("server", why, help.to_owned());
+                return wrong(path("server"), why, help);
             }
             unread(path("latency"), &link.latency)?;
         }
@@ -143,11 +138,11 @@ impl LinkPart {
     }
 }
 
-pub(super) fn unread(path: String, latency: &Distribution) -> Result<(), Misplaced> {
+pub(super) fn unread(path: String, latency: &Distribution) -> Result<(), KeyError> {
     let Some(measured) = latency.unread() else { return Ok(()) };
     let why = format!("what was measured in {:?} is not there", measured.file);
     let help = "a manifest holds it as `histogram`; without it, run the scenario's own file";
-    Err((path, ScenarioError::new(why).help(Some(help.to_owned()))))
+    wrong(path, why, help)
 }
 
 fn of_file(error: &FileError) -> ScenarioError {

@@ -9,6 +9,7 @@ use std::path::Path;
 use toml::de::{DeTable, DeValue};
 use toml::{Table, Value};
 
+use super::error::KeyError;
 use super::{Expectation, Scenario, ScenarioError, WorkloadPart};
 use crate::fault::Swarm;
 use crate::nearest::nearest;
@@ -168,7 +169,7 @@ impl Scenario {
     }
 
     /// What cannot be run, and by which key.
-    fn check(&self) -> Result<(), (String, ScenarioError)> {
+    fn check(&self) -> Result<(), KeyError> {
         let wrong = |path: &str, why: String| Err((path.to_owned(), ScenarioError::new(why)));
         check_clients("clients", self.clients)?;
         if let Some(within) = self.commands_within.filter(|it| !(0.0..=COMMANDS_MOST).contains(it))
@@ -210,21 +211,21 @@ impl Scenario {
         }
     }
 
-    /// The same of its servers, the ways to them, and what befalls them.
-    pub(super) fn check_servers(&self) -> Result<(), (String, ScenarioError)> {
+    /// The same of its servers, the ways to them, and what strikes them.
+    pub(super) fn check_servers(&self) -> Result<(), KeyError> {
         super::faults::check(self)?;
         self.network.check(self.clients, self.topology().servers())
     }
 }
 
 /// Whether there is a recipe of this name, which stands at this dotted key.
-pub(super) fn known_recipe(path: &str, name: &str) -> Result<(), (String, ScenarioError)> {
-    let known = recipe::list::about(name);
+pub(super) fn known_recipe(path: &str, name: &str) -> Result<(), KeyError> {
+    let known = recipe::about(name);
     known.map(|_| ()).map_err(|error| (path.to_owned(), unknown_recipe(&error)))
 }
 
 /// Whether so many clients can contend.
-pub(super) fn check_clients(path: &str, clients: u32) -> Result<(), (String, ScenarioError)> {
+pub(super) fn check_clients(path: &str, clients: u32) -> Result<(), KeyError> {
     let why = match clients {
         0 => "clients is 0: a scenario needs at least one client".to_owned(),
         1..=CLIENTS_MOST => return Ok(()),
@@ -234,10 +235,7 @@ pub(super) fn check_clients(path: &str, clients: u32) -> Result<(), (String, Sce
 }
 
 /// Whether the locks of these expectations are known.
-pub(super) fn check_expectations(
-    path: &str,
-    expect: &[Expectation],
-) -> Result<(), (String, ScenarioError)> {
+pub(super) fn check_expectations(path: &str, expect: &[Expectation]) -> Result<(), KeyError> {
     for (nth, expectation) in expect.iter().enumerate() {
         let mut locks = expectation.locks.iter().enumerate().filter(|(_, lock)| *lock != "*");
         locks.try_for_each(|(place, lock)| {
@@ -248,7 +246,7 @@ pub(super) fn check_expectations(
 }
 
 /// Whether the chances of a swarm are any.
-pub(super) fn check_chances(path: &str, swarm: &Swarm) -> Result<(), (String, ScenarioError)> {
+pub(super) fn check_chances(path: &str, swarm: &Swarm) -> Result<(), KeyError> {
     match swarm.chances().into_iter().find(|(_, it)| !it.is_share()) {
         None => Ok(()),
         Some((key, chance)) => {
@@ -262,7 +260,7 @@ fn unknown_recipe(error: &BuildError) -> ScenarioError {
     let help = match error {
         BuildError::Unknown { nearest: Some(nearest), .. } => format!("did you mean `{nearest}`?"),
         _ => {
-            let names: Vec<&str> = recipe::list::ALL.iter().map(|about| about.name).collect();
+            let names: Vec<&str> = recipe::ALL.iter().map(|about| about.name).collect();
             format!("the recipes are: {}", names.join(", "))
         }
     };
@@ -299,12 +297,7 @@ fn in_words(message: &str) -> String {
 }
 
 /// The error, with its place in the file unless the command line is to blame.
-fn blamed(
-    (path, error): (String, ScenarioError),
-    touched: &[&str],
-    file: &str,
-    text: &str,
-) -> ScenarioError {
+fn blamed((path, error): KeyError, touched: &[&str], file: &str, text: &str) -> ScenarioError {
     match touched.iter().any(|it| overlap(it, &path)) {
         true => error,
         false => error.at(file, text, place(text, &path)),

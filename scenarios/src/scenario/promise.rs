@@ -38,7 +38,7 @@ impl Scenario {
     /// has to do what is asked.
     pub(crate) fn promise(&self) -> Option<Promise> {
         let about = self.about_lock();
-        let asked = self.available_within.into_iter().chain(self.woken_within).min()?;
+        let requested = self.available_within.into_iter().chain(self.woken_within).min()?;
         if about.flaw.is_some() || !about.locks {
             return None;
         }
@@ -63,7 +63,7 @@ impl Scenario {
         let (within, because) = if self.swarm.kinds() > 0 {
             let within = self.recovery(&options);
             (within, "drawn faults may strike again and again".to_owned())
-        } else if self.handover() < asked.0 / 2 {
+        } else if self.handover() < requested.0 / 2 {
             // What is staged is known, and what is asked was written for it.
             return None;
         } else {
@@ -76,7 +76,7 @@ impl Scenario {
         };
         let because = format!("{because}: within {} is what {} promises", Span(within), about.name);
         let within_ns = Some(picklock::time::span_ns(within));
-        (within > asked.0).then_some(Promise { within_ns, because })
+        (within > requested.0).then_some(Promise { within_ns, because })
     }
 
     /// By when a client has done that no fault strikes, from anywhere in its life.

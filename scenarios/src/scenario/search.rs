@@ -1,13 +1,14 @@
 //! The searched form of a scenario: which faults may strike and how hard, and nothing of where.
 //!
-//! Invariant: a searched form stages nothing and names no victim; what `[search]` does not change is as in
-//! the scripted form. Deliberately absent: what a schedule draws of it, which is the world's.
+//! Invariant: a searched form stages nothing and names no victim; what `[search]` does not change is as
+//! in the scripted form.
 
 use serde::{Deserialize, Serialize};
 
+use super::error::{KeyError, wrong};
 use super::faults::check_failovers;
 use super::parse::{check_chances, check_clients, check_expectations, overlap};
-use super::{Expectation, Scenario, ScenarioError, WorkloadPart};
+use super::{Expectation, Scenario, WorkloadPart};
 use crate::fault::Swarm;
 use crate::span::Span;
 
@@ -30,7 +31,7 @@ pub struct SearchPart {
     /// How long it pauses in between, where that is another span.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub think: Option<Span>,
-    /// What may befall anybody, at most.
+    /// What may strike anybody, at most.
     pub swarm: Swarm,
     /// What is expected where it is not the same as in the scripted form.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -52,26 +53,24 @@ impl Scenario {
     }
 
     /// Its searched form; the keys that were touched are as they are.
-    pub(super) fn into_searched(
-        mut self,
-        touched: &[&str],
-    ) -> Result<Self, (String, ScenarioError)> {
-        let fail = |path: &str, why: String, help: &str| {
-            Err((path.to_owned(), ScenarioError::new(why).help(Some(help.to_owned()))))
-        };
+    pub(super) fn into_searched(mut self, touched: &[&str]) -> Result<Self, KeyError> {
         if let Some(why) = self.unsearchable() {
             let help = match self.unsearched {
                 Some(_) => "leave --searched away",
                 None => "say which faults may strike: [search.swarm] with the keys of [swarm]",
             };
-            return fail("unsearched", why, help);
+            return wrong("unsearched", why, help);
         }
         // One whose story is searched for as it is.
         let Some(search) = self.search.take() else { return Ok(self) };
         let in_vain = touched.iter().find(|path| LEFT_AWAY.iter().any(|key| overlap(path, key)));
         if let Some(path) = in_vain {
             let why = format!("--set {path}: the searched form has nothing of it");
-            return fail(path, why, "what it has instead stands in search.swarm and search.expect");
+            return wrong(
+                *path,
+                why,
+                "what it has instead stands in search.swarm and search.expect",
+            );
         }
         let is_touched = |path: &str| touched.iter().any(|it| overlap(it, path));
         if let Some(clients) = search.clients.filter(|_| !is_touched("clients")) {
@@ -100,10 +99,7 @@ impl Scenario {
     }
 
     /// What is wrong with what the file says of its searched form, and by which key.
-    pub(super) fn check_search(&self) -> Result<(), (String, ScenarioError)> {
-        let wrong = |path: &str, why: &str, help: &str| {
-            Err((path.to_owned(), ScenarioError::new(why).help(Some(help.to_owned()))))
-        };
+    pub(super) fn check_search(&self) -> Result<(), KeyError> {
         let searched = self.swarm.searched || self.search.is_some();
         if self.unsearched.is_some() && searched {
             let why = "it says why it has no searched form, and has one";
@@ -127,7 +123,7 @@ impl Scenario {
         match of_register.into_iter().find(|(_, given)| *given) {
             Some((key, _)) if !matches!(self.workload, WorkloadPart::Register(_)) => {
                 let why = format!("{key} belongs to [workload.register], and this has another");
-                return wrong(&format!("search.{key}"), &why, "leave it away");
+                return wrong(format!("search.{key}"), why, "leave it away");
             }
             _ => {}
         }

@@ -1,20 +1,17 @@
-//! What some recipes meet instead: the servers they are made for, and what befalls those.
+//! What some recipes meet instead: the servers they are made for, and what strikes those.
 //!
-//! Invariant: a section that a variant has takes the place of the scenario's section of that name, whole; the
-//! others stay. A recipe has one variant at most, and one that exists can be run with every recipe it names.
-//! Deliberately absent: what is expected, which `[[expect]]` says of each recipe as ever, and the workload,
-//! which is the same for all.
+//! Invariant: a section that a variant has takes the place of the scenario's section of that name,
+//! whole; the others stay. A recipe has one variant at most, and one that exists can be run with every
+//! recipe it names.
 
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::{NetworkPart, Scenario, ScenarioError, SearchPart};
+use super::error::{KeyError, wrong};
+use super::{NetworkPart, Scenario, SearchPart};
 use crate::fault::{Staged, Swarm};
 use crate::topology::{ServerPart, TopologyPart};
-
-/// A key of the file, and what is wrong with its value.
-type Wrong = (String, ScenarioError);
 
 /// What some recipes meet instead: a `[[variant]]` of the file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -22,7 +19,7 @@ type Wrong = (String, ScenarioError);
 pub struct Variant {
     /// The recipes it is for.
     pub locks: Vec<String>,
-    /// What befalls them instead.
+    /// What strikes them instead.
     pub story: String,
     /// In the place of `[topology]`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -94,10 +91,7 @@ impl Scenario {
 
     /// Whether each variant can be run with each recipe it names. The scenario is as its file has it; files
     /// that are named in it lie beside `base`.
-    pub(super) fn check_variants(&self, base: &Path) -> Result<(), Wrong> {
-        let wrong = |path: String, why: String, help: &str| {
-            Err((path, ScenarioError::new(why).help(Some(help.to_owned()))))
-        };
+    pub(super) fn check_variants(&self, base: &Path) -> Result<(), KeyError> {
         for (nth, variant) in self.variants.iter().enumerate() {
             if variant.locks.is_empty() || variant.sections().next().is_none() {
                 let why = "this variant changes nothing".to_owned();

@@ -47,9 +47,9 @@ fn adding_up_does_not_depend_on_the_order() {
     assert_eq!(sweep.level(Level::Belief), Outcome::Inconclusive, "nobody held anything");
 }
 
-fn counts(held: u64, violated: u64, inconclusive: u64, vacuous: u64) -> Counts {
-    let none = Counts::new("it", Level::Key);
-    Counts { held, violated, inconclusive, vacuous, not_applicable: 5, ..none }
+fn counts(held: u64, violated: u64, inconclusive: u64, vacuous: u64) -> InvariantCounts {
+    let none = InvariantCounts::new("it", Level::Key);
+    InvariantCounts { held, violated, inconclusive, vacuous, not_applicable: 5, ..none }
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn of_an_interrupted_sweep_nothing_counts_as_held_and_a_violation_counts() {
 fn an_invariant_keeps_the_lowest_seed_that_violated_it() {
     let violated = Verdict::Violated(Witness::default());
     let of = |seeds: &[u64]| {
-        let mut counts = Counts::new("it", Level::Key);
+        let mut counts = InvariantCounts::new("it", Level::Key);
         seeds.iter().for_each(|seed| counts.count(*seed, &violated));
         Sweep { invariants: vec![counts], ..Sweep::default() }
     };

@@ -2,7 +2,7 @@
 //!
 //! Invariant: what is said here is the absence of what would have put the lock to the test, never that
 //! something could not be decided. So one vacuous schedule of many takes nothing away from what the
-//! others show. Deliberately absent: whether many of them are too many, which a sweep decides.
+//! others show.
 
 use std::fmt;
 
@@ -20,7 +20,7 @@ pub enum Vacuous {
     /// Not all the acquisitions were begun that were asked for.
     TooFew {
         /// How many were asked for.
-        asked: u64,
+        requested: u64,
         /// How many were begun.
         begun: u64,
     },
@@ -64,8 +64,11 @@ impl Vacuous {
 impl fmt::Display for Vacuous {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::TooFew { asked, begun } => {
-                write!(f, "vacuous: {asked} acquisitions were asked for, and only {begun} begun")
+            Self::TooFew { requested, begun } => {
+                write!(
+                    f,
+                    "vacuous: {requested} acquisitions were asked for, and only {begun} begun"
+                )
             }
             other => write!(f, "vacuous: {}", other.what()),
         }
@@ -78,7 +81,7 @@ mod tests {
 
     #[test]
     fn a_run_says_how_many_were_missing_and_a_sweep_adds_up_the_same() {
-        let few = |begun| Vacuous::TooFew { asked: 9, begun };
+        let few = |begun| Vacuous::TooFew { requested: 9, begun };
         assert_eq!(few(3).to_string(), "vacuous: 9 acquisitions were asked for, and only 3 begun");
         assert_eq!(few(3).what(), few(4).what());
         let never = Vacuous::NeverStruck(Fault::Pause);

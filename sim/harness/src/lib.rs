@@ -1,5 +1,8 @@
-//! What every world shares.
+//! What every world shares: the contract, staged faults, clocks, and many runs in a row.
 
 pub mod clock;
 pub mod cues;
 pub mod injector;
+pub mod matrix;
+pub mod sweep;
+pub mod world;

@@ -25,6 +25,7 @@ use picklock::env::CallError;
 use picklock::reply::{Reply, ServerError};
 use redis::io::tcp::TcpSettings;
 use redis::{ConnectionAddr, IntoConnectionInfo};
+use scenarios::result::ServerFacts;
 use scenarios::topology::Software;
 use tokio::sync::{Mutex, MutexGuard};
 use tokio::task::JoinSet;
@@ -92,6 +93,13 @@ pub struct ServerInfo {
     pub how: String,
     /// Where it listens.
     pub addr: SocketAddr,
+}
+
+impl From<&ServerInfo> for ServerFacts {
+    fn from(info: &ServerInfo) -> Self {
+        let ServerInfo { software, version, how, .. } = info.clone();
+        Self { software, version, origin: how, ..Self::default() }
+    }
 }
 
 /// A server that has been tried out. Dropping it ends what was started for it, in the background.

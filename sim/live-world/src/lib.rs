@@ -1,6 +1,7 @@
 //! The live worlds: real sockets, real time.
 
 pub mod capability;
+mod contract;
 pub mod embedded;
 pub mod endpoint;
 pub mod env;
@@ -12,3 +13,5 @@ mod process;
 pub mod run;
 pub mod server;
 pub mod supervisor;
+
+pub use contract::LiveWorld;

@@ -12,12 +12,12 @@ mod starved;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use harness::world::{CutShort, Gauge, Run};
 use picklock::env::CallError;
 use scenarios::fault::{Fault, Staged};
-use scenarios::history::{History, Journal};
+use scenarios::history::Journal;
 use scenarios::recipe::BuildError;
 use scenarios::scenario::Scenario;
 use scenarios::trial::{Naming, Trial};
@@ -56,37 +56,9 @@ pub struct Order<'a> {
     pub world: &'a str,
 }
 
-/// What has come of a run.
-#[derive(Debug)]
-pub struct Run {
-    /// What happened.
-    pub history: History,
-    /// Why it did not come to its end, if so.
-    pub cut_short: Option<CutShort>,
-    /// Who else has used servers of ours, if anybody: nothing can be concluded then.
-    pub disturbed: Option<String>,
-    /// Commands the server carried out meanwhile, by upper-case name, where it is ours alone.
-    pub server_commands: Option<BTreeMap<String, u64>>,
-    /// What deserves attention.
-    pub remarks: Vec<String>,
-}
-
-/// Why a run did not come to its end.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum CutShort {
-    /// Somebody interrupted it.
-    Interrupted,
-    /// The server stopped answering.
-    ServerGone(String),
-    /// The server refused commands for reasons of its own.
-    ServerRefused(String),
-    /// So often there was no file descriptor for a connection: what clients met is this machine's doing.
-    OutOfFiles(u64),
-}
-
 /// Why there was no run.
 #[derive(Debug, thiserror::Error)]
-pub enum RunError {
+pub enum NotRun {
     /// The recipe cannot work with these parameters.
     #[error(transparent)]
     Build(#[from] BuildError),
@@ -136,34 +108,21 @@ pub enum RunError {
     Panicked(JoinError),
 }
 
-/// How far a run has come, for whoever shows it.
-#[derive(Clone, Debug, Default)]
-pub struct Gauge {
-    done: Arc<AtomicU32>,
-}
-
-impl Gauge {
-    /// How many clients have done.
-    pub fn done(&self) -> u32 {
-        self.done.load(Ordering::Relaxed)
-    }
-}
-
 /// Runs a scenario against a target until its end, or until `interrupted` turns true.
 ///
 /// # Errors
-/// [`RunError`] where it did not even begin, or could not have gone well. What was written to the
+/// [`NotRun`] where it did not even begin, or could not have gone well. What was written to the
 /// server is removed.
 pub async fn run(
     fleet: &Fleet,
     order: Order<'_>,
     gauge: &Gauge,
     interrupted: watch::Receiver<bool>,
-) -> Result<Run, RunError> {
+) -> Result<Run, NotRun> {
     let Order { scenario, seed, world } = order;
     let of_server = scenario.faults.iter().find(|it| it.whom().is_server());
     if let Some(fault) = of_server.filter(|_| !fleet.is_private()) {
-        return Err(RunError::NotOurs(fault.kind.name()));
+        return Err(NotRun::NotOurs(fault.kind.name()));
     }
     let naming = Naming { world, seed, prefix: fleet.keys().prefix(), exact: false };
     let trial = Arc::new(Trial::<LiveEnv>::new(scenario, naming)?);
@@ -183,12 +142,12 @@ pub async fn run(
     let gather = async {
         fleet.follow(&proxy, scenario, seed).await?;
         fleet.watch(sentinels).await?;
-        Ok::<_, RunError>(())
+        Ok::<_, NotRun>(())
     };
     let mut ended = interrupted.clone();
     tokio::select! {
         biased;
-        Ok(_) = ended.wait_for(|interrupted| *interrupted) => return Err(RunError::Interrupted),
+        Ok(_) = ended.wait_for(|interrupted| *interrupted) => return Err(NotRun::Interrupted),
         gathered = gather => gathered?,
     }
     let (crew, mut errands) = Crew::hire(fleet, apart, &proxy, &order, trial.journal())?;
@@ -213,7 +172,7 @@ pub async fn run(
     if let Some(refused) = refused {
         let error = fleet.refused(&refused.commands, &refused.said);
         if refused.is_denied() {
-            return Err(RunError::Refused(Box::new(error)));
+            return Err(NotRun::Refused(Box::new(error)));
         }
         let times = refused.times;
         cut_short.get_or_insert(CutShort::ServerRefused(format!("{times} times: {error}")));
@@ -225,7 +184,7 @@ pub async fn run(
     let mut remarks = stage.crew.nemesis().remarks();
     remarks.append(&mut stage.remarks);
     let disturbed = (stage.strangers > 0).then(|| disturbed(stage.strangers));
-    Ok(Run { history, cut_short, disturbed, server_commands, remarks })
+    Ok(Run { history, cut_short, disturbed, server_commands, remarks, ..Run::default() })
 }
 
 /// The links of everybody, with so many to the servers of the lock each: the run itself is one client more.
@@ -267,7 +226,7 @@ struct Counts {
 type Played = (Option<CutShort>, Option<BTreeMap<String, u64>>);
 
 impl Stage<'_> {
-    async fn play(&mut self, gauge: &Gauge) -> Result<Played, RunError> {
+    async fn play(&mut self, gauge: &Gauge) -> Result<Played, NotRun> {
         let Some(connected) = self.or_interrupted(self.crew.connect()).await else {
             return Ok((Some(CutShort::Interrupted), None));
         };
@@ -277,17 +236,17 @@ impl Stage<'_> {
         let Some(ready) = self.or_interrupted(self.trial.set_up(run.clone())).await else {
             return Ok((Some(CutShort::Interrupted), None));
         };
-        ready.map_err(RunError::SetUp)?;
+        ready.map_err(NotRun::SetUp)?;
         let Some(under_sail) = self.or_interrupted(self.set_sail()).await else {
             return Ok((Some(CutShort::Interrupted), None));
         };
         under_sail?;
         let patience = self.trial.ttl().saturating_mul(10).saturating_add(PATIENCE);
-        let played = self.crew.play(self.trial, &self.cues, patience, &gauge.done);
+        let played = self.crew.play(self.trial, &self.cues, patience, gauge);
         let Some(played) = self.or_interrupted(played).await else {
             return Ok((Some(CutShort::Interrupted), None));
         };
-        played.map_err(RunError::Panicked)?;
+        played.map_err(NotRun::Panicked)?;
         if self.or_interrupted(self.settle()).await.is_none() {
             return Ok((Some(CutShort::Interrupted), None));
         }
@@ -304,7 +263,7 @@ impl Stage<'_> {
     }
 
     /// From now on replicas are late, and what there is so far is on the disks.
-    async fn set_sail(&self) -> Result<(), RunError> {
+    async fn set_sail(&self) -> Result<(), NotRun> {
         let scenario = self.order.scenario;
         self.fleet.lag();
         let loses_power = scenario.faults.iter().any(|it| it.kind == Fault::PowerLoss);

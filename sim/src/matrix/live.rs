@@ -9,23 +9,21 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use scenarios::checker;
-use scenarios::matrix::{Matrix, Pair, Standing, Tally};
+use scenarios::matrix::{Conformance, Matrix, Pair, VerdictCounts};
+use scenarios::result::ServerFacts;
 use scenarios::scenario::Scenario;
-use scenarios::verdict::{Finding, Level, Verdict, worst};
+use scenarios::verdict::{Finding, Verdict};
+use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, watch};
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 
-use super::super::args::{MatrixArgs, ServerArgs, World};
+use super::super::args::{MatrixArgs, ServerArgs};
 use super::super::failure::Failure;
 use super::super::progress::Progress;
-use super::super::run::{draw, failed};
 use super::super::terminal::Terminal;
-use super::super::world::{self, Chosen};
-use super::super::{print, signal};
-use live_world::endpoint::{KeySpace, Settings};
-use live_world::fleet::Fleet;
-use live_world::run::{CutShort, Gauge, Order, RunError, run};
+use super::super::{print, run, signal, world};
+use harness::world::{CutShort, RunError, RunRequest, World as _};
+use live_world::LiveWorld;
 
 /// So many pairs run at a time for every core.
 const AT_ONCE: usize = 4;
@@ -42,7 +40,7 @@ const SEED: u64 = 1;
 /// The matrix on every server that was named, and why there is none on one of them.
 pub(super) async fn on_each(
     args: &MatrixArgs,
-    scenarios: &[Scenario],
+    scenarios: &[Arc<Scenario>],
     terminal: &Terminal,
 ) -> Result<(Vec<Matrix>, Option<Failure>), Failure> {
     let servers = world::each(&args.server)?;
@@ -82,7 +80,7 @@ fn path(server: &ServerArgs) -> Option<String> {
 async fn matrix(
     args: &MatrixArgs,
     server: &ServerArgs,
-    scenarios: &[Scenario],
+    scenarios: &[Arc<Scenario>],
     interrupted: watch::Receiver<bool>,
     terminal: &Terminal,
 ) -> Result<Matrix, Failure> {
@@ -90,6 +88,7 @@ async fn matrix(
     if !terminal.is_quiet() {
         print::note(&first.why);
     }
+    let world = LiveWorld::new(first.choice, Handle::current(), interrupted.clone());
     let done = Arc::new(AtomicU64::new(0));
     let shown = Arc::clone(&done);
     let total = scenarios.len() as u64;
@@ -101,22 +100,23 @@ async fn matrix(
     let mut running = JoinSet::new();
     let mut pairs: Vec<Option<Pair>> = Vec::new();
     for (place, scenario) in scenarios.iter().enumerate() {
-        let cannot = world::cannot(first.world, scenario);
-        let pair = cannot.map(|(why, _)| Pair::not_run(scenario, Some(why)));
+        let pair = match world.check(scenario) {
+            Err(RunError::Impossible { why, .. }) => Some(Pair::not_run(scenario, Some(why))),
+            checked => checked.map(|()| None).map_err(run::failed)?,
+        };
         if pair.is_some() {
             done.fetch_add(1, Ordering::Relaxed);
         } else {
-            let chosen = world::choose(args.world, server)?;
-            let (scenario, interrupted) = (scenario.clone(), interrupted.clone());
+            let (scenario, world) = (Arc::clone(scenario), world.clone());
             let (at_once, done) = (Arc::clone(&at_once), Arc::clone(&done));
-            let (args_world, server) = (args.world, server.clone());
             // A crowd has the machine to itself: its clients are not to wait for each other's turn. Of
             // several servers each takes the place of a run.
             let servers = scenario.topology().servers().min(places);
             let takes = if scenario.clients >= CROWD { places } else { servers };
             running.spawn(async move {
                 let _place = at_once.acquire_many(takes).await;
-                let found = settled(args_world, &server, &scenario, chosen, interrupted).await;
+                // A run waits for its world, which a runtime must not.
+                let found = tokio::task::spawn_blocking(move || settled(world, &scenario)).await;
                 done.fetch_add(1, Ordering::Relaxed);
                 (place, found)
             });
@@ -125,8 +125,9 @@ async fn matrix(
     }
     let mut known = None;
     while let Some(ended) = running.join_next().await {
-        let (place, found) = ended.map_err(|error| Failure::internal(error.to_string()))?;
-        let (pair, of_pair) = found?;
+        let internal = |error: JoinError| Failure::internal(error.to_string());
+        let (place, found) = ended.map_err(internal)?;
+        let (pair, of_pair) = found.map_err(internal)??;
         pairs[place] = Some(pair);
         known = known.or(of_pair);
     }
@@ -139,16 +140,13 @@ async fn matrix(
 }
 
 /// One pair, run until a run has shown something, and the server it ran against.
-async fn settled(
-    world: World,
-    server: &ServerArgs,
-    scenario: &Scenario,
-    mut chosen: Chosen,
-    interrupted: watch::Receiver<bool>,
+fn settled(
+    mut world: LiveWorld,
+    scenario: &Arc<Scenario>,
 ) -> Result<(Pair, Option<String>), Failure> {
     let mut run_again = Vec::new();
     loop {
-        let (mut pair, known, vacuous) = one(scenario, chosen, interrupted.clone()).await?;
+        let (mut pair, known, vacuous) = one(&mut world, scenario)?;
         match vacuous.filter(|_| run_again.len() + 1 < RUNS_MOST) {
             Some(why) => run_again.push(why),
             None => {
@@ -156,55 +154,35 @@ async fn settled(
                 return Ok((pair, known));
             }
         }
-        chosen = world::choose(world, server)?;
     }
 }
 
 /// One run of a pair, the server it ran against, and why it shows nothing of what is claimed, if so.
-async fn one(
-    scenario: &Scenario,
-    chosen: Chosen,
-    interrupted: watch::Receiver<bool>,
+fn one(
+    world: &mut LiveWorld,
+    scenario: &Arc<Scenario>,
 ) -> Result<(Pair, Option<String>, Option<String>), Failure> {
     let stopped = || Pair::not_run(scenario, Some("interrupted".to_owned()));
-    if *interrupted.borrow() {
-        return Ok((stopped(), None, None));
-    }
-    let world = chosen.world.name();
-    let keys = KeySpace::of_run(&format!("{}-{:016x}", scenario.name, draw()?));
-    let settings = Settings { software: scenario.software(), ..Settings::default() };
-    let fleet = Fleet::open(chosen.choice, keys, &settings, scenario)
-        .await
-        .map_err(|error| Failure::unavailable(&error))?;
-    let facts = fleet.server();
-    let server = Some(format!("{} {}, {}", facts.software, facts.version, facts.how));
-    let order = Order { scenario, seed: SEED, world };
-    let run = run(&fleet, order, &Gauge::default(), interrupted).await;
-    fleet.close().await;
-    let run = match run {
-        // What would befall others is not staged, and no reason to leave out all the rest.
-        Err(not_ours @ RunError::NotOurs(_)) => {
-            return Ok((Pair::not_run(scenario, Some(not_ours.to_string())), server, None));
-        }
-        Err(RunError::Interrupted) => return Ok((stopped(), server, None)),
-        run => run.map_err(|error| failed(&error))?,
+    let run = match world.run(&RunRequest::new(Arc::clone(scenario), SEED)) {
+        // What would strike others is not staged, and no reason to leave out all the rest.
+        Err(RunError::NotOurs(why)) => return Ok((Pair::not_run(scenario, Some(why)), None, None)),
+        Err(RunError::Interrupted) => return Ok((stopped(), None, None)),
+        run => run.map_err(run::failed)?,
     };
+    let ServerFacts { software, version, origin, .. } = &run.server;
+    let server = Some(format!("{software} {version}, {origin}"));
     if run.cut_short == Some(CutShort::Interrupted) {
         return Ok((stopped(), server, None));
     }
     // Of a run whose server has gone, nothing counts as held: what is claimed of it is not found.
-    let mut findings = checker::judge(&run.history, run.cut_short.is_none());
-    if let Some(why) = &run.disturbed {
-        findings = findings.into_iter().map(|it| it.doubted(why)).collect();
-    }
-    let runs = Level::ALL.map(|level| {
-        let of_level = findings.iter().filter(|it| it.level == level);
-        let mut tally = Tally::default();
-        tally.add(SEED, worst(of_level.map(|it| it.verdict.outcome())));
+    let findings = run.findings();
+    let runs = run.levels(&findings).map(|shown| {
+        let mut tally = VerdictCounts::default();
+        tally.add(SEED, shown);
         tally
     });
     let pair = Pair::found(scenario, runs).lasting(run.history.duration_ns());
-    let vacuous = vacuous(&findings).filter(|_| pair.standing() == Some(Standing::Vacuous));
+    let vacuous = vacuous(&findings).filter(|_| pair.standing() == Some(Conformance::Vacuous));
     Ok((pair, server, vacuous))
 }
 

@@ -3,18 +3,21 @@
 //! Invariant: what differs is said, never ignored: another build, another scenario, an edited file.
 
 use std::path::Path;
+use std::sync::Arc;
 
+use harness::world::{Run, RunRequest, World as _};
+use reports::latency::Latencies;
 use reports::manifest::{self, Manifest};
 use scenarios::history;
-use scenarios::judge::{Circumstances, judge};
+use scenarios::judge::judge;
 use scenarios::scenario::Scenario;
 
 use super::super::exit::Exit;
 use super::super::failure::Failure;
 use super::super::print;
 use super::super::terminal::Terminal;
-use super::{report, unbuildable};
-use virtual_world::{Choices, Runner, WORLD};
+use super::{failed, report};
+use virtual_world::{VirtualWorld, WORLD};
 
 /// Replays, compares, and says how picklock ends.
 pub(crate) fn main(run: &Path, terminal: &Terminal) -> Result<Exit, Failure> {
@@ -40,11 +43,12 @@ pub(crate) fn main(run: &Path, terminal: &Terminal) -> Result<Exit, Failure> {
         );
         return Err(edited(run, "manifest.json", &why));
     }
-    let mut runner = Runner::new(&scenario).map_err(|error| unbuildable(&error))?;
-    runner.run(manifest.seed, Choices::seeded(manifest.seed));
-    let again = runner.journal().history();
+    let scenario = Arc::new(scenario);
+    let request = RunRequest::new(Arc::clone(&scenario), manifest.seed);
+    let again = VirtualWorld::default().run(&request).map_err(failed)?;
     let mut bytes = Vec::new();
-    history::write(&again, &mut bytes).map_err(|error| Failure::internal(error.to_string()))?;
+    history::write(&again.history, &mut bytes)
+        .map_err(|error| Failure::internal(error.to_string()))?;
     if let Some(line) = first_difference(recorded.as_bytes(), &bytes) {
         return Err(Failure::usage_text(
             format!("the replay differs from the recorded history, first in line {line}"),
@@ -56,21 +60,15 @@ pub(crate) fn main(run: &Path, terminal: &Terminal) -> Result<Exit, Failure> {
             ),
         ));
     }
-    let result = judge(
-        &again,
-        Circumstances {
-            server: manifest.server,
-            complete: true,
-            disturbed: None,
-            remarks: scenario.remarks(),
-            searched: scenario.swarm.searched,
-            replay: manifest.replay,
-            server_commands: None,
-            latencies: reports::latency::Latencies::of(&again).summaries(),
-        },
-    );
+    let latencies = Latencies::of(&again.history).summaries();
+    let again = Run { server: manifest.server, remarks: Vec::new(), ..again };
+    let circumstances = again.circumstances(&scenario, manifest.replay, latencies);
+    let result = judge(&again.history, circumstances);
     report::print(&super::super::output::HUMAN, &result, Some(run), terminal)?;
-    print::results(&format!("replayed: the same {} events, byte for byte\n", again.events.len()))?;
+    print::results(&format!(
+        "replayed: the same {} events, byte for byte\n",
+        again.history.events.len()
+    ))?;
     Ok(Exit::of(&result))
 }
 

@@ -4,17 +4,20 @@
 //! place of the report is there.
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use reports::directory::{Latest, RunDirectory};
+use harness::world::{CutShort, Run, RunRequest};
+use reports::directory::{Latest, RunDirectory, WriteError};
+use reports::invariant_table::InvariantTable;
 use reports::latency::Latencies;
 use reports::manifest::{self, Manifest, Platform};
-use reports::single::Told;
 use reports::terminal::{Style, Verbosity};
 use reports::write::write_all;
-use scenarios::judge::{Circumstances, judge};
+use scenarios::judge::judge;
 use scenarios::matrix::expected;
-use scenarios::result::{Capable, RunResult, ServerFacts};
+use scenarios::result::RunResult;
 use scenarios::scenario::Scenario;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -26,117 +29,126 @@ use super::super::line::Line;
 use super::super::terminal::Terminal;
 use super::super::world;
 use super::super::{load, output, print};
-use live_world::endpoint::ServerInfo;
-use live_world::run::{CutShort, Order, Run};
+use super::now;
 
-/// What was made in a live world.
-pub(crate) struct Made {
-    pub(crate) run: Run,
-    pub(crate) server: ServerInfo,
-    pub(crate) capabilities: BTreeMap<String, Capable>,
-    /// What servers have written into their logs, each with the name of its file.
-    pub(crate) logs: Vec<(String, Vec<u8>)>,
-    pub(crate) is_private: bool,
+/// A report under way: what was asked for, and the directory that waits for it.
+pub(super) struct Report<'a> {
+    args: &'a RunArgs,
+    world: &'static str,
+    scenario: Arc<Scenario>,
+    seed: u64,
+    started: String,
+    directory: RunDirectory,
 }
 
-/// Judges, writes and prints.
-pub(super) fn write(
-    args: &RunArgs,
-    order: Order<'_>,
-    started: &str,
-    made: Made,
-    directory: RunDirectory,
-    terminal: &Terminal,
-) -> Result<Exit, Failure> {
-    let cut_short = made.run.cut_short.clone();
-    let (result, path) = files(args, order, started, made, directory, terminal)?;
-    print(&args.format, &result, Some(&path), terminal)?;
-    Ok(exit(&result, cut_short.as_ref()))
+impl<'a> Report<'a> {
+    /// Makes the directory.
+    pub(super) fn begin(
+        args: &'a RunArgs,
+        world: &'static str,
+        request: &RunRequest,
+    ) -> Result<Self, Failure> {
+        let RunRequest { scenario, seed, .. } = request;
+        let started = now();
+        let stamp: String = started.chars().filter(|c| !matches!(c, '-' | ':')).collect();
+        let directory = RunDirectory::create(&args.out, &scenario.name, &stamp, *seed)
+            .map_err(|error| no_directory(&error))?;
+        Ok(Self { args, world, scenario: Arc::clone(scenario), seed: *seed, started, directory })
+    }
+
+    /// Where a file may be written beside the report's own.
+    pub(super) fn directory(&self) -> &RunDirectory {
+        &self.directory
+    }
+
+    /// The same of another seed.
+    pub(super) fn of_seed(self, seed: u64) -> Self {
+        Self { seed, ..self }
+    }
+
+    /// Judges, writes and prints.
+    pub(super) fn write(self, run: Run, terminal: &Terminal) -> Result<Exit, Failure> {
+        if run.cut_short == Some(CutShort::Interrupted) && !terminal.is_quiet() {
+            print::note("interrupted: writing what there is");
+        }
+        let (args, cut_short) = (self.args, run.cut_short.clone());
+        let (result, path) = self.files(run, terminal)?;
+        print(&args.format, &result, Some(&path), terminal)?;
+        Ok(exit(&result, cut_short.as_ref()))
+    }
+
+    /// Judges and writes; the result, and where it lies.
+    pub(super) fn files(
+        self,
+        run: Run,
+        terminal: &Terminal,
+    ) -> Result<(RunResult, PathBuf), Failure> {
+        let Self { args, world, scenario, seed, started, directory } = self;
+        if terminal.is_quiet()
+            && let Some(trouble) = run.cut_short.as_ref().and_then(CutShort::trouble)
+        {
+            // The summary says so too, unless it is to be short.
+            print::note(&format!("note: {trouble}"));
+        }
+        let replay = replay(args, &scenario, world, &format!("--seed {seed}"), run.is_private);
+        let latencies = Latencies::of(&run.history);
+        let circumstances = run.circumstances(&scenario, replay, latencies.summaries());
+        let mut result = judge(&run.history, circumstances);
+        if let Some(asked) = args.scenario.as_deref().filter(|it| load::is_file(it))
+            && result.complete
+        {
+            let remark = expected::remark(&scenario, false, |level| result.level(level));
+            result.remarks.extend(remark.map(|it| format!("{}: {it}", asked.to_string_lossy())));
+        }
+        let manifest = Manifest {
+            format: manifest::FORMAT.to_owned(),
+            picklock: env!("CARGO_PKG_VERSION").to_owned(),
+            scenario: scenario.name.clone(),
+            scenario_as_run: serde_json::to_value(&*scenario).unwrap_or_default(),
+            lock: result.lock.clone(),
+            world: world.to_owned(),
+            server: run.server,
+            seed,
+            options: options(args),
+            replay: result.replay.clone(),
+            platform: Platform {
+                os: std::env::consts::OS.to_owned(),
+                arch: std::env::consts::ARCH.to_owned(),
+            },
+            started_utc: started,
+            files: Vec::new(),
+        };
+        let path = directory.path().to_owned();
+        if let Err(error) =
+            write_all(&directory, &result, &run.history, &latencies, &manifest, &run.logs)
+        {
+            // What was found is not lost with the place it should have gone to.
+            print(&args.format, &result, None, terminal)?;
+            return Err(Failure::unavailable(&error));
+        }
+        match directory.finish() {
+            Ok(Latest::Set(_) | Latest::Unsupported) => {}
+            Ok(Latest::Taken(place)) => {
+                let place = place.display();
+                print::note(&format!(
+                    "note: {place} is not a link of picklock's and was left alone"
+                ));
+            }
+            Err(error) => print::note(&format!("note: {error}")),
+        }
+        Ok((result, path))
+    }
 }
 
-/// Judges and writes; the result, and where it lies.
-pub(super) fn files(
-    args: &RunArgs,
-    order: Order<'_>,
-    started: &str,
-    made: Made,
-    directory: RunDirectory,
-    terminal: &Terminal,
-) -> Result<(RunResult, PathBuf), Failure> {
-    let Order { scenario, seed, world } = order;
-    let Made { run, server, capabilities, logs, is_private } = made;
-    let ServerInfo { software, version, how: origin, .. } = server;
-    let server = ServerFacts { software, version, origin, capabilities };
-    let mut remarks = scenario.remarks();
-    remarks.extend(run.remarks);
-    let trouble = match &run.cut_short {
-        Some(CutShort::ServerGone(why)) => {
-            Some(format!("the server stopped answering before the end: {why}"))
+/// A place that cannot be written is the user's to change; a disk that is full may be right
+/// tomorrow.
+fn no_directory(error: &WriteError) -> Failure {
+    match error {
+        WriteError::Create { source, .. } if source.kind() == ErrorKind::StorageFull => {
+            Failure::unavailable(error)
         }
-        Some(CutShort::ServerRefused(why)) => {
-            Some(format!("the server refused what clients asked of it {why}"))
-        }
-        Some(CutShort::OutOfFiles(times)) => Some(format!(
-            "{times} times there was no file descriptor for a connection (Too many open files), so what clients \
-             met is this machine's doing: raise the limit (ulimit -n), or use fewer clients"
-        )),
-        Some(CutShort::Interrupted) | None => None,
-    };
-    if let (true, Some(trouble)) = (terminal.is_quiet(), &trouble) {
-        // The summary says so too, unless it is to be short.
-        print::note(&format!("note: {trouble}"));
+        _ => Failure::usage_error(error),
     }
-    remarks.extend(trouble);
-    let circumstances = Circumstances {
-        server: server.clone(),
-        complete: run.cut_short.is_none(),
-        disturbed: run.disturbed,
-        remarks,
-        searched: scenario.swarm.searched,
-        replay: replay(args, scenario, world, &format!("--seed {seed}"), is_private),
-        server_commands: run.server_commands,
-        latencies: Latencies::of(&run.history).summaries(),
-    };
-    let mut result = judge(&run.history, circumstances);
-    if let Some(asked) = args.scenario.as_deref().filter(|it| load::is_file(it))
-        && result.complete
-    {
-        let remark = expected::remark(scenario, false, |level| result.level(level));
-        result.remarks.extend(remark.map(|it| format!("{}: {it}", asked.to_string_lossy())));
-    }
-    let manifest = Manifest {
-        format: manifest::FORMAT.to_owned(),
-        picklock: env!("CARGO_PKG_VERSION").to_owned(),
-        scenario: scenario.name.clone(),
-        scenario_as_run: serde_json::to_value(scenario).unwrap_or_default(),
-        lock: result.lock.clone(),
-        world: world.to_owned(),
-        server,
-        seed,
-        options: options(args),
-        replay: result.replay.clone(),
-        platform: Platform {
-            os: std::env::consts::OS.to_owned(),
-            arch: std::env::consts::ARCH.to_owned(),
-        },
-        started_utc: started.to_owned(),
-        files: Vec::new(),
-    };
-    let path = directory.path().to_owned();
-    if let Err(error) = write_all(&directory, &result, &run.history, &manifest, &logs) {
-        // What was found is not lost with the place it should have gone to.
-        print(&args.format, &result, None, terminal)?;
-        return Err(Failure::unavailable(&error));
-    }
-    match directory.finish() {
-        Ok(Latest::Set(_) | Latest::Unsupported) => {}
-        Ok(Latest::Taken(place)) => {
-            let place = place.display();
-            print::note(&format!("note: {place} is not a link of picklock's and was left alone"));
-        }
-        Err(error) => print::note(&format!("note: {error}")),
-    }
-    Ok((result, path))
 }
 
 fn exit(result: &RunResult, cut_short: Option<&CutShort>) -> Exit {
@@ -169,8 +181,8 @@ pub(crate) fn print_with(
     output::write(formats, |format| match format {
         OutputFormat::Human => Ok(reports::terminal::summary(result, style(terminal)) + footer),
         OutputFormat::Json => json_text(result),
-        OutputFormat::Junit => junit(&Told::run(result)),
-        OutputFormat::Markdown => Ok(Told::run(result).markdown()),
+        OutputFormat::Junit => junit(&InvariantTable::run(result)),
+        OutputFormat::Markdown => Ok(InvariantTable::run(result).markdown()),
     })
 }
 
@@ -180,7 +192,7 @@ pub(crate) fn json_text(value: &impl Serialize) -> Result<String, Failure> {
     Ok(json.map_err(|error| Failure::internal(error.to_string()))? + "\n")
 }
 
-pub(super) fn junit(told: &Told) -> Result<String, Failure> {
+pub(super) fn junit(told: &InvariantTable) -> Result<String, Failure> {
     told.junit().map_err(|error| Failure::internal(error.to_string()))
 }
 

@@ -9,7 +9,7 @@ use std::str::FromStr;
 use clap::{Args, ValueEnum};
 use scenarios::distribution::Distribution;
 use scenarios::span::Span;
-use scenarios::tuning::{IfTaken, Keeping};
+use scenarios::tuning::{IfTaken, Protection};
 
 use crate::args::ServerArgs;
 use ttl_model::Rate;
@@ -180,7 +180,7 @@ pub(crate) enum Lock {
     Fenced,
 }
 
-impl From<Lock> for Keeping {
+impl From<Lock> for Protection {
     fn from(lock: Lock) -> Self {
         match lock {
             Lock::None => Self::None,

@@ -1,27 +1,26 @@
 //! Pairs of scenario and lock in a live world, and whether they show what is claimed of them.
 
-use live_world::endpoint::{Choice, KeySpace, Settings};
-use live_world::fleet::Fleet;
-use live_world::run::{Gauge, Order, Run, run};
+use std::sync::Arc;
+
+use harness::world::{Run, RunRequest, World};
+use live_world::LiveWorld;
+use live_world::endpoint::Choice;
 use scenarios::checker;
 use scenarios::fault::Fault;
 use scenarios::history::{History, What};
 use scenarios::matrix::Pair;
 use scenarios::verdict::{Level, Outcome, worst};
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 /// Runs a lock in a scenario, to the end.
 pub(crate) async fn play(choice: Choice, scenario: &str, lock: &str) -> Run {
-    let scenario = Pair::scenario(scenario, lock).unwrap();
-    assert_eq!(scenario.only_virtual(), None);
-    let keys = KeySpace::of_run(&format!("{}-{lock}", scenario.name));
-    let supervisor = Some(env!("CARGO_BIN_EXE_picklock").into());
-    let settings = Settings { software: scenario.software(), supervisor, ..Settings::default() };
-    let fleet = Fleet::open(choice, keys, &settings, &scenario).await.unwrap();
-    let order = Order { scenario: &scenario, seed: 1, world: "live" };
+    let scenario = Arc::new(Pair::scenario(scenario, lock).unwrap());
     let (_interrupt, interrupted) = watch::channel(false);
-    let run = run(&fleet, order, &Gauge::default(), interrupted).await.unwrap();
-    fleet.close().await;
+    let world = LiveWorld::new(choice, Handle::current(), interrupted);
+    let mut world = world.supervised_by(env!("CARGO_BIN_EXE_picklock").into());
+    let request = RunRequest::new(Arc::clone(&scenario), 1);
+    let run = tokio::task::spawn_blocking(move || world.run(&request)).await.unwrap().unwrap();
     assert_eq!(run.cut_short, None, "{} {lock}", scenario.name);
     run
 }

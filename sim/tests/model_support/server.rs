@@ -1,10 +1,11 @@
 //! A private redis-server, and raw connections to it.
 
 use std::io::{Read, Seek, SeekFrom, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 use std::time::Duration;
+
+use test_server::RedisServer;
 
 use super::wire::reply_length;
 
@@ -16,51 +17,33 @@ pub(crate) fn on_path() -> PathBuf {
     )
 }
 
-/// A redis-server on a port of its own, killed by its process when this is dropped.
-pub(crate) struct RealServer {
-    process: Child,
-    port: u16,
-    directory: tempfile::TempDir,
-}
+/// A redis-server with an append-only file, configured as the model is.
+pub(crate) struct RealServer(RedisServer);
 
 impl RealServer {
     pub(crate) fn start(binary: &Path) -> Self {
-        for _ in 0..20 {
-            let directory = tempfile::tempdir().expect("a temporary directory");
-            let probe = TcpListener::bind("127.0.0.1:0").expect("a free port");
-            let port = probe.local_addr().expect("its address").port();
-            drop(probe);
-            let process = Command::new(binary)
-                .args(["--bind", "127.0.0.1", "--save", "", "--enable-debug-command", "yes"])
-                .args(["--appendonly", "yes", "--appendfsync", "no"])
-                .args(["--auto-aof-rewrite-percentage", "0"])
-                // With what is 7.0's default and no later server's, UNLINK is propagated as DEL.
-                .args(["--lazyfree-lazy-user-del", "no", "--lazyfree-lazy-expire", "no"])
-                .args(["--lazyfree-lazy-server-del", "no"])
-                // Time-outs of waiting clients are looked at so often.
-                .args(["--hz", "500"])
-                .args(["--port", &port.to_string()])
-                .current_dir(directory.path())
-                .stdout(Stdio::null())
-                .stderr(Stdio::null())
-                .spawn()
-                .expect("the server starts");
-            let mut server = Self { process, port, directory };
-            if server.answers() {
-                return server;
-            }
-            // Somebody else was quicker to take the port; dropping ends what was started.
-        }
-        panic!("{} did not come up on any of 20 ports", binary.display());
+        let arguments = [
+            ["--enable-debug-command", "yes"],
+            ["--appendonly", "yes"],
+            ["--appendfsync", "no"],
+            ["--auto-aof-rewrite-percentage", "0"],
+            // With what is 7.0's default and no later server's, UNLINK is propagated as DEL.
+            ["--lazyfree-lazy-user-del", "no"],
+            ["--lazyfree-lazy-expire", "no"],
+            ["--lazyfree-lazy-server-del", "no"],
+            // Time-outs of waiting clients are looked at so often.
+            ["--hz", "500"],
+        ];
+        Self(RedisServer::start_program(binary, &arguments.concat()))
     }
 
     pub(crate) fn connect(&self) -> Connection {
-        Connection::open(self.port).expect("the server takes connections")
+        Connection::open(self.0.port()).expect("the server takes connections")
     }
 
     /// Whether the process runs.
     pub(crate) fn runs(&mut self) -> bool {
-        self.process.try_wait().is_ok_and(|status| status.is_none())
+        self.0.is_running()
     }
 
     /// How long the append-only file is by now.
@@ -78,32 +61,7 @@ impl RealServer {
     }
 
     fn file(&self) -> PathBuf {
-        self.directory.path().join("appendonlydir/appendonly.aof.1.incr.aof")
-    }
-
-    /// Whether the server that answers on the port is the one that was started.
-    #[expect(clippy::disallowed_methods, reason = "another process is waited for in real time")]
-    fn answers(&mut self) -> bool {
-        let own = format!("process_id:{}\r\n", self.process.id());
-        for _ in 0..500 {
-            if self.process.try_wait().is_ok_and(|status| status.is_some()) {
-                return false;
-            }
-            let info = Connection::open(self.port)
-                .and_then(|mut connection| connection.try_call(&[b"INFO", b"server"]));
-            if let Ok(info) = info {
-                return String::from_utf8_lossy(&info).contains(&own);
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        false
-    }
-}
-
-impl Drop for RealServer {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+        self.0.directory().join("appendonlydir/appendonly.aof.1.incr.aof")
     }
 }
 

@@ -6,7 +6,7 @@
 use std::cmp::Reverse;
 
 use reports::tuning::{at_most, often, time};
-use scenarios::tuning::{Advice, Answer, Keeping, Point, Targets};
+use scenarios::tuning::{Advice, Point, Protection, TargetStatus, Targets};
 
 /// Says of every point what it misses.
 pub fn judge(points: &mut [Point], targets: &Targets) {
@@ -45,7 +45,7 @@ const OBJECTIVE_OF_SKIPS: &str = "of the settings that meet every target one wit
                                   shortest TTL";
 
 /// The cheapest point that meets the targets, for this kind of lock: as `OBJECTIVE` says.
-pub fn advise(points: &[Point], targets: &Targets, keeping: Keeping) -> Advice {
+pub fn advise(points: &[Point], targets: &Targets, keeping: Protection) -> Advice {
     let of_kind = |it: &(usize, &Point)| it.1.keeping == keeping && !it.1.unfinished;
     let all: Vec<(usize, &Point)> = points.iter().enumerate().filter(of_kind).collect();
     // Of runs that are left out what counts is how many, and not when in its interval the next one begins.
@@ -73,7 +73,7 @@ pub fn advise(points: &[Point], targets: &Targets, keeping: Keeping) -> Advice {
 /// Nothing that was looked at meets the targets, and not all was.
 fn unfinished() -> Advice {
     Advice {
-        answer: Answer::Unknown,
+        answer: TargetStatus::Unknown,
         point: None,
         says: "no setting that was simulated to the end meets all targets, and others were not"
             .to_owned(),
@@ -106,7 +106,9 @@ fn setting(point: &Point) -> String {
 
 fn figures(point: &Point, targets: &Targets) -> Vec<String> {
     let mut said = vec![match point.keeping {
-        Keeping::Fenced => "overlaps: none, as far as the resource refuses old tokens".to_owned(),
+        Protection::Fenced => {
+            "overlaps: none, as far as the resource refuses old tokens".to_owned()
+        }
         _ => format!(
             "overlaps: {} ({} wanted)",
             at_most(point.effect.per_day_high),
@@ -194,7 +196,7 @@ fn met(all: &[(usize, &Point)], place: usize, point: &Point, targets: &Targets) 
         }
     }
     Advice {
-        answer: Answer::Met,
+        answer: TargetStatus::Met,
         point: Some(place),
         says: format!("take {}", setting(point)),
         objective: String::new(),
@@ -202,7 +204,12 @@ fn met(all: &[(usize, &Point)], place: usize, point: &Point, targets: &Targets) 
     }
 }
 
-fn unmet(points: &[Point], all: &[(usize, &Point)], targets: &Targets, keeping: Keeping) -> Advice {
+fn unmet(
+    points: &[Point],
+    all: &[(usize, &Point)],
+    targets: &Targets,
+    keeping: Protection,
+) -> Advice {
     let overlaps = |it: &Point| it.effect.per_day_high <= targets.overlaps_per_day;
     let guessed = |it: &Point| {
         it.effect.per_day <= targets.overlaps_per_day
@@ -211,9 +218,9 @@ fn unmet(points: &[Point], all: &[(usize, &Point)], targets: &Targets, keeping: 
             && targets.missed.is_none_or(|most| it.skips.is_none_or(|it| it.missed_p99 <= most))
     };
     let answer = match () {
-        () if all.iter().any(|it| guessed(it.1)) => Answer::Unknown,
-        () if all.iter().any(|it| overlaps(it.1)) => Answer::TooSlow,
-        () => Answer::TooManyOverlaps,
+        () if all.iter().any(|it| guessed(it.1)) => TargetStatus::Unknown,
+        () if all.iter().any(|it| overlaps(it.1)) => TargetStatus::TooSlow,
+        () => TargetStatus::TooManyOverlaps,
     };
     // By how many times the worse of what goes wrong is too often.
     let over = |it: &Point| {
@@ -224,7 +231,7 @@ fn unmet(points: &[Point], all: &[(usize, &Point)], targets: &Targets, keeping: 
             .max(1.0)
     };
     // Where a best guess meets the targets, it is that setting which is spoken of.
-    let near = all.iter().filter(|it| answer != Answer::Unknown || guessed(it.1));
+    let near = all.iter().filter(|it| answer != TargetStatus::Unknown || guessed(it.1));
     let nearest = near.min_by(|a, b| {
         let (a, b) = (a.1, b.1);
         let fewer = a.misses.len().cmp(&b.misses.len());
@@ -232,7 +239,7 @@ fn unmet(points: &[Point], all: &[(usize, &Point)], targets: &Targets, keeping: 
         let late = |it: &Point| it.takeover.p99_high > targets.takeover;
         let sooner = a.takeover.p99.cmp(&b.takeover.p99);
         let closer = late(a).cmp(&late(b)).then(over(a).total_cmp(&over(b))).then(sooner);
-        fewer.then(if answer == Answer::TooManyOverlaps { rarer } else { closer })
+        fewer.then(if answer == TargetStatus::TooManyOverlaps { rarer } else { closer })
     });
     let mut because = Vec::new();
     if let Some((_, point)) = nearest {
@@ -243,7 +250,7 @@ fn unmet(points: &[Point], all: &[(usize, &Point)], targets: &Targets, keeping: 
         ));
     }
     let says = match answer {
-        Answer::Unknown => {
+        TargetStatus::Unknown => {
             because.push(
                 "its best guess meets the targets, and what it may be at most does not: measure for longer, or give more \
                  --holds; of what is longer than anything seen nothing is known but how rare it is"
@@ -251,7 +258,7 @@ fn unmet(points: &[Point], all: &[(usize, &Point)], targets: &Targets, keeping: 
             );
             "what is known is too little for such targets"
         }
-        Answer::TooSlow => {
+        TargetStatus::TooSlow => {
             because.push(
                 "what makes overlaps and lost holds rarer is a longer TTL, and with it a crashed holder blocks the \
                  others for longer"
@@ -261,7 +268,7 @@ fn unmet(points: &[Point], all: &[(usize, &Point)], targets: &Targets, keeping: 
         }
         _ => "no TTL makes overlaps so rare",
     };
-    if answer != Answer::Unknown {
+    if answer != TargetStatus::Unknown {
         because.extend(fence(points, keeping));
     }
     let objective = String::new();
@@ -269,15 +276,15 @@ fn unmet(points: &[Point], all: &[(usize, &Point)], targets: &Targets, keeping: 
 }
 
 /// What a fence would do.
-fn fence(points: &[Point], keeping: Keeping) -> Vec<String> {
-    if keeping == Keeping::Fenced {
+fn fence(points: &[Point], keeping: Protection) -> Vec<String> {
+    if keeping == Protection::Fenced {
         return vec![
             "the fence keeps the resource whole at any TTL: what is missed here is work that is cut off, or time; \
              divide the work into shorter holds, or allow more"
                 .to_owned(),
         ];
     }
-    let fenced = points.iter().filter(|it| it.keeping == Keeping::Fenced && it.meets());
+    let fenced = points.iter().filter(|it| it.keeping == Protection::Fenced && it.meets());
     let cheapest = fenced.min_by(|a, b| {
         a.renewals_per_second
             .total_cmp(&b.renewals_per_second)

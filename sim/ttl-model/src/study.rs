@@ -13,7 +13,7 @@ use std::time::Duration;
 use picklock::OptionsError;
 use picklock::time::span_ns;
 use scenarios::span::Span;
-use scenarios::tuning::{Delay, How, IfTaken, Keeping, Point, Share, Skips};
+use scenarios::tuning::{Delay, How, IfTaken, Point, Protection, Share, Skips};
 
 use self::safer::Most;
 use super::bound::{Until, at_most};
@@ -50,7 +50,7 @@ pub struct Study {
     /// TTL and renewal.
     pub grid: Vec<(Duration, Option<Duration>)>,
     /// Which locks.
-    pub keepings: Vec<Keeping>,
+    pub keepings: Vec<Protection>,
     /// How many holds are counted at each point; fewer where each takes long.
     pub holds: u64,
     /// What every drawn number follows from.
@@ -285,7 +285,7 @@ impl Study {
 
     fn point(
         &self,
-        keeping: Keeping,
+        keeping: Protection,
         lease: &Lease<'_>,
         Found { counted, rare, formula }: &mut Found,
         most: Most,
@@ -309,9 +309,9 @@ impl Study {
             asked(rates, rare.overlap, rare.overlap_most, most.late)
         };
         let (belief, effect) = match keeping {
-            Keeping::None => (overlap(), overlap()),
-            Keeping::Tracked => (never, overlap()),
-            Keeping::Fenced => (never, never),
+            Protection::None => (overlap(), overlap()),
+            Protection::Tracked => (never, overlap()),
+            Protection::Fenced => (never, never),
         };
         // As many renewals as hits say as much; where there are fewer, long holds have to be made on purpose.
         let seen = counted.renewals.middle() * float(counted.holds);
@@ -379,7 +379,7 @@ struct Found {
 }
 
 /// A setting that was not looked at to the end.
-fn unfinished(keeping: Keeping, lease: &Lease<'_>) -> Point {
+fn unfinished(keeping: Protection, lease: &Lease<'_>) -> Point {
     let unknown = share((0.0, f64::INFINITY), wilson(0, 0), How::Counted { hits: 0, of: 0 });
     let unknown = Share { per_day_high: f64::MAX, ..unknown };
     Point {
@@ -406,7 +406,7 @@ fn asked(rates: (f64, f64), found: Mean, most: Mean, high: f64) -> Share {
     let (found, most) = (found.interval(), most.interval());
     let seen = found.high.max(most.high);
     let how = match found.high > 0.0 || most.high > 0.0 {
-        true => How::Asked { holds },
+        true => How::Estimated { holds },
         false => How::Bound,
     };
     let high = if seen > 0.0 { seen.min(high) } else { high };

@@ -2,11 +2,11 @@
 
 mod calls;
 mod choices;
+mod contract;
 mod driver;
 mod env;
 mod executor;
 mod latency;
-pub mod matrix;
 mod nemesis;
 mod network;
 mod processes;
@@ -15,7 +15,6 @@ mod queue;
 mod run;
 mod servers;
 mod simulation;
-pub mod sweep;
 mod tasks;
 #[cfg(test)]
 mod tests;
@@ -23,5 +22,6 @@ mod time;
 mod timers;
 
 pub use choices::Choices;
+pub use contract::VirtualWorld;
 pub use env::{VirtualConn, VirtualEnv, VirtualSubscription};
 pub use run::{Runner, Schedule, WORLD};

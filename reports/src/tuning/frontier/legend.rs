@@ -1,20 +1,19 @@
 //! What the lines of a tuning's chart are, beside it.
 //!
-//! Invariant: every line is named, and one that is wholly below the scale is said to be. Deliberately absent:
-//! leaders from a line to its name; colours and marks tell which is which.
+//! Invariant: every line is named, and one that is wholly below the scale is said to be.
 
 use plotters::prelude::DrawingBackend;
 use plotters::style::text_anchor::HPos;
-use scenarios::tuning::{Keeping, Tuning};
+use scenarios::tuning::{Protection, Tuning};
 
 use super::look;
-use super::plot::{Line, Plot, RIGHT, TOP};
-use super::series::{Renewal, Wrong};
+use super::plot::{Plot, PlotLine, RIGHT, TOP};
+use super::series::{FailureMode, RenewalRule};
+use crate::chart::ChartError;
 use crate::chart::font::Type;
 use crate::chart::layout::{BOTTOM, LINE_WIDTH, MARGIN, MARK_RADIUS, NAME, NOTE, SIZE};
 use crate::chart::palette::{FAINT_INK, INK};
 use crate::chart::pen::Pen;
-use crate::chart::picture::ChartError;
 
 const MARKS: f64 = RIGHT + 34.0;
 const TEXTS: f64 = MARKS + 22.0;
@@ -34,13 +33,13 @@ pub(super) fn paint<DB: DrawingBackend>(
     if at > TOP + 10.0 {
         at = entry(pen, None, &["beside the marks: the TTL".to_owned()], at)?;
     }
-    let mut foot: Vec<(Option<&Line<'_>>, Vec<String>)> = Vec::new();
+    let mut foot: Vec<(Option<&PlotLine<'_>>, Vec<String>)> = Vec::new();
     for line in plot.lines.iter().filter(|it| it.is_below()) {
         let mut said = said(line);
         said.push("rarer than the scale at every TTL".to_owned());
         foot.push((Some(line), said));
     }
-    if tuning.keeping == Keeping::Fenced {
+    if tuning.keeping == Protection::Fenced {
         let said = ["overlaps cannot be", "the resource refuses old tokens"];
         foot.push((None, said.map(str::to_owned).to_vec()));
     }
@@ -53,12 +52,12 @@ pub(super) fn paint<DB: DrawingBackend>(
 }
 
 /// What a line shows, the name first.
-pub(super) fn said(line: &Line<'_>) -> Vec<String> {
-    let of = |wrong: Wrong| -> Vec<Renewal> {
+pub(super) fn said(line: &PlotLine<'_>) -> Vec<String> {
+    let of = |wrong: FailureMode| -> Vec<RenewalRule> {
         line.shows.iter().filter(|it| it.0 == wrong).map(|it| it.1).collect()
     };
-    let shown: Vec<(Wrong, Vec<Renewal>)> =
-        Wrong::ALL.map(|it| (it, of(it))).into_iter().filter(|it| !it.1.is_empty()).collect();
+    let shown: Vec<(FailureMode, Vec<RenewalRule>)> =
+        FailureMode::ALL.map(|it| (it, of(it))).into_iter().filter(|it| !it.1.is_empty()).collect();
     let names: Vec<&str> = shown.iter().map(|it| it.0.name()).collect();
     let mut said = vec![names.join(" and ")];
     match &shown[..] {
@@ -66,7 +65,7 @@ pub(super) fn said(line: &Line<'_>) -> Vec<String> {
         [(_, one), (_, other)] if one == other => said.push(renewals(one)),
         _ => said.extend(shown.iter().map(|(wrong, it)| {
             let short = match &it[..] {
-                [Renewal::Never] => "not renewed",
+                [RenewalRule::Never] => "not renewed",
                 [_] => "renewed",
                 _ => "renewed or not",
             };
@@ -76,7 +75,7 @@ pub(super) fn said(line: &Line<'_>) -> Vec<String> {
     said
 }
 
-fn renewals(all: &[Renewal]) -> String {
+fn renewals(all: &[RenewalRule]) -> String {
     match all {
         [one] => one.name(),
         _ => "renewed or not".to_owned(),
@@ -86,7 +85,7 @@ fn renewals(all: &[Renewal]) -> String {
 /// An entry whose first line stands here; where its last one does.
 fn entry<DB: DrawingBackend>(
     pen: &Pen<'_, DB>,
-    line: Option<&Line<'_>>,
+    line: Option<&PlotLine<'_>>,
     said: &[String],
     top: f64,
 ) -> Result<f64, ChartError> {

@@ -2,17 +2,17 @@
 //!
 //! What is rarer than the scale shows stands in a lane below it, each line in a row of its own.
 //!
-//! Invariant: a mark stands in the corner of what is wanted exactly where its setting meets both targets that it
-//! shows; lines that would hide one another are one, but never across the edge of that corner. Deliberately
-//! absent: strokes and colours.
+//! Invariant: a mark stands in the corner of what is wanted exactly where its setting meets both targets
+//! that it shows; lines that would hide one another are one, but never across the edge of that corner.
 
 use std::time::Duration;
 
 use scenarios::span::Span;
 use scenarios::tuning::{Point, Tuning};
 
-use super::room::{Place, Rect, Room};
-use super::series::{Renewal, Spot, Wrong, all};
+use super::label_layout::{FreeSpace, Position, Rect};
+use super::series::{FailureMode, RenewalRule, Spot, all};
+use crate::chart::axis::Tick;
 use crate::chart::layout::{BOTTOM, MARK_RADIUS};
 
 pub(super) const LEFT: f64 = 128.0;
@@ -47,8 +47,8 @@ impl Scale {
 
 /// A setting, and one way in which it goes wrong.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Said<'a> {
-    pub(super) wrong: Wrong,
+pub(super) struct PlotValue<'a> {
+    pub(super) wrong: FailureMode,
     pub(super) point: &'a Point,
     /// How often at most, as a multiple of what is wanted.
     pub(super) times: f64,
@@ -56,48 +56,41 @@ pub(super) struct Said<'a> {
 
 /// What is said by one mark.
 #[derive(Clone, Debug)]
-pub(super) struct Mark<'a> {
-    pub(super) says: Vec<Said<'a>>,
-    pub(super) at: Place,
+pub(super) struct PlotMark<'a> {
+    pub(super) says: Vec<PlotValue<'a>>,
+    pub(super) at: Position,
     /// Whether it is rarer than the scale shows.
     pub(super) below: bool,
 }
 
 /// Settings that differ in their TTL; where several lines would hide one another, it stands for all of them.
 #[derive(Clone, Debug)]
-pub(super) struct Line<'a> {
-    pub(super) shows: Vec<(Wrong, Renewal)>,
-    pub(super) marks: Vec<Mark<'a>>,
+pub(super) struct PlotLine<'a> {
+    pub(super) shows: Vec<(FailureMode, RenewalRule)>,
+    pub(super) marks: Vec<PlotMark<'a>>,
 }
 
-impl Line<'_> {
+impl PlotLine<'_> {
     /// Whether all of it is rarer than the scale shows.
     pub(super) fn is_below(&self) -> bool {
         self.marks.iter().all(|it| it.below)
     }
 
     /// What joins its marks: from one in the scale to the next wherever that stands. Those below it are not joined.
-    pub(super) fn strokes(&self) -> impl Iterator<Item = (Place, Place)> + '_ {
+    pub(super) fn strokes(&self) -> impl Iterator<Item = (Position, Position)> + '_ {
         let pairs = self.marks.windows(2).filter(|it| !(it[0].below && it[1].below));
         pairs.map(|it| (it[0].at, it[1].at))
     }
 }
 
-/// A place on a scale and what stands there.
-#[derive(Clone, Debug)]
-pub(super) struct Tick {
-    pub(super) at: f64,
-    pub(super) label: String,
-}
-
 /// The whole.
 #[derive(Clone, Debug)]
 pub(super) struct Plot<'a> {
-    pub(super) lines: Vec<Line<'a>>,
+    pub(super) lines: Vec<PlotLine<'a>>,
     /// Where the scale ends and the lane begins, if there is one.
     pub(super) floor: f64,
     /// As often as wanted, and as long as wanted: the corner that is between these and the scales' ends.
-    pub(super) wanted: Place,
+    pub(super) wanted: Position,
     pub(super) across: Vec<Tick>,
     pub(super) up: Vec<Tick>,
 }
@@ -126,13 +119,13 @@ impl<'a> Plot<'a> {
         let mut lines = Vec::new();
         for it in &series {
             let y = Scale { powers, ends: (BOTTOM, TOP) };
-            let mark = |spot: &Spot<'a>| Mark {
-                says: vec![Said { wrong: it.wrong, point: spot.point, times: spot.times }],
+            let mark = |spot: &Spot<'a>| PlotMark {
+                says: vec![PlotValue { wrong: it.wrong, point: spot.point, times: spot.times }],
                 at: (x.at(ns(spot.point)), y.at(spot.times)),
                 below: spot.times < FLOOR,
             };
             let marks = it.spots.iter().map(mark).collect();
-            let line = Line { shows: vec![(it.wrong, it.renewal)], marks };
+            let line = PlotLine { shows: vec![(it.wrong, it.renewal)], marks };
             merge(&mut lines, line, tuning);
         }
         // How high the lane is follows from how many lines come into it, and the scale has what is left.
@@ -162,7 +155,7 @@ impl<'a> Plot<'a> {
     }
 
     /// The room that lines, marks and limits leave.
-    pub(super) fn room(&self) -> Room {
+    pub(super) fn room(&self) -> FreeSpace {
         let strokes = self.lines.iter().flat_map(|it| it.strokes());
         let limits = [
             ((LEFT, self.wanted.1), (RIGHT, self.wanted.1)),
@@ -170,7 +163,7 @@ impl<'a> Plot<'a> {
             ((LEFT, self.floor), (RIGHT, self.floor)),
         ];
         let marks = self.lines.iter().flat_map(|it| &it.marks);
-        Room {
+        FreeSpace {
             within: Rect { left: LEFT + 2.0, top: TOP, right: RIGHT, bottom: BOTTOM - 2.0 },
             lines: strokes.chain(limits).collect(),
             marks: marks.map(|it| Rect::around(it.at, MARK_RADIUS + 2.0)).collect(),
@@ -179,10 +172,10 @@ impl<'a> Plot<'a> {
     }
 
     /// Where a setting stands that goes wrong in several ways: at the one that is farthest from what is wanted.
-    pub(super) fn worst(&self, point: &Point) -> Option<(Wrong, Place)> {
+    pub(super) fn worst(&self, point: &Point) -> Option<(FailureMode, Position)> {
         let marks = self.lines.iter().flat_map(|it| &it.marks);
         let all = marks.flat_map(|mark| mark.says.iter().map(move |it| (it, mark.at)));
-        let mut worst: Option<(&Said<'_>, Place)> = None;
+        let mut worst: Option<(&PlotValue<'_>, Position)> = None;
         for it in all.filter(|it| std::ptr::eq(it.0.point, point)) {
             if worst.is_none_or(|before| it.0.times > before.0.times) {
                 worst = Some(it);
@@ -193,17 +186,17 @@ impl<'a> Plot<'a> {
 }
 
 /// Adds a line, to one that it would hide or by itself.
-fn merge<'a>(lines: &mut Vec<Line<'a>>, line: Line<'a>, tuning: &Tuning) {
-    let meets = |it: &Mark<'_>| {
+fn merge<'a>(lines: &mut Vec<PlotLine<'a>>, line: PlotLine<'a>, tuning: &Tuning) {
+    let meets = |it: &PlotMark<'_>| {
         it.says[0].times <= 1.0 && it.says[0].point.takeover.p99_high <= tuning.targets.takeover
     };
-    let alike = |(a, b): (&Mark<'_>, &Mark<'_>)| {
+    let alike = |(a, b): (&PlotMark<'_>, &PlotMark<'_>)| {
         a.below == b.below
             && meets(a) == meets(b)
             && (a.at.0 - b.at.0).abs() < GRAIN
             && (a.below || (a.at.1 - b.at.1).abs() < GRAIN)
     };
-    let same = |it: &&mut Line<'a>| {
+    let same = |it: &&mut PlotLine<'a>| {
         it.marks.len() == line.marks.len() && it.marks.iter().zip(&line.marks).all(alike)
     };
     match lines.iter_mut().find(same) {

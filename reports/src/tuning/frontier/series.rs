@@ -1,11 +1,11 @@
-//! What a tuning's chart has lines of: what goes wrong with the lock that was asked for, by how it is renewed.
+//! What a tuning's chart has lines of: what goes wrong with the lock that was asked for, by how it is
+//! renewed.
 //!
-//! Invariant: the advised point is on a line, whatever else is left out. Deliberately absent: other locks.
-//! Who asks for one lock would first have to find its lines among theirs; the tables have them all.
+//! Invariant: the advised point is on a line, whatever else is left out.
 
 use std::time::Duration;
 
-use scenarios::tuning::{Advice, How, Keeping, Point, Share, Tuning};
+use scenarios::tuning::{Advice, How, Point, Protection, Share, Tuning};
 
 use super::super::time;
 
@@ -14,14 +14,14 @@ const LEAST: f64 = 1e-300;
 
 /// What can go wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wrong {
+pub(super) enum FailureMode {
     /// Two rely on the lock at the same time.
     Overlaps,
     /// Work that is cut off.
     Lost,
 }
 
-impl Wrong {
+impl FailureMode {
     pub(super) const ALL: [Self; 2] = [Self::Overlaps, Self::Lost];
 
     pub(super) fn name(self) -> &'static str {
@@ -51,7 +51,7 @@ impl Wrong {
 
 /// By what the points of a line are alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Renewal {
+pub(super) enum RenewalRule {
     /// They are not renewed.
     Never,
     /// They are renewed after this part of the TTL, in thousandths.
@@ -60,7 +60,7 @@ pub(super) enum Renewal {
     Every(Duration),
 }
 
-impl Renewal {
+impl RenewalRule {
     pub(super) fn name(self) -> String {
         match self {
             Self::Never => "not renewed".to_owned(),
@@ -87,9 +87,9 @@ impl Renewal {
     }
 }
 
-fn part(point: &Point) -> Option<Renewal> {
+fn part(point: &Point) -> Option<RenewalRule> {
     let ttl_ns = point.ttl.0.as_nanos().max(1);
-    point.renew.map(|every| Renewal::Part(every.0.as_nanos() * 1_000 / ttl_ns))
+    point.renew.map(|every| RenewalRule::Part(every.0.as_nanos() * 1_000 / ttl_ns))
 }
 
 /// A setting on a line.
@@ -102,9 +102,9 @@ pub(super) struct Spot<'a> {
 
 /// A line.
 #[derive(Clone, Debug)]
-pub(super) struct Series<'a> {
-    pub(super) wrong: Wrong,
-    pub(super) renewal: Renewal,
+pub(super) struct FrontierLine<'a> {
+    pub(super) wrong: FailureMode,
+    pub(super) renewal: RenewalRule,
     /// From the shortest takeover to the longest.
     pub(super) spots: Vec<Spot<'a>>,
 }
@@ -116,16 +116,16 @@ pub(super) fn chosen(tuning: &Tuning) -> Option<&Point> {
 }
 
 /// All lines there are.
-pub(super) fn all(tuning: &Tuning) -> Vec<Series<'_>> {
+pub(super) fn all(tuning: &Tuning) -> Vec<FrontierLine<'_>> {
     let of_lock =
         || tuning.points.iter().filter(|it| it.keeping == tuning.keeping && !it.unfinished);
-    let never = of_lock().any(|it| it.renew.is_none()).then_some(Renewal::Never);
+    let never = of_lock().any(|it| it.renew.is_none()).then_some(RenewalRule::Never);
     let renewals = never.into_iter().chain(renewed(tuning));
     let mut all = Vec::new();
     for renewal in renewals {
-        for wrong in Wrong::ALL {
+        for wrong in FailureMode::ALL {
             // Who keeps no validity is never cut off.
-            if wrong == Wrong::Lost && tuning.keeping == Keeping::None {
+            if wrong == FailureMode::Lost && tuning.keeping == Protection::None {
                 continue;
             }
             let points = of_lock().filter(|it| renewal.holds(it));
@@ -134,7 +134,7 @@ pub(super) fn all(tuning: &Tuning) -> Vec<Series<'_>> {
             spots.sort_by_key(|it| (it.point.takeover.p99_high, it.point.ttl));
             let impossible = |it: &Spot<'_>| wrong.share(it.point).how == How::Construction;
             if !spots.iter().all(impossible) {
-                all.push(Series { wrong, renewal, spots });
+                all.push(FrontierLine { wrong, renewal, spots });
             }
         }
     }
@@ -142,21 +142,21 @@ pub(super) fn all(tuning: &Tuning) -> Vec<Series<'_>> {
 }
 
 /// The one kind of renewal that is shown: that of the chosen point, or else the one with the most points.
-fn renewed(tuning: &Tuning) -> Option<Renewal> {
+fn renewed(tuning: &Tuning) -> Option<RenewalRule> {
     let of_lock = || {
         tuning
             .points
             .iter()
             .filter(|it| it.keeping == tuning.keeping && it.renew.is_some() && !it.unfinished)
     };
-    let points = |it: Renewal| of_lock().filter(|point| it.holds(point)).count();
+    let points = |it: RenewalRule| of_lock().filter(|point| it.holds(point)).count();
     // An interval is a part of the TTL, or the same for all; what more points agree in is what was meant.
     let kind = |point: &Point| {
-        let every = point.renew.map(|it| Renewal::Every(it.0))?;
+        let every = point.renew.map(|it| RenewalRule::Every(it.0))?;
         part(point).map(|part| if points(every) > points(part) { every } else { part })
     };
     let chosen = chosen(tuning).filter(|it| it.keeping == tuning.keeping).and_then(kind);
-    let mut most: Option<(usize, Renewal)> = None;
+    let mut most: Option<(usize, RenewalRule)> = None;
     for it in of_lock().filter_map(kind) {
         let count = points(it);
         if most.is_none_or(|(before, _)| count > before) {

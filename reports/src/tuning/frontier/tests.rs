@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use scenarios::tuning::{Answer, How, Keeping, Point, Tuning};
+use scenarios::tuning::{How, Point, Protection, TargetStatus, Tuning};
 
+use super::captions::{Callout, Captions, RING};
+use super::label_layout::Rect;
 use super::legend::said;
 use super::plot::Plot;
-use super::room::Rect;
-use super::series::{Renewal, Wrong, all};
-use super::words::{Callout, RING, Words};
+use super::series::{FailureMode, RenewalRule, all};
 use super::*;
 use crate::chart::font;
 use crate::tuning::testing::{point, tuning};
@@ -52,31 +52,31 @@ fn texts_touch_no_line_no_mark_and_no_other_text() {
     let (mut seen, mut missing) = (0, 0);
     for tuning in tunings() {
         let plot = Plot::of(&tuning).unwrap();
-        let words = Words::of(&tuning, &plot).unwrap();
-        let callouts = || words.callouts.iter().map(|it| it.text.rect);
+        let captions = Captions::of(&tuning, &plot).unwrap();
+        let callouts = || captions.callouts.iter().map(|it| it.text.rect);
         let texts: Vec<Rect> = callouts()
-            .chain(words.ttls.iter().map(|it| it.rect))
-            .chain(words.met.iter().map(|it| it.rect))
+            .chain(captions.ttls.iter().map(|it| it.rect))
+            .chain(captions.met.iter().map(|it| it.rect))
             .collect();
         let lines: Vec<_> = plot.room().lines;
         for (number, text) in texts.iter().enumerate() {
             assert!(!lines.iter().any(|it| text.is_crossed(*it)), "{text:?} of {texts:?}");
-            assert!(!words.callouts.iter().any(|it| text.is_crossed(it.leader)), "{text:?}");
+            assert!(!captions.callouts.iter().any(|it| text.is_crossed(it.leader)), "{text:?}");
             let marks = plot.lines.iter().flat_map(|it| &it.marks);
             for mark in marks {
                 assert!(!text.touches(&Rect::around(mark.at, MARK_RADIUS)), "{text:?}");
             }
-            for Callout { at, .. } in &words.callouts {
+            for Callout { at, .. } in &captions.callouts {
                 assert!(!text.touches(&Rect::around(*at, RING * 0.7)), "{text:?} in the ring");
             }
             assert!(!texts[..number].iter().any(|it| it.touches(text)), "{text:?}");
             assert!(LEFT <= text.left && text.right <= RIGHT && text.bottom <= BOTTOM);
             seen += 1;
         }
-        for it in words.callouts.iter().filter(|it| it.at.1 < plot.wanted.1) {
+        for it in captions.callouts.iter().filter(|it| it.at.1 < plot.wanted.1) {
             assert!(!it.text.rect.touches(&plot.met()), "{:?} in {:?}", it.text, plot.met());
         }
-        missing += u32::from(words.callouts.is_empty());
+        missing += u32::from(captions.callouts.is_empty());
     }
     assert!(seen > 200 && missing == 0, "{seen} texts, {missing} charts that advise nothing");
 }
@@ -105,7 +105,7 @@ fn what_may_be_at_most_is_drawn_and_not_the_best_guess() {
     let of = tuning(vec![worse, point(9_000, None, 0.5, 0.4)], 1);
     let plot = Plot::of(&of).unwrap();
     let (wrong, at) = plot.worst(&of.points[0]).unwrap();
-    assert!(wrong == Wrong::Lost && at.1 < plot.wanted.1, "{at:?}");
+    assert!(wrong == FailureMode::Lost && at.1 < plot.wanted.1, "{at:?}");
 }
 
 #[test]
@@ -159,32 +159,32 @@ fn only_what_concerns_the_lock_is_drawn() {
     let locks = |keeping| {
         let mut points = grid(|ttl| (1e4 / ttl as f64, 1e5 / ttl as f64), None);
         let mut others = points.clone();
-        others.iter_mut().for_each(|it| it.keeping = Keeping::None);
+        others.iter_mut().for_each(|it| it.keeping = Protection::None);
         points.iter_mut().for_each(|it| {
             it.keeping = keeping;
-            if keeping == Keeping::Fenced {
+            if keeping == Protection::Fenced {
                 it.effect.how = How::Construction;
             }
         });
         others.extend(points);
         let of = tuning(others, 7);
-        let lines: Vec<Wrong> = all(&of).iter().map(|it| it.wrong).collect();
+        let lines: Vec<FailureMode> = all(&of).iter().map(|it| it.wrong).collect();
         assert!(all(&of).iter().flat_map(|it| &it.spots).all(|it| it.point.keeping == keeping));
         (lines, Frontier(&of).svg().unwrap())
     };
-    assert_eq!(locks(Keeping::Tracked).0, [Wrong::Overlaps, Wrong::Lost]);
-    let (lines, svg) = locks(Keeping::Fenced);
-    assert_eq!(lines, [Wrong::Lost]);
+    assert_eq!(locks(Protection::Tracked).0, [FailureMode::Overlaps, FailureMode::Lost]);
+    let (lines, svg) = locks(Protection::Fenced);
+    assert_eq!(lines, [FailureMode::Lost]);
     assert!(svg.contains("overlaps cannot be"));
     // Who keeps no validity loses nothing; here both locks are of that kind.
     let of = tuning(
         grid(|_| (0.5, 0.5), None)
             .into_iter()
-            .map(|it| Point { keeping: Keeping::None, ..it })
+            .map(|it| Point { keeping: Protection::None, ..it })
             .collect(),
         0,
     );
-    assert_eq!(all(&of).iter().map(|it| it.wrong).collect::<Vec<_>>(), [Wrong::Overlaps]);
+    assert_eq!(all(&of).iter().map(|it| it.wrong).collect::<Vec<_>>(), [FailureMode::Overlaps]);
 }
 
 #[test]
@@ -203,7 +203,7 @@ fn the_advised_setting_is_drawn_whatever_its_renewal() {
     // One interval for all TTLs is no part of them.
     let of =
         tuning(vec![point(5_000, Some(1_000), 0.5, 0.5), point(9_000, Some(1_000), 0.5, 0.5)], 0);
-    assert_eq!(all(&of)[0].renewal, Renewal::Every(Duration::from_secs(1)));
+    assert_eq!(all(&of)[0].renewal, RenewalRule::Every(Duration::from_secs(1)));
     assert_eq!(all(&of)[0].renewal.name(), "renewed every 1 s");
 }
 
@@ -212,9 +212,9 @@ fn it_says_what_is_advised_and_why_the_next_is_not() {
     font::register().unwrap();
     let heads = |of: &Tuning| {
         let plot = Plot::of(of).unwrap();
-        let words = Words::of(of, &plot).unwrap();
+        let captions = Captions::of(of, &plot).unwrap();
         let texts =
-            words.callouts.iter().flat_map(|it| it.text.lines.iter().map(|it| it.0.clone()));
+            captions.callouts.iter().flat_map(|it| it.text.lines.iter().map(|it| it.0.clone()));
         texts.collect::<Vec<String>>().join("\n")
     };
     let fall = |ttl: u64| (1e-9, 16e6 / (ttl as f64 * ttl as f64));
@@ -229,7 +229,7 @@ fn it_says_what_is_advised_and_why_the_next_is_not() {
     );
     assert!(said.contains("TTL 2 s would do, too\nbut renews more often"), "{said}");
     let slow = tuning(grid(|ttl| (3e4 / ttl as f64, 1e-9), None), 2);
-    assert_eq!(slow.advice.answer, Answer::TooSlow);
+    assert_eq!(slow.advice.answer, TargetStatus::TooSlow);
     let said = heads(&slow);
     assert!(said.contains("nearest: TTL 5 s, not renewed\noverlaps: too many"), "{said}");
     assert!(
@@ -275,5 +275,5 @@ fn odd_tunings_are_drawn_too() {
         assert!(Frontier(&of).svg().unwrap().ends_with("</svg>\n"));
     }
     let never = point(5_000, None, 0.0, 0.0);
-    assert!(Plot::of(&tuning(vec![never], 0)).unwrap().lines.iter().all(super::Line::is_below));
+    assert!(Plot::of(&tuning(vec![never], 0)).unwrap().lines.iter().all(super::PlotLine::is_below));
 }

@@ -1,6 +1,6 @@
 //! Tokens that rise, fall and come back, on both sides of what is certain.
 
-use crate::checker::Checkers;
+use super::*;
 use crate::checker::testing::{CREATE, DELETE, Tape};
 use crate::fault::Fault;
 use crate::history::Touch;
@@ -110,9 +110,8 @@ fn what_has_ended_is_no_longer_kept() {
         asked.clone().refused(2, 2, 140..300),
         asked.unknown(2, 2, 140..300),
     ] {
-        let history = tape.history();
-        let mut checkers = Checkers::new(&history.head);
-        history.events.iter().for_each(|event| checkers.see(event, &history.texts));
-        assert!(checkers.fencing.asking.is_empty() && checkers.fencing.sent.is_empty());
+        let mut fencing = Fencing::default();
+        tape.show_to(&mut fencing);
+        assert!(fencing.asking.is_empty() && fencing.sent.is_empty());
     }
 }

@@ -1,37 +1,38 @@
 //! The sweep: harm that was surely done within a hold that was certain.
 //!
-//! Invariant: the key was *certainly* held from the moment its creation was answered until the TTL,
-//! less a margin for the server's clock, has passed since it was sent; certainty ends at once with any
+//! Invariant: the key was *certainly* held from the moment its creation was answered until the TTL, less
+//! a margin for the server's clock, has passed since it was sent; certainty ends at once with any
 //! command that may have ended the hold rightfully, or of which nobody knows what it did. A command is
-//! blamed only where it was sent behind that moment and answered within that time, for then it was carried out within it.
-//! Where its server has died, lost its power or been replaced, or its clock has jumped, the key counts as
-//! lost. Nothing is certain of a hold whose creation overlaps a command that was sent before it, so each
-//! hold is followed forward only. What the sweep blames is to blame; what it does not blame, the search may.
+//! blamed only where it was sent behind that moment and answered within that time, for then it was
+//! carried out within it. Where its server has died, lost its power or been replaced, or its clock has
+//! jumped, the key counts as lost. Nothing is certain of a hold whose creation overlaps a command that
+//! was sent before it, so each hold is followed forward only. What the sweep blames is to blame; what it
+//! does not blame, the search may.
 
-use super::{Blame, Harm, Known, Op};
+use super::{Blame, Harm, KeyLog, Op};
 use crate::history::Touch;
 
 /// From when to when a key was certainly held.
 #[derive(Clone, Copy, Debug)]
-struct Hold {
+struct KeyHold {
     from_ns: u64,
     until_ns: u64,
 }
 
 /// The first harm that was surely done, if any.
-pub(super) fn sweep(known: &Known) -> Option<Harm> {
-    let mut swept = Sweep { known, looks: 0 };
+pub(super) fn sweep(known: &KeyLog) -> Option<Harm> {
+    let mut swept = HoldSweep { known, looks: 0 };
     swept.run()
 }
 
 /// A sweep over what is known of one server.
-struct Sweep<'a> {
-    known: &'a Known,
+struct HoldSweep<'a> {
+    known: &'a KeyLog,
     /// How many commands were looked at in following holds.
     looks: usize,
 }
 
-impl<'a> Sweep<'a> {
+impl<'a> HoldSweep<'a> {
     fn run(&mut self) -> Option<Harm> {
         let ops = &self.known.ops;
         let (mut reach_ns, mut occurrences) = (0, 0);
@@ -67,7 +68,7 @@ impl<'a> Sweep<'a> {
             kept_ns.min(sent_ns.saturating_add(ttl_ns).saturating_sub(margin_ns))
         };
         let until_ns = ttl_ns.map_or(kept_ns, |ttl_ns| lives(creation.sent_ns, ttl_ns));
-        let mut hold = Hold { from_ns: creation.done_ns, until_ns };
+        let mut hold = KeyHold { from_ns: creation.done_ns, until_ns };
         let mut culprit: Option<&Op> = None;
         for op in behind {
             self.looks += 1;

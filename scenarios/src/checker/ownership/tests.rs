@@ -311,8 +311,8 @@ proptest! {
 fn of_two_that_overwrite_at_once_the_one_that_found_the_others_value_is_accused() {
     let end = 100 + TTL_NS;
     let tape = || {
-        let left = created().stamped();
-        left.did(2, end + 10..end + 30, TAKE_OVER).did(3, end + 10..end + 30, TAKE_OVER)
+        let orphan = created().stamped();
+        orphan.did(2, end + 10..end + 30, TAKE_OVER).did(3, end + 10..end + 30, TAKE_OVER)
     };
     let accused = |tape: &Tape| {
         let Verdict::Violated(witness) = tape.finding("ownership") else { panic!("not violated") };

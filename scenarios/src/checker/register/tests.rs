@@ -139,9 +139,9 @@ fn who_wrote_the_greatest_value_first_is_told() {
 #[test]
 fn what_has_ended_is_no_longer_kept() {
     let history = Tape::register().update(1, 10..20, 0, None).update_unknown(2, 30..40, 1);
-    let history = history.update_nothing(3, 50..60).history();
-    let mut register = Register::new(0);
-    history.events.iter().for_each(|event| register.see(event));
+    let history = history.update_nothing(3, 50..60);
+    let mut register = RegisterChecker::default();
+    history.show_to(&mut register);
     assert_eq!((register.begun.len(), register.done, register.unknown), (0, 1, 1));
 }
 

@@ -1,13 +1,15 @@
 //! The story in a dozen lines: of all that the clients concerned did, what one has to know.
 //!
-//! Invariant: every line is something that the history shows, or an expiry that follows from it; whose key a
-//! command harmed is said only of the one that a checker blames. That one is in every story, and so is what
-//! a checker has said itself. Deliberately absent: anything taken from
-//! a scenario's own words.
+//! Invariant: every line is something that the history shows, or an expiry that follows from it; whose
+//! key a command harmed is said only of the one that a checker blames. That one is in every story, and
+//! so is what a checker has said itself.
 
-use super::{SUBSCRIBE, span};
 use crate::history::{Head, Intent, Texts, Touch, What};
+use crate::span::rounded;
 use crate::verdict::{Level, Witness, WitnessStep};
+
+/// How a client begins to listen.
+pub(super) const SUBSCRIBE: &str = "SUBSCRIBE";
 
 /// No story is longer.
 const LINES_MOST: usize = 12;
@@ -16,7 +18,7 @@ const ENDS_MOST: usize = 11;
 
 /// What a step is to a story.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Part {
+pub(super) enum StepKind {
     /// The lock's key is made, to live so long.
     Made(Option<u64>),
     /// Somebody has the lock.
@@ -51,7 +53,7 @@ pub(super) enum Part {
     Detail,
 }
 
-impl Part {
+impl StepKind {
     /// What this event is to a story.
     pub(super) fn of(head: &Head, texts: &Texts, what: What, invoked: Option<What>) -> Self {
         match what {
@@ -105,18 +107,18 @@ impl Part {
 
 /// A step of the whole story.
 #[derive(Clone, Debug)]
-pub(super) struct Step {
+pub(super) struct StoryStep {
     pub(super) step: WitnessStep,
-    pub(super) part: Part,
+    pub(super) part: StepKind,
     pub(super) acquisition: u32,
     /// Which operation ends with it, or 0.
     pub(super) op: u32,
 }
 
-impl Step {
+impl StoryStep {
     /// What a checker has said itself.
     pub(super) fn of_checker(step: WitnessStep) -> Self {
-        Self { step, part: Part::Told, acquisition: 0, op: 0 }
+        Self { step, part: StepKind::Told, acquisition: 0, op: 0 }
     }
 
     fn is_accused(&self, witness: &Witness) -> bool {
@@ -125,7 +127,7 @@ impl Step {
 }
 
 /// A line of a story.
-struct Line {
+struct StoryLine {
     /// How well it can be done without: 0 is not at all.
     rank: u8,
     /// Whether it stands however long the story is.
@@ -134,7 +136,7 @@ struct Line {
 }
 
 /// The lock's key, as those concerned have seen it.
-struct Key {
+struct KeyLife {
     acquisition: u32,
     client: u32,
     ttl_ns: Option<u64>,
@@ -144,47 +146,47 @@ struct Key {
 }
 
 /// The short story of these steps, which stand in order.
-pub(super) fn shorten(level: Level, witness: &Witness, steps: &[Step]) -> Vec<WitnessStep> {
-    let mut lines: Vec<Line> = Vec::new();
-    let mut key: Option<Key> = None;
+pub(super) fn shorten(level: Level, witness: &Witness, steps: &[StoryStep]) -> Vec<WitnessStep> {
+    let mut lines: Vec<StoryLine> = Vec::new();
+    let mut key: Option<KeyLife> = None;
     let cause = cause(level, witness, steps);
-    for (place, told) in steps.iter().enumerate() {
-        let Step { step, part, acquisition, .. } = told;
-        let accused = told.is_accused(witness);
-        let must = accused || *part == Part::Told || Some(place) == cause;
+    for (place, it) in steps.iter().enumerate() {
+        let StoryStep { step, part, acquisition, .. } = it;
+        let accused = it.is_accused(witness);
+        let must = accused || *part == StepKind::Told || Some(place) == cause;
         let rank = if must { 0 } else { part.rank(level) };
-        let mut line = Line { rank, must, step: step.clone() };
+        let mut line = StoryLine { rank, must, step: step.clone() };
         let until = |ttl_ns: Option<u64>| ttl_ns.map(|ttl_ns| step.at_ns.saturating_add(ttl_ns));
-        if let Part::Made(_) = part {
+        if let StepKind::Made(_) = part {
             let goes = key.take().map(|gone| goes(&gone, step.at_ns));
-            lines.extend(goes.map(|step| Line { rank: 0, must: false, step }));
+            lines.extend(goes.map(|step| StoryLine { rank: 0, must: false, step }));
         }
         match *part {
-            Part::Made(ttl_ns) | Part::Overwritten(ttl_ns) => {
+            StepKind::Made(ttl_ns) | StepKind::Overwritten(ttl_ns) => {
                 let (acquisition, client) = (*acquisition, step.client);
                 let (until_ns, line) = (until(ttl_ns), lines.len());
-                key = Some(Key { acquisition, client, ttl_ns, until_ns, line });
+                key = Some(KeyLife { acquisition, client, ttl_ns, until_ns, line });
             }
-            Part::Has => {
+            StepKind::Has => {
                 if let Some(key) = key.as_ref().filter(|it| it.acquisition == *acquisition) {
                     line.step.text += &lives(key.ttl_ns);
                     // That it was made need not be said apart from this.
                     let made = &mut lines[key.line];
-                    made.rank = if made.must { 0 } else { Part::Detail.rank(level) };
+                    made.rank = if made.must { 0 } else { StepKind::Detail.rank(level) };
                 }
             }
-            Part::Extended(ttl_ns) => {
+            StepKind::Extended(ttl_ns) => {
                 if let Some(key) = &mut key {
                     key.until_ns = until(Some(ttl_ns));
                 }
             }
-            Part::Deleted => key = None,
+            StepKind::Deleted => key = None,
             _ => {}
         }
         if let (true, Level::Key, [victim, ..], [_]) =
             (accused, level, &witness.clients[..], &witness.accused[..])
         {
-            line.step.text = harms(told, *victim);
+            line.step.text = harms(it, *victim);
         }
         lines.push(line);
     }
@@ -192,13 +194,15 @@ pub(super) fn shorten(level: Level, witness: &Witness, steps: &[Step]) -> Vec<Wi
 }
 
 /// What the command to blame did to the key of this client.
-fn harms(step: &Step, victim: u32) -> String {
+fn harms(step: &StoryStep, victim: u32) -> String {
     match step.part {
-        Part::Deleted => format!("deletes the key of client {victim}"),
-        Part::Extended(ttl_ns) => {
-            format!("extends the key of client {victim}, to live {} from now", span(ttl_ns))
+        StepKind::Deleted => format!("deletes the key of client {victim}"),
+        StepKind::Extended(ttl_ns) => {
+            format!("extends the key of client {victim}, to live {} from now", rounded(ttl_ns))
         }
-        Part::Made(_) | Part::Overwritten(_) => format!("overwrites the key of client {victim}"),
+        StepKind::Made(_) | StepKind::Overwritten(_) => {
+            format!("overwrites the key of client {victim}")
+        }
         // It has no answer.
         _ => format!("harms the key of client {victim}: {}", step.step.text),
     }
@@ -206,7 +210,7 @@ fn harms(step: &Step, victim: u32) -> String {
 
 /// The fault behind a key that was left: that its client died, or else the last that struck it before the
 /// command that left the key had ended, or the next.
-fn cause(level: Level, witness: &Witness, steps: &[Step]) -> Option<usize> {
+fn cause(level: Level, witness: &Witness, steps: &[StoryStep]) -> Option<usize> {
     if level != Level::Progress {
         return None;
     }
@@ -215,24 +219,24 @@ fn cause(level: Level, witness: &Witness, steps: &[Step]) -> Option<usize> {
         Some(left) => steps[left].step.client,
         None => *witness.clients.first()?,
     };
-    let theirs = |part: Part| {
-        let theirs = move |it: &Step| it.part == part && it.step.client == client;
+    let theirs = |part: StepKind| {
+        let theirs = move |it: &StoryStep| it.part == part && it.step.client == client;
         steps.iter().enumerate().filter(move |(_, it)| theirs(it)).map(|(place, _)| place)
     };
-    let before = theirs(Part::Fault).rfind(|place| left.is_none_or(|left| *place < left));
-    theirs(Part::Death).next().or(before).or_else(|| theirs(Part::Fault).next())
+    let before = theirs(StepKind::Fault).rfind(|place| left.is_none_or(|left| *place < left));
+    theirs(StepKind::Death).next().or(before).or_else(|| theirs(StepKind::Fault).next())
 }
 
 /// How long the key lives, behind who has it.
 fn lives(ttl_ns: Option<u64>) -> String {
     match ttl_ns {
-        Some(ttl_ns) => format!(": its key lives {}", span(ttl_ns)),
+        Some(ttl_ns) => format!(": its key lives {}", rounded(ttl_ns)),
         None => ": its key never expires".to_owned(),
     }
 }
 
 /// A key that was not deleted is no longer there when another is made.
-fn goes(key: &Key, made_ns: u64) -> WitnessStep {
+fn goes(key: &KeyLife, made_ns: u64) -> WitnessStep {
     let (at_ns, how) = match key.until_ns {
         Some(until_ns) if until_ns <= made_ns => (until_ns, "expires"),
         // Its server has lost it, or has another time.
@@ -242,10 +246,10 @@ fn goes(key: &Key, made_ns: u64) -> WitnessStep {
 }
 
 /// As many lines as a story may have: those that it can do without are left out.
-fn fit(lines: Vec<Line>) -> Vec<WitnessStep> {
+fn fit(lines: Vec<StoryLine>) -> Vec<WitnessStep> {
     let up_to = |most: u8| lines.iter().filter(|it| it.rank <= most).count();
     let most = (0..=2).rev().find(|most| up_to(*most) <= LINES_MOST).unwrap_or(0);
-    let kept: Vec<Line> = lines.into_iter().filter(|it| it.rank <= most).collect();
+    let kept: Vec<StoryLine> = lines.into_iter().filter(|it| it.rank <= most).collect();
     if kept.len() <= LINES_MOST {
         return kept.into_iter().map(|it| it.step).collect();
     }
@@ -257,7 +261,7 @@ fn fit(lines: Vec<Line>) -> Vec<WitnessStep> {
 
 /// So many of them from the beginning and the end, those that have to stand, and how many are left out
 /// between them.
-fn cut(lines: &[Line], ends: usize) -> Vec<WitnessStep> {
+fn cut(lines: &[StoryLine], ends: usize) -> Vec<WitnessStep> {
     let (beginning, ending) = (ends.div_ceil(2), lines.len() - ends / 2);
     let stands = |place: usize| place < beginning || place >= ending || lines[place].must;
     let mut kept = Vec::new();

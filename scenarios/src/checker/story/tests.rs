@@ -6,22 +6,6 @@ use crate::history::{History, Update};
 use crate::verdict::Level;
 
 #[test]
-fn spans_are_told_with_three_digits() {
-    for (ns, text) in [
-        (0, "0 ns"),
-        (999, "999 ns"),
-        (1_000, "1 µs"),
-        (1_234, "1.23 µs"),
-        (12_345_678, "12.3 ms"),
-        (123_456_789, "123 ms"),
-        (1_000_000_000, "1 s"),
-        (61_050_000_000, "61.0 s"),
-    ] {
-        assert_eq!(span(ns), text);
-    }
-}
-
-#[test]
 fn lists_are_told_as_people_do() {
     let words = |words: &[&str]| and(&words.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>());
     assert_eq!(words(&["3"]), "3");
@@ -32,7 +16,7 @@ fn lists_are_told_as_people_do() {
 /// What is told of one event, in a run whose pool and lock are known by their keys.
 fn told(head: &Head, texts: &Texts, what: What, invoked: Option<What>) -> Option<String> {
     let event = |what| Event { at_ns: 500, client: 1, acquisition: 1, op: 1, what };
-    tell(head, texts, &event(what), invoked.map(event).as_ref())
+    describe(head, texts, &event(what), invoked.map(event).as_ref())
 }
 
 fn head() -> Head {
@@ -131,9 +115,9 @@ fn violated(of: &[(u32, u32)]) -> Finding {
 }
 
 fn steps(history: &History, findings: &mut [Finding]) -> Vec<(u64, u32, String)> {
-    let mut teller = Teller::new(&history.head, findings);
-    history.events.iter().for_each(|event| teller.see(event, &history.texts));
-    teller.tell(findings);
+    let mut stories = StoryWriter::new(&history.head, findings);
+    history.events.iter().for_each(|event| stories.see(event, &history.texts));
+    stories.write(findings);
     let Verdict::Violated(witness) = &findings[0].verdict else { panic!("not violated") };
     witness.steps.iter().map(|step| (step.at_ns, step.client, step.text.clone())).collect()
 }
@@ -175,7 +159,7 @@ fn a_note_takes_the_place_of_no_command() {
 #[test]
 fn only_where_somebody_is_concerned_is_there_anything_to_tell() {
     let head = head();
-    let idle = |findings: &[Finding]| Teller::new(&head, findings).is_idle();
+    let idle = |findings: &[Finding]| StoryWriter::new(&head, findings).is_idle();
     assert!(idle(&[]));
     assert!(idle(&[Finding { verdict: Verdict::Held, ..violated(&[(1, 1)]) }]));
     assert!(idle(&[violated(&[])]));
@@ -210,7 +194,7 @@ fn faults_are_told_in_words() {
         (1, Fault::ClockStep, 5_000, Some("has its clock jump by 5 µs")),
         (1, Fault::Partition, 5_000, Some("is cut off for 5 µs")),
     ] {
-        assert_eq!(strike(client, fault, for_ns).as_deref(), text, "{client} {fault:?} {for_ns}");
+        assert_eq!(fault.story(client, for_ns).as_deref(), text, "{client} {fault:?} {for_ns}");
     }
 }
 

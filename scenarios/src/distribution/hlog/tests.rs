@@ -29,7 +29,7 @@ fn log(serializer: &mut impl Serializer, all: &[(Option<&str>, Histogram<u64>)])
     String::from_utf8(out).unwrap()
 }
 
-fn read(text: &str, tag: Option<&str>, unit: Option<Unit>) -> Result<Vec<Bucket>, FileError> {
+fn read(text: &str, tag: Option<&str>, unit: Option<TimeUnit>) -> Result<Vec<Bucket>, FileError> {
     let measured = Measured { file: "rtt.hlog".to_owned(), tag: tag.map(str::to_owned), unit };
     parse(Path::new("rtt.hlog"), text.as_bytes(), &measured)
 }
@@ -59,7 +59,7 @@ fn intervals_are_added_up_and_tags_told_apart() {
     let of = |tag, value| (tag, histogram([value, value]));
     let all = [of(Some("GET"), 5), of(Some("SET"), 7), of(Some("GET"), 9)];
     let text = log(&mut V2Serializer::new(), &all);
-    let get = read(&text, Some("GET"), Some(Unit::Us)).unwrap();
+    let get = read(&text, Some("GET"), Some(TimeUnit::Us)).unwrap();
     let get: Vec<_> = get.iter().map(|it| (span_ns(it.value.0), it.count)).collect();
     assert_eq!(get, [(5_000, 2), (9_000, 2)]);
     let error = read(&text, None, None).unwrap_err().to_string();

@@ -1,7 +1,7 @@
 //! The fields of a line.
 //!
 //! Invariant: which fields an event has follows from what happened, and from nothing else; a test
-//! compares this with what is written. Deliberately absent: their values.
+//! compares this with what is written.
 
 use super::super::event::{Answer, Touch, What};
 
@@ -170,9 +170,9 @@ impl Field {
 
 /// Some fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Set(u32);
+pub(super) struct FieldSet(u32);
 
-impl Set {
+impl FieldSet {
     const fn of(fields: &[Field]) -> Self {
         let mut bits = 0;
         let mut place = 0;
@@ -203,19 +203,20 @@ impl Set {
 }
 
 /// The fields that any event may have. What is 0 or false may be said, though it is not written.
-const ANY: Set = Set::of(&Field::ALWAYS).and(Set::of(&[Field::Acquisition, Field::Op]));
+const ANY: FieldSet =
+    FieldSet::of(&Field::ALWAYS).and(FieldSet::of(&[Field::Acquisition, Field::Op]));
 
 /// The fields that such an event may have.
-pub(super) fn fields(what: What) -> Set {
+pub(super) fn fields(what: What) -> FieldSet {
     use Field::{
         Answer as Answered, Command, Compares, Fault, ForNs, Found, InHold, Key, Left, Node, Phase,
         Staged, Text, Token, Touch as Touched, UntilNs, Value, Written,
     };
-    const COMMAND: Set = Set::of(&[Node, Command, Key, Touched, Compares]);
-    const ANSWERED: Set = Set::of(&[Touched, Answered, Found]);
+    const COMMAND: FieldSet = FieldSet::of(&[Node, Command, Key, Touched, Compares]);
+    const ANSWERED: FieldSet = FieldSet::of(&[Touched, Answered, Found]);
     let own = match what {
         What::Acquire | What::Acquired | What::Release | What::Take | What::Update | What::Lost => {
-            Set::default()
+            FieldSet::default()
         }
         What::NotAcquired(_)
         | What::AcquireUnknown(_)
@@ -224,33 +225,35 @@ pub(super) fn fields(what: What) -> Set {
         | What::Refused(_)
         | What::Unanswered(_)
         | What::NotTaken(_)
-        | What::NotUpdated(_) => const { Set::of(&[Text]) },
+        | What::NotUpdated(_) => const { FieldSet::of(&[Text]) },
         What::Command { intent, .. } => COMMAND.and(lives(intent.touch)),
         What::Answered { touch, answer, .. } => ANSWERED.and(lives(touch)).and(match answer {
-            Answer::Nil | Answer::Ok | Answer::List => Set::default(),
-            Answer::Int(_) => const { Set::of(&[Value]) },
-            Answer::Text(_) => const { Set::of(&[Text]) },
+            Answer::Nil | Answer::Ok | Answer::List => FieldSet::default(),
+            Answer::Int(_) => const { FieldSet::of(&[Value]) },
+            Answer::Text(_) => const { FieldSet::of(&[Text]) },
         }),
-        What::Taken { .. } => const { Set::of(&[Value, Left]) },
-        What::TakeUnknown { .. } => const { Set::of(&[Value, Text]) },
-        What::Updated(_) => const { Set::of(&[Value, Written, Token]) },
-        What::UpdateUnknown { .. } => const { Set::of(&[Value, Written, Token, Text]) },
-        What::PoolLeft(_) | What::RegisterLeft(_) | What::Probe(_) => const { Set::of(&[Value]) },
-        What::ValidUntil(_) => const { Set::of(&[UntilNs]) },
-        What::Fence(_) => const { Set::of(&[Token]) },
-        What::Phase(_) => const { Set::of(&[Phase]) },
-        What::Fault { .. } => const { Set::of(&[Fault, Node, ForNs, InHold, Staged]) },
+        What::Taken { .. } => const { FieldSet::of(&[Value, Left]) },
+        What::TakeUnknown { .. } => const { FieldSet::of(&[Value, Text]) },
+        What::Updated(_) => const { FieldSet::of(&[Value, Written, Token]) },
+        What::UpdateUnknown { .. } => const { FieldSet::of(&[Value, Written, Token, Text]) },
+        What::PoolLeft(_) | What::RegisterLeft(_) | What::Probe(_) => {
+            const { FieldSet::of(&[Value]) }
+        }
+        What::ValidUntil(_) => const { FieldSet::of(&[UntilNs]) },
+        What::Fence(_) => const { FieldSet::of(&[Token]) },
+        What::Phase(_) => const { FieldSet::of(&[Phase]) },
+        What::Fault { .. } => const { FieldSet::of(&[Fault, Node, ForNs, InHold, Staged]) },
     };
     ANY.and(own)
 }
 
 /// What says how long a key lives.
-fn lives(touch: Touch) -> Set {
+fn lives(touch: Touch) -> FieldSet {
     match touch {
         Touch::Create(_) | Touch::Overwrite(_) | Touch::Extend(_) => {
-            const { Set::of(&[Field::TtlNs]) }
+            const { FieldSet::of(&[Field::TtlNs]) }
         }
-        Touch::None | Touch::Delete | Touch::Unknown => Set::default(),
+        Touch::None | Touch::Delete | Touch::Unknown => FieldSet::default(),
     }
 }
 
@@ -260,7 +263,7 @@ mod tests {
 
     #[test]
     fn every_field_has_a_place_of_its_own_in_a_set() {
-        let mut set = Set::default();
+        let mut set = FieldSet::default();
         for (place, field) in Field::ALL.into_iter().enumerate() {
             assert_eq!(field as usize, place);
             assert_eq!(Field::from_name(field.name().as_bytes()), Some(field));
@@ -268,9 +271,9 @@ mod tests {
             assert_eq!(field.begins(format!("{written} 1").as_bytes()), written.len());
             assert_eq!(field.begins(&written.as_bytes()[1..]), 0);
             assert!(!set.has(field), "{field:?}");
-            assert_eq!(Set::of(&[field]).beyond(set), Some(field));
+            assert_eq!(FieldSet::of(&[field]).beyond(set), Some(field));
             set.add(field);
-            assert_eq!(Set::of(&[field]).beyond(set), None);
+            assert_eq!(FieldSet::of(&[field]).beyond(set), None);
         }
     }
 }

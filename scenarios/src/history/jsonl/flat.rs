@@ -1,24 +1,23 @@
 //! A line of a history as JSON: one flat object, strictly.
 //!
-//! Invariant: it takes what `serde_json` takes for the same fields, in any order and with any blanks
-//! and escapes, and refuses what that refuses; a test compares the two. It exists because it is
-//! several times as fast, and because it says what is wrong in the terms of a history. Besides, `null`
-//! is refused: a field that has nothing to say is left out. Fields in the order in which picklock
-//! writes them are guessed right and so read faster, and that is all the order does. Deliberately
-//! absent: values within values, which no field has.
+//! Invariant: it takes what `serde_json` takes for the same fields, in any order and with any blanks and
+//! escapes, and refuses what that refuses; a test compares the two. It exists because it is several
+//! times as fast, and because it says what is wrong in the terms of a history. Besides, `null` is
+//! refused: a field that has nothing to say is left out. Fields in the order in which picklock writes
+//! them are guessed right and so read faster, and that is all the order does.
 
 mod cursor;
 
-use super::Line;
-use super::field::{Field, Set};
-use crate::history::read::{Flaw, Quoted};
+use super::EventFields;
+use super::field::{Field, FieldSet};
+use crate::history::flaw::{Flaw, Quoted};
 use crate::nearest::nearest;
 use cursor::Cursor;
 
 /// Reads a line into an empty one, and says which fields it has.
-pub(super) fn parse<'a>(text: &'a str, line: &mut Line<'a>) -> Result<Set, Flaw> {
+pub(super) fn parse<'a>(text: &'a str, line: &mut EventFields<'a>) -> Result<FieldSet, Flaw> {
     let mut cursor = Cursor::new(text);
-    let mut seen = Set::default();
+    let mut seen = FieldSet::default();
     if cursor.next().is_none() {
         return Err(Flaw::Blank);
     }
@@ -51,7 +50,7 @@ pub(super) fn parse<'a>(text: &'a str, line: &mut Line<'a>) -> Result<Set, Flaw>
 impl<'a> Cursor<'a> {
     /// The fields that a line begins with as a rule, as far as it does, and whether others follow. It
     /// takes nothing that would not be taken without it, but decides without looking a field up.
-    fn usual(&mut self, line: &mut Line<'a>, seen: &mut Set) -> Result<bool, Flaw> {
+    fn usual(&mut self, line: &mut EventFields<'a>, seen: &mut FieldSet) -> Result<bool, Flaw> {
         if self.begins(Field::AtNs, seen) {
             line.at_ns = self.number(Field::AtNs)?;
             if !self.comma() {
@@ -93,7 +92,7 @@ impl<'a> Cursor<'a> {
 
     /// Passes this field's name as it is written, if it stands there.
     #[inline(always)]
-    fn begins(&mut self, field: Field, seen: &mut Set) -> bool {
+    fn begins(&mut self, field: Field, seen: &mut FieldSet) -> bool {
         let begin = field.begins(&self.text.as_bytes()[self.at..]);
         if begin == 0 {
             return false;
@@ -124,7 +123,7 @@ impl<'a> Cursor<'a> {
         })
     }
 
-    fn value(&mut self, field: Field, line: &mut Line<'a>) -> Result<(), Flaw> {
+    fn value(&mut self, field: Field, line: &mut EventFields<'a>) -> Result<(), Flaw> {
         match field {
             Field::AtNs => line.at_ns = self.number(field)?,
             Field::Client => line.client = self.number(field)?,

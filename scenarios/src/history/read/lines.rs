@@ -6,11 +6,11 @@
 
 use std::io::{self, BufRead, ErrorKind};
 
-use super::LINE_MOST;
+use super::super::flaw::LINE_MOST;
 
 /// The lines of a file.
 #[derive(Debug)]
-pub(super) struct Lines<R> {
+pub(super) struct LineReader<R> {
     input: R,
     /// A line that lay across the end of the buffer.
     spill: Vec<u8>,
@@ -21,7 +21,7 @@ pub(super) struct Lines<R> {
 
 /// A line.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Taken<'a> {
+pub(super) enum LineRead<'a> {
     /// Without its line break, and whether it had one.
     Line(&'a [u8], bool),
     /// One that is too long.
@@ -30,7 +30,7 @@ pub(super) enum Taken<'a> {
     End,
 }
 
-impl<R: BufRead> Lines<R> {
+impl<R: BufRead> LineReader<R> {
     pub(super) fn new(input: R) -> Self {
         Self { input, spill: Vec::new(), taken: 0, number: 0 }
     }
@@ -41,7 +41,7 @@ impl<R: BufRead> Lines<R> {
     }
 
     /// The next line.
-    pub(super) fn take(&mut self) -> io::Result<Taken<'_>> {
+    pub(super) fn take(&mut self) -> io::Result<LineRead<'_>> {
         self.input.consume(std::mem::take(&mut self.taken));
         self.number += 1;
         self.spill.clear();
@@ -53,19 +53,19 @@ impl<R: BufRead> Lines<R> {
                 Some(end) if self.spill.is_empty() => {
                     self.taken = end + 1;
                     // The same buffer again, which is not empty and so is not read anew.
-                    return Ok(Taken::Line(&self.input.fill_buf()?[..end], true));
+                    return Ok(LineRead::Line(&self.input.fill_buf()?[..end], true));
                 }
                 Some(end) => {
                     self.spill.extend_from_slice(&within[..end]);
                     self.input.consume(end + 1);
-                    return Ok(Taken::Line(&self.spill, true));
+                    return Ok(LineRead::Line(&self.spill, true));
                 }
-                None if within.len() == room => return Ok(Taken::TooLong),
+                None if within.len() == room => return Ok(LineRead::TooLong),
                 None if buffer.is_empty() && self.spill.is_empty() => {
                     self.number -= 1;
-                    return Ok(Taken::End);
+                    return Ok(LineRead::End);
                 }
-                None if buffer.is_empty() => return Ok(Taken::Line(&self.spill, false)),
+                None if buffer.is_empty() => return Ok(LineRead::Line(&self.spill, false)),
                 None => {
                     let length = buffer.len();
                     self.spill.extend_from_slice(buffer);
@@ -97,13 +97,13 @@ mod tests {
     use super::*;
 
     fn all(bytes: &[u8], capacity: usize) -> Vec<(Vec<u8>, bool)> {
-        let mut lines = Lines::new(BufReader::with_capacity(capacity, bytes));
+        let mut lines = LineReader::new(BufReader::with_capacity(capacity, bytes));
         let mut found = Vec::new();
         loop {
             match lines.take().unwrap() {
-                Taken::Line(line, ended) => found.push((line.to_vec(), ended)),
-                Taken::TooLong => panic!("no line is too long"),
-                Taken::End => break,
+                LineRead::Line(line, ended) => found.push((line.to_vec(), ended)),
+                LineRead::TooLong => panic!("no line is too long"),
+                LineRead::End => break,
             }
             assert_eq!(lines.number(), found.len() as u64);
         }
@@ -140,8 +140,8 @@ mod tests {
     #[test]
     fn a_line_without_end_is_given_up_soon() {
         let mut endless = Counted(0);
-        let mut lines = Lines::new(BufReader::with_capacity(4096, &mut endless));
-        assert_eq!(lines.take().unwrap(), Taken::TooLong);
+        let mut lines = LineReader::new(BufReader::with_capacity(4096, &mut endless));
+        assert_eq!(lines.take().unwrap(), LineRead::TooLong);
         drop(lines);
         assert!(endless.0 <= LINE_MOST as u64 + 2 * 4096, "{} bytes were read", endless.0);
     }
@@ -153,8 +153,8 @@ mod tests {
             bytes.push(b'\n');
             assert_eq!(all(&bytes, capacity)[0].0.len(), LINE_MOST);
             bytes.insert(0, b'x');
-            let mut lines = Lines::new(BufReader::with_capacity(capacity, &bytes[..]));
-            assert_eq!(lines.take().unwrap(), Taken::TooLong);
+            let mut lines = LineReader::new(BufReader::with_capacity(capacity, &bytes[..]));
+            assert_eq!(lines.take().unwrap(), LineRead::TooLong);
         }
     }
 
@@ -171,7 +171,7 @@ mod tests {
                 Ok(1)
             }
         }
-        let mut lines = Lines::new(BufReader::new(Nervous(false)));
-        assert_eq!(lines.take().unwrap(), Taken::Line(b"", true));
+        let mut lines = LineReader::new(BufReader::new(Nervous(false)));
+        assert_eq!(lines.take().unwrap(), LineRead::Line(b"", true));
     }
 }

@@ -1,32 +1,31 @@
 //! Whether an event could have happened where it stands: the rules of docs/history.md across lines.
 //!
 //! Invariant: memory is bounded by what is under way, besides four bytes for an acquisition. Numbers
-//! that leave gaps take more, never as much as the gap. Deliberately absent: whether what happened
-//! is right, which is the checkers' business.
+//! that leave gaps take more, never as much as the gap.
 
 use rustc_hash::FxHashMap;
 
 use super::super::event::{Event, Stage, What};
+use super::super::flaw::Flaw;
 use super::super::head::Head;
 use super::super::jsonl;
-use super::flaw::Flaw;
 use crate::fault::Fault;
 
 /// What is known of the events so far.
 #[derive(Debug)]
-pub(super) struct Order {
+pub(super) struct EventOrder {
     clients: u32,
     staged: Vec<Fault>,
     at_ns: u64,
-    begun: Begun,
+    begun: OpenOperations,
     acquisitions: Acquisitions,
 }
 
-impl Order {
+impl EventOrder {
     /// No event yet, of a history that begins with this head.
     pub(super) fn new(head: &Head) -> Self {
         let staged = head.staged.iter().map(|declared| declared.kind).collect();
-        let (begun, acquisitions) = (Begun::default(), Acquisitions::default());
+        let (begun, acquisitions) = (OpenOperations::default(), Acquisitions::default());
         Self { clients: head.clients, staged, at_ns: 0, begun, acquisitions }
     }
 
@@ -45,7 +44,7 @@ impl Order {
             Stage::Note if op != 0 => return Err(Flaw::OpOfNote(op)),
             Stage::Note => {}
             _ if op == 0 => return Err(Flaw::NoOp),
-            Stage::Invoke => self.begun.begin(Operation::of(event))?,
+            Stage::Invoke => self.begun.begin(OpenOperation::of(event))?,
             Stage::Ok | Stage::Fail | Stage::Info => return self.end(event),
         }
         if let What::Fault { fault, staged: Some(staged), .. } = what {
@@ -74,7 +73,7 @@ impl Order {
     }
 
     fn end(&mut self, event: &Event) -> Result<(), Flaw> {
-        let end = Operation::of(event);
+        let end = OpenOperation::of(event);
         let op = end.op;
         let begun = self.begun.end(op)?;
         if let What::Answered { found, .. } = event.what
@@ -112,14 +111,14 @@ fn needs_acquisition(what: What) -> bool {
 
 /// What both ends of an operation say of it.
 #[derive(Clone, Copy, Debug, Default)]
-struct Operation {
+struct OpenOperation {
     op: u32,
     client: u32,
     acquisition: u32,
     kind: &'static str,
 }
 
-impl Operation {
+impl OpenOperation {
     fn of(event: &Event) -> Self {
         let Event { client, acquisition, op, what, .. } = *event;
         Self { op, client, acquisition, kind: jsonl::kind(what) }
@@ -128,26 +127,26 @@ impl Operation {
 
 /// The operations that are under way.
 #[derive(Debug)]
-struct Begun {
+struct OpenOperations {
     /// The last to begin, at the place that follows from the number. Most end soon.
-    near: Box<[Operation]>,
+    near: Box<[OpenOperation]>,
     /// Those whose place was needed before they ended.
-    far: FxHashMap<u32, Operation>,
+    far: FxHashMap<u32, OpenOperation>,
     greatest: u32,
     count: u32,
 }
 
-impl Default for Begun {
+impl Default for OpenOperations {
     fn default() -> Self {
-        let near = vec![Operation::default(); Self::NEAR].into();
+        let near = vec![OpenOperation::default(); Self::NEAR].into();
         Self { near, far: FxHashMap::default(), greatest: 0, count: 0 }
     }
 }
 
-impl Begun {
+impl OpenOperations {
     const NEAR: usize = 1024;
 
-    fn begin(&mut self, operation: Operation) -> Result<(), Flaw> {
+    fn begin(&mut self, operation: OpenOperation) -> Result<(), Flaw> {
         let op = operation.op;
         if op <= self.greatest {
             let is_open =
@@ -167,7 +166,7 @@ impl Begun {
         Ok(())
     }
 
-    fn end(&mut self, op: u32) -> Result<Operation, Flaw> {
+    fn end(&mut self, op: u32) -> Result<OpenOperation, Flaw> {
         let near = &mut self.near[op as usize % Self::NEAR];
         if near.op == op {
             return Ok(std::mem::take(near));

@@ -132,7 +132,7 @@ fn commands_end_by_their_operation_however_they_are_numbered() {
 fn a_number_that_is_used_again_is_the_later_commands() {
     for (before, op) in [(0, 5), (0, AHEAD * 5), (AHEAD, 3_000)] {
         // The same number lies far ahead at first, and near when it is used again.
-        let mut open = Open::default();
+        let mut open = OpenIndex::default();
         open.insert(op, 1);
         if before > 0 {
             (1..4).for_each(|step| open.insert(before * step - 1, 9));
@@ -145,20 +145,24 @@ fn a_number_that_is_used_again_is_the_later_commands() {
 #[test]
 fn numbers_one_by_one_need_no_map_and_those_far_ahead_no_memory() {
     let ahead = AHEAD;
-    let mut open = Open::default();
+    let mut open = OpenIndex::default();
     open.insert(ahead, 7);
     assert_eq!((open.near.len(), open.far.len()), (0, 1), "too far ahead");
     open.insert(ahead - 1, 8);
-    assert_eq!((open.near.len(), open.far.len()), (Open::AHEAD, 1), "just near enough");
+    assert_eq!((open.near.len(), open.far.len()), (OpenIndex::AHEAD, 1), "just near enough");
     open.insert(2 * ahead - 1, 9);
-    assert_eq!((open.near.len(), open.far.len()), (2 * Open::AHEAD, 1));
+    assert_eq!((open.near.len(), open.far.len()), (2 * OpenIndex::AHEAD, 1));
     open.insert(3, 10);
-    assert_eq!(open.near.len(), 2 * Open::AHEAD, "it never shrinks");
+    assert_eq!(open.near.len(), 2 * OpenIndex::AHEAD, "it never shrinks");
     let found = [ahead, ahead - 1, 2 * ahead - 1, 3].map(|op| open.remove(op));
     assert_eq!(found, [Some(7), Some(8), Some(9), Some(10)]);
     assert_eq!(open.remove(3), None);
-    open.insert(4, Open::NONE as usize);
-    assert_eq!(open.remove(4), Some(Open::NONE as usize), "a place that means none is kept apart");
+    open.insert(4, OpenIndex::NONE as usize);
+    assert_eq!(
+        open.remove(4),
+        Some(OpenIndex::NONE as usize),
+        "a place that means none is kept apart"
+    );
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::super::Overrides;
 use super::*;
 use crate::catalog;
+use crate::scenario::ScenarioError;
 use crate::verdict::{Level, Outcome};
 
 /// The file of a story that is staged, without a searched form.

@@ -87,7 +87,7 @@ fn a_section_of_a_variant_takes_the_place_of_the_scenarios_own() {
     let bare = VARIED.replace("[[variant.fault]]", "[[variant.fault]]\n# no\n");
     assert_eq!(with("redlock", &bare, &[]).unwrap().faults, redlock.faults);
     let none = VARIED.split("[[variant.fault]]").next().unwrap().to_owned() + "fault = []\n";
-    assert!(with("redlock", &none, &[]).unwrap().faults.is_empty(), "nothing befalls it");
+    assert!(with("redlock", &none, &[]).unwrap().faults.is_empty(), "nothing strikes it");
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn what_is_set_is_set_of_what_the_recipe_meets() {
 #[test]
 fn every_scenario_is_the_same_again_from_a_manifest_and_as_toml() {
     for (name, text) in catalog::ALL {
-        for about in crate::recipe::list::ALL {
+        for about in crate::recipe::ALL {
             let lock = Some(about.name.to_owned());
             let overrides = Overrides { lock, ..Overrides::default() };
             let scenario = Scenario::parse(name, "x.toml", text, &overrides).unwrap();

@@ -17,7 +17,7 @@ use picklock::time::span_ns;
 use picklock::{Options, OptionsError, Renewal, Single};
 use scenarios::distribution::{Bucket, Distribution, Histogram};
 use scenarios::span::Span;
-use scenarios::tuning::{Compared, Confirmed, Found, Seen};
+use scenarios::tuning::{ComparedShare, ConfirmationOutcome, Confirmed, ObservedHolds};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -168,7 +168,7 @@ fn unseen(ttl: Duration, renew: Option<Duration>, length: Duration) -> Confirmed
         renew: renew.map(Span),
         in_grid: true,
         stretch: 1.0,
-        found: Found::Unseen(says),
+        found: ConfirmationOutcome::Unseen(says),
     }
 }
 
@@ -219,7 +219,7 @@ impl Trial {
         let seen =
             compared.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))?;
         let Self { ttl, renew, in_grid, stretch, .. } = *self;
-        let found = Found::Seen(seen);
+        let found = ConfirmationOutcome::Seen(seen);
         Ok(Confirmed { ttl: Span(ttl), renew: renew.map(Span), in_grid, stretch, found })
     }
 
@@ -284,7 +284,12 @@ impl Trial {
     }
 
     /// What was seen beside what the model makes of what was measured.
-    fn compare(&self, played: &Played, left_out: u64, seed: u64) -> Result<Seen, OptionsError> {
+    fn compare(
+        &self,
+        played: &Played,
+        left_out: u64,
+        seed: u64,
+    ) -> Result<ObservedHolds, OptionsError> {
         let worked_ns: f64 = played.works.iter().map(|it| float(*it)).sum();
         let pauses = played.pauses.len() as u64;
         let measured = Conditions {
@@ -300,9 +305,9 @@ impl Trial {
         let holds = played.holds();
         let compared = |hits: u64, model: f64| {
             let seen = wilson_surely(hits, holds);
-            Compared { hits, share: seen.middle, low: seen.low, high: seen.high, model }
+            ComparedShare { hits, share: seen.middle, low: seen.low, high: seen.high, model }
         };
-        Ok(Seen {
+        Ok(ObservedHolds {
             ttl: Span(self.setting.ttl),
             holds,
             pauses,

@@ -7,9 +7,9 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use harness::world::Gauge;
 use picklock::command::Command;
 use picklock::env::{CallError, Conn, Env, Node};
 use picklock::tokio_env::{Cluster, TokioEnv, TokioOptions};
@@ -21,7 +21,7 @@ use tokio::sync::{Barrier, Mutex, Semaphore};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
 
-use super::{Order, RunError};
+use super::{NotRun, Order};
 use crate::endpoint::own_client;
 use crate::env::{LiveEnv, StillBusy};
 use crate::fleet::{Fleet, SERVICE};
@@ -61,7 +61,7 @@ impl Crew {
         proxy: &Proxy,
         order: &Order<'_>,
         journal: &Journal,
-    ) -> Result<(Self, UnboundedReceiver<Errand>), RunError> {
+    ) -> Result<(Self, UnboundedReceiver<Errand>), NotRun> {
         let Order { scenario, seed, .. } = *order;
         let network = &scenario.network;
         // One table for each distribution, whoever draws from it.
@@ -86,7 +86,7 @@ impl Crew {
             if fleet.is_watched() || fleet.is_cluster() {
                 let (inner, ways) = led(fleet, client, link)?;
                 let env = LiveEnv::over(ClientId(client), seed, inner.beside(beside));
-                return Ok::<_, RunError>((env, ways));
+                return Ok::<_, NotRun>((env, ways));
             }
             let ways = fleet.nodes().map(|node| link(client, node, fleet.upstream(node), None));
             let ways = ways.collect::<Result<Vec<Link>, _>>()?;
@@ -117,7 +117,7 @@ impl Crew {
     }
 
     /// Connects everybody.
-    pub(super) async fn connect(&self) -> Result<(), RunError> {
+    pub(super) async fn connect(&self) -> Result<(), NotRun> {
         let gate = Arc::new(Semaphore::new(CONNECT_AT_ONCE));
         let mut connecting = JoinSet::new();
         for env in std::iter::once(&self.run).chain(&self.clients) {
@@ -132,11 +132,11 @@ impl Crew {
                         let why = format!("no answer within {ANSWER_WITHIN:?}");
                         Err(CallError::Indeterminate(why.into()))
                     })
-                    .map_err(|source| RunError::Connect { client, source })
+                    .map_err(|source| NotRun::Connect { client, source })
             });
         }
         while let Some(connected) = connecting.join_next().await {
-            connected.map_err(RunError::Panicked)??;
+            connected.map_err(NotRun::Panicked)??;
         }
         Ok(())
     }
@@ -156,7 +156,7 @@ impl Crew {
         trial: &Arc<Trial<LiveEnv>>,
         cues: &Arc<[Staged]>,
         patience: Duration,
-        done: &Arc<AtomicU32>,
+        gauge: &Gauge,
     ) -> Result<(), JoinError> {
         let start = Arc::new(Barrier::new(self.clients.len()));
         let mut playing = self.playing.lock().await;
@@ -164,13 +164,13 @@ impl Crew {
         self.nemesis.stage(cues, Cast::new(clients.collect(), self.ways.clone(), self.locks));
         for env in &self.clients {
             let (env, trial) = (env.clone(), Arc::clone(trial));
-            let (start, done) = (Arc::clone(&start), Arc::clone(done));
+            let (start, gauge) = (Arc::clone(&start), gauge.clone());
             playing.spawn(async move {
                 start.wait().await;
                 let (client, process) = (env.client().0, Arc::clone(env.process()));
                 process.unless_gone(trial.client(env, client)).await;
                 process.finish();
-                done.fetch_add(1, Ordering::Relaxed);
+                gauge.add();
             });
         }
         let healing = async {

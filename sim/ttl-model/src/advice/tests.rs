@@ -19,7 +19,7 @@ fn cost(renew: Option<u64>) -> f64 {
     renew.map_or(0.0, |every| 10.0 / Duration::from_secs(every).as_secs_f64())
 }
 
-fn point(keeping: Keeping, ttl: u64, renew: Option<u64>, overlaps: f64, lost: f64) -> Point {
+fn point(keeping: Protection, ttl: u64, renew: Option<u64>, overlaps: f64, lost: f64) -> Point {
     Point {
         ttl: seconds(ttl),
         renew: renew.map(seconds),
@@ -49,21 +49,21 @@ fn targets() -> Targets {
     }
 }
 
-fn advised(mut points: Vec<Point>, keeping: Keeping) -> (Advice, Vec<Point>) {
+fn advised(mut points: Vec<Point>, keeping: Protection) -> (Advice, Vec<Point>) {
     judge(&mut points, &targets());
     (advise(&points, &targets(), keeping), points)
 }
 
 #[test]
 fn both_sides_of_every_target() {
-    let met = point(Keeping::Tracked, 10, None, 1.0, 2.0);
+    let met = point(Protection::Tracked, 10, None, 1.0, 2.0);
     let mut points = vec![
         met.clone(),
         Point { effect: share(0.0, 1.001), ..met.clone() },
         Point { wrong: share(0.0, 2.001), ..met.clone() },
         Point { takeover: Delay { p99_high: seconds(11), ..Delay::default() }, ..met.clone() },
         // Who keeps no validity loses nothing by it.
-        Point { keeping: Keeping::None, wrong: share(9.0, 9.0), ..met },
+        Point { keeping: Protection::None, wrong: share(9.0, 9.0), ..met },
     ];
     judge(&mut points, &targets());
     let missed: Vec<usize> = points.iter().map(|it| it.misses.len()).collect();
@@ -72,10 +72,10 @@ fn both_sides_of_every_target() {
 
 #[test]
 fn the_cheapest_is_taken_and_what_is_shorter_is_said_to_be_too_short() {
-    let of = |ttl, renew, lost| point(Keeping::Tracked, ttl, renew, 0.0, lost);
+    let of = |ttl, renew, lost| point(Protection::Tracked, ttl, renew, 0.0, lost);
     let grid = vec![of(1, None, 50.0), of(5, None, 1.0), of(9, None, 0.1), of(4, Some(1), 0.0)];
-    let (advice, _) = advised(grid, Keeping::Tracked);
-    assert_eq!((advice.answer, advice.point), (Answer::Met, Some(1)));
+    let (advice, _) = advised(grid, Protection::Tracked);
+    assert_eq!((advice.answer, advice.point), (TargetStatus::Met, Some(1)));
     assert_eq!(advice.says, "take a TTL of 5 s, without renewal");
     let said = advice.because.join("\n");
     assert!(
@@ -91,9 +91,11 @@ fn the_cheapest_is_taken_and_what_is_shorter_is_said_to_be_too_short() {
 
 #[test]
 fn renewal_is_advised_only_where_it_is_needed() {
-    let of = |ttl, renew, lost| point(Keeping::Tracked, ttl, renew, 0.0, lost);
-    let (advice, _) =
-        advised(vec![of(9, None, 3.0), of(9, Some(3), 1.0), of(9, Some(1), 1.0)], Keeping::Tracked);
+    let of = |ttl, renew, lost| point(Protection::Tracked, ttl, renew, 0.0, lost);
+    let (advice, _) = advised(
+        vec![of(9, None, 3.0), of(9, Some(3), 1.0), of(9, Some(1), 1.0)],
+        Protection::Tracked,
+    );
     assert_eq!(advice.point, Some(1));
     let said = advice.because.join("\n");
     assert!(said.contains("renewal is needed: a TTL of 9 s, without renewal"), "{said}");
@@ -102,9 +104,9 @@ fn renewal_is_advised_only_where_it_is_needed() {
 
 #[test]
 fn what_is_shorter_and_would_do_is_said_to_cost_more() {
-    let of = |ttl, renew, lost| point(Keeping::Tracked, ttl, renew, 0.0, lost);
+    let of = |ttl, renew, lost| point(Protection::Tracked, ttl, renew, 0.0, lost);
     let grid = vec![of(9, None, 3.0), of(3, Some(1), 1.0), of(9, Some(3), 1.0)];
-    let (advice, _) = advised(grid, Keeping::Tracked);
+    let (advice, _) = advised(grid, Protection::Tracked);
     assert_eq!(advice.point, Some(2));
     let said = advice.because.join("\n");
     let shorter = "a TTL of 3 s, renewed every 1 s takes 10.0 renewals a second";
@@ -114,7 +116,7 @@ fn what_is_shorter_and_would_do_is_said_to_cost_more() {
 #[test]
 fn a_figure_with_an_interval_says_what_it_is_at_most() {
     let of = |middle: f64, high: f64| {
-        let point = point(Keeping::Tracked, 9, Some(3), 0.0, 0.0);
+        let point = point(Protection::Tracked, 9, Some(3), 0.0, 0.0);
         renewals(&Point { renewals_per_second: middle, renewals_per_second_high: high, ..point })
     };
     assert_eq!(of(0.12, 0.12), "0.120 renewals a second");
@@ -128,9 +130,9 @@ fn of_those_that_skip_the_fewest_missed_runs_are_advised_and_then_the_shortest()
     let of = |ttl, missed_p99, takeover| Point {
         skips: Some(Skips { share: 0.5, missed: 0.1, missed_p99 }),
         takeover: Delay { p99_high: seconds(takeover), ..Delay::default() },
-        ..point(Keeping::Tracked, ttl, None, 0.0, 0.0)
+        ..point(Protection::Tracked, ttl, None, 0.0, 0.0)
     };
-    let (advice, _) = advised(vec![of(50, 0, 5), of(60, 1, 3), of(45, 0, 6)], Keeping::Tracked);
+    let (advice, _) = advised(vec![of(50, 0, 5), of(60, 1, 3), of(45, 0, 6)], Protection::Tracked);
     assert_eq!(advice.point, Some(2));
     let mut points = vec![of(60, 1, 3), of(45, 0, 6)];
     judge(&mut points, &Targets { missed: Some(0), ..targets() });
@@ -146,60 +148,62 @@ fn of_those_that_skip_the_fewest_missed_runs_are_advised_and_then_the_shortest()
 
 #[test]
 fn what_was_not_simulated_to_the_end_is_neither_advised_nor_called_missed() {
-    let unfinished = Point { unfinished: true, ..point(Keeping::None, 5, None, 0.0, 0.0) };
-    let (advice, points) = advised(vec![unfinished.clone()], Keeping::None);
-    assert_eq!((advice.answer, advice.point), (Answer::Unknown, None));
+    let unfinished = Point { unfinished: true, ..point(Protection::None, 5, None, 0.0, 0.0) };
+    let (advice, points) = advised(vec![unfinished.clone()], Protection::None);
+    assert_eq!((advice.answer, advice.point), (TargetStatus::Unknown, None));
     assert!(points[0].misses[0].starts_with("unfinished"), "{points:?}");
-    let found = point(Keeping::None, 9, None, 0.0, 0.0);
-    let (advice, _) = advised(vec![unfinished, found], Keeping::None);
-    assert_eq!((advice.answer, advice.point), (Answer::Met, Some(1)));
+    let found = point(Protection::None, 9, None, 0.0, 0.0);
+    let (advice, _) = advised(vec![unfinished, found], Protection::None);
+    assert_eq!((advice.answer, advice.point), (TargetStatus::Met, Some(1)));
 }
 
 #[test]
 fn what_cannot_be_is_said_and_a_fence_is_advised() {
-    let fenced = point(Keeping::Fenced, 5, None, 0.0, 1.0);
+    let fenced = point(Protection::Fenced, 5, None, 0.0, 1.0);
     let (advice, _) =
-        advised(vec![point(Keeping::None, 5, None, 3.0, 3.0), fenced.clone()], Keeping::None);
-    assert_eq!((advice.answer, advice.point), (Answer::TooManyOverlaps, Some(0)));
+        advised(vec![point(Protection::None, 5, None, 3.0, 3.0), fenced.clone()], Protection::None);
+    assert_eq!((advice.answer, advice.point), (TargetStatus::TooManyOverlaps, Some(0)));
     let said = advice.because.join("\n");
     assert!(said.contains("use a fence") && said.contains("met with a TTL of 5 s"), "{said}");
 
-    let slow =
-        vec![point(Keeping::None, 5, None, 3.0, 3.0), point(Keeping::None, 20, None, 0.5, 0.5)];
-    assert_eq!(advised(slow, Keeping::None).0.answer, Answer::TooSlow);
+    let slow = vec![
+        point(Protection::None, 5, None, 3.0, 3.0),
+        point(Protection::None, 20, None, 0.5, 0.5),
+    ];
+    assert_eq!(advised(slow, Protection::None).0.answer, TargetStatus::TooSlow);
     let lossy = Point { wrong: share(5.0, 5.0), ..fenced };
-    let (advice, _) = advised(vec![lossy], Keeping::Fenced);
+    let (advice, _) = advised(vec![lossy], Protection::Fenced);
     assert!(advice.because.join("\n").contains("shorter holds"), "{advice:?}");
 }
 
 #[test]
 fn the_nearest_is_what_is_least_too_often_within_the_time() {
-    let of = |ttl, overlaps| point(Keeping::None, ttl, None, overlaps, 0.0);
-    let (advice, _) = advised(vec![of(1, 290.0), of(5, 30.0), of(60, 0.5)], Keeping::None);
-    assert_eq!((advice.answer, advice.point), (Answer::TooSlow, Some(1)));
+    let of = |ttl, overlaps| point(Protection::None, ttl, None, overlaps, 0.0);
+    let (advice, _) = advised(vec![of(1, 290.0), of(5, 30.0), of(60, 0.5)], Protection::None);
+    assert_eq!((advice.answer, advice.point), (TargetStatus::TooSlow, Some(1)));
     // The worse of two counts, and of equals the sooner.
-    let of = |ttl, overlaps, lost| point(Keeping::Tracked, ttl, None, overlaps, lost);
+    let of = |ttl, overlaps, lost| point(Protection::Tracked, ttl, None, overlaps, lost);
     let late = of(60, 0.5, 0.5);
-    let (advice, _) = advised(vec![of(1, 3.0, 90.0), of(2, 9.0, 4.0), late], Keeping::Tracked);
+    let (advice, _) = advised(vec![of(1, 3.0, 90.0), of(2, 9.0, 4.0), late], Protection::Tracked);
     assert_eq!(advice.point, Some(2), "one miss is less than two");
     let grid = vec![of(1, 0.5, 90.0), of(2, 40.0, 1.0), of(3, 40.0, 1.0), of(60, 0.5, 0.5)];
-    assert_eq!(advised(grid, Keeping::Tracked).0.point, Some(1));
+    assert_eq!(advised(grid, Protection::Tracked).0.point, Some(1));
 }
 
 #[test]
 fn what_cannot_be_said_is_said_of_a_setting_whose_guess_is_good() {
     let of = |guess, most| Point {
         effect: share(guess, most),
-        ..point(Keeping::None, 5, None, 0.0, 0.0)
+        ..point(Protection::None, 5, None, 0.0, 0.0)
     };
-    let (advice, _) = advised(vec![of(2.0, 3.0), of(0.0, 4.0)], Keeping::None);
-    assert_eq!((advice.answer, advice.point), (Answer::Unknown, Some(1)));
+    let (advice, _) = advised(vec![of(2.0, 3.0), of(0.0, 4.0)], Protection::None);
+    assert_eq!((advice.answer, advice.point), (TargetStatus::Unknown, Some(1)));
 }
 
 #[test]
 fn a_best_guess_is_not_enough() {
-    let point = Point { effect: share(0.0, 4.0), ..point(Keeping::None, 5, None, 0.0, 0.0) };
-    let (advice, _) = advised(vec![point], Keeping::None);
-    assert_eq!(advice.answer, Answer::Unknown);
+    let point = Point { effect: share(0.0, 4.0), ..point(Protection::None, 5, None, 0.0, 0.0) };
+    let (advice, _) = advised(vec![point], Protection::None);
+    assert_eq!(advice.answer, TargetStatus::Unknown);
     assert!(advice.because.join("\n").contains("measure for longer"));
 }

@@ -26,7 +26,7 @@ fn study(hold: &str, pause: Option<(f64, &str)>, grid: &[(u32, Option<u32>)]) ->
         waiting: 0.0,
     };
     let grid = grid.iter().map(|(ttl, renew)| (*ttl * MS, renew.map(|it| it * MS))).collect();
-    let keepings = Keeping::ALL.to_vec();
+    let keepings = Protection::ALL.to_vec();
     Study { conditions, traffic, grid, keepings, holds: 24_000, seed: 7, threads: 2 }
 }
 
@@ -107,7 +107,7 @@ fn what_comes_once_in_a_year_is_seen() {
     let none = &points[0];
     let formula = none.closed_form.expect("there is a formula");
     assert!(formula < 1e-14, "{formula}");
-    assert!(matches!(none.wrong.how, How::Asked { .. }));
+    assert!(matches!(none.wrong.how, How::Estimated { .. }));
     assert!(
         (none.wrong.per_hold / formula - 1.0).abs() < 0.05,
         "{} {formula}",
@@ -120,17 +120,17 @@ fn nothing_is_a_bare_zero() {
     let study =
         study("100ms", Some((0.1, "uniform:0s..100ms")), &[(2_000, None), (2_000, Some(666))]);
     let points = found(&study);
-    let of = |keeping: Keeping, renews: bool| {
+    let of = |keeping: Protection, renews: bool| {
         let is = |it: &&Point| it.keeping == keeping && it.renew.is_some() == renews;
         points.iter().find(is).expect("it is in the grid")
     };
-    let unrenewed = of(Keeping::None, false).wrong;
+    let unrenewed = of(Protection::None, false).wrong;
     // Nineteen pauses in one hold.
     assert_eq!(unrenewed.how, How::Bound);
     assert!(0.0 < unrenewed.high && unrenewed.high < 1e-40, "{unrenewed:?}");
-    assert_eq!(of(Keeping::None, true).wrong.how, How::Bound);
-    assert_eq!(of(Keeping::Tracked, true).belief.how, How::Construction);
-    assert_eq!(of(Keeping::Fenced, true).effect.how, How::Construction);
+    assert_eq!(of(Protection::None, true).wrong.how, How::Bound);
+    assert_eq!(of(Protection::Tracked, true).belief.how, How::Construction);
+    assert_eq!(of(Protection::Fenced, true).effect.how, How::Construction);
 }
 
 #[test]
@@ -233,7 +233,7 @@ fn a_cron_job_on_three_replicas_runs_once_a_tick() {
         if_taken: IfTaken::Skip,
         ..study.traffic
     };
-    study.keepings = vec![Keeping::Tracked];
+    study.keepings = vec![Protection::Tracked];
     let points = found(&study);
     let of = |place: usize| points[place].skips.expect("they skip");
     // Of three that come for it one has it.

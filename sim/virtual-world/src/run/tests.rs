@@ -30,7 +30,7 @@ fn outcome(history: &History, level: Level) -> Outcome {
 
 #[test]
 fn a_benign_schedule_has_ten_winners_and_no_fault() {
-    let locks = scenarios::recipe::list::ALL.into_iter().map(|about| about.name);
+    let locks = scenarios::recipe::ALL.into_iter().map(|about| about.name);
     let holds = |lock: &&str| {
         let scenario = scenario(lock);
         scenario.expectation(lock).unwrap().belief == Outcome::Held

@@ -1,7 +1,6 @@
 //! A reading of a history: how the key stands in it, and what it took to get there.
 //!
-//! Invariant: a reading is a value; following one changes no other. Deliberately absent: the commands,
-//! which are named by their places.
+//! Invariant: a reading is a value; following one changes no other.
 
 use std::cmp::Ordering;
 
@@ -9,7 +8,7 @@ use smallvec::SmallVec;
 
 /// Which command wrote the value that a key has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum Writer {
+pub(super) enum ValueWriter {
     /// This one, whose value another has found.
     Command(u32),
     /// One whose value nobody has found.
@@ -20,7 +19,7 @@ pub(super) enum Writer {
 
 /// How the key stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum State {
+pub(super) enum KeyOwner {
     /// There is none.
     #[default]
     Free,
@@ -29,7 +28,7 @@ pub(super) enum State {
         /// The acquisition, and its client.
         owner: (u32, u32),
         /// Who wrote its value.
-        by: Writer,
+        by: ValueWriter,
         /// When what made it was sent.
         since_ns: u64,
         /// The earliest moment at which its life was set last.
@@ -41,11 +40,11 @@ pub(super) enum State {
     Nobodys,
 }
 
-impl State {
+impl KeyOwner {
     /// Held by this acquisition; what belongs to none is nobody's.
     pub(super) fn of(
         owner: (u32, u32),
-        by: Writer,
+        by: ValueWriter,
         since_ns: u64,
         from_ns: u64,
         may_end_ns: u64,
@@ -70,7 +69,7 @@ impl State {
                 },
             ) => {
                 owner == their_owner
-                    && (by == theirs || by == Writer::Unknown)
+                    && (by == theirs || by == ValueWriter::Unknown)
                     && since_ns <= their_since_ns
                     && from_ns <= their_from_ns
                     && may_end_ns <= their_end_ns
@@ -83,7 +82,7 @@ impl State {
 /// A reading.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Reading {
-    pub(super) state: State,
+    pub(super) state: KeyOwner,
     /// The earliest moment it can be.
     pub(super) at_ns: u64,
     /// Commands that have been carried out before they were answered, in order.
@@ -113,7 +112,7 @@ pub(super) struct Harmed {
 impl Reading {
     /// Nothing is known of the key: if it is there, it is nobody's.
     pub(super) fn unknown() -> Self {
-        Self { state: State::Nobodys, ..Self::default() }
+        Self { state: KeyOwner::Nobodys, ..Self::default() }
     }
 
     /// The same, at this moment or later.
@@ -122,7 +121,7 @@ impl Reading {
     }
 
     /// The same, the key standing so.
-    pub(super) fn is(&self, state: State) -> Self {
+    pub(super) fn is(&self, state: KeyOwner) -> Self {
         Self { state, ..self.clone() }
     }
 
@@ -169,11 +168,11 @@ impl Reading {
     /// The same, the key living on until then, whoever holds it.
     pub(super) fn lives(self, end_ns: u64) -> Self {
         match self.state {
-            State::Held { owner, by, since_ns, .. } => {
+            KeyOwner::Held { owner, by, since_ns, .. } => {
                 let from_ns = self.at_ns;
-                self.is(State::Held { owner, by, since_ns, from_ns, may_end_ns: end_ns })
+                self.is(KeyOwner::Held { owner, by, since_ns, from_ns, may_end_ns: end_ns })
             }
-            State::Free | State::Nobodys => self,
+            KeyOwner::Free | KeyOwner::Nobodys => self,
         }
     }
 

@@ -3,36 +3,36 @@
 use super::*;
 use crate::history::{Answer, Update};
 
-fn step(at_ns: u64, acquisition: u32, part: Part, text: &str) -> Step {
+fn step(at_ns: u64, acquisition: u32, part: StepKind, text: &str) -> StoryStep {
     let step = WitnessStep { at_ns, client: acquisition, text: text.to_owned() };
-    Step { step, part, acquisition, op: 0 }
+    StoryStep { step, part, acquisition, op: 0 }
 }
 
 /// Two acquisitions, each of the client of its number.
-fn story(level: Level, steps: &[Step]) -> Vec<String> {
+fn story(level: Level, steps: &[StoryStep]) -> Vec<String> {
     blaming(&[], level, steps)
 }
 
 /// The same, where these operations are to blame, and client 2 is harmed.
-fn blaming(ops: &[u32], level: Level, steps: &[Step]) -> Vec<String> {
+fn blaming(ops: &[u32], level: Level, steps: &[StoryStep]) -> Vec<String> {
     let (acquisitions, clients) = (vec![2, 1], vec![2, 1]);
     let witness = Witness { acquisitions, clients, accused: ops.to_vec(), ..Witness::default() };
     let lines = shorten(level, &witness, steps);
     lines.iter().map(|it| format!("{} {} {}", it.at_ns, it.client, it.text)).collect()
 }
 
-fn takes(at_ns: u64, who: u32, ttl_ns: Option<u64>) -> [Step; 3] {
+fn takes(at_ns: u64, who: u32, ttl_ns: Option<u64>) -> [StoryStep; 3] {
     [
-        step(at_ns - 1, who, Part::Detail, "asks"),
-        step(at_ns, who, Part::Made(ttl_ns), "SET"),
-        step(at_ns + 1, who, Part::Has, "has the lock"),
+        step(at_ns - 1, who, StepKind::Detail, "asks"),
+        step(at_ns, who, StepKind::Made(ttl_ns), "SET"),
+        step(at_ns + 1, who, StepKind::Has, "has the lock"),
     ]
 }
 
 #[test]
 fn a_key_that_nobody_deletes_expires_before_another_is_made() {
-    let harm = Step { op: 9, ..step(320, 1, Part::Deleted, "DEL") };
-    let end = [harm, step(321, 1, Part::Detail, "is told")];
+    let harm = StoryStep { op: 9, ..step(320, 1, StepKind::Deleted, "DEL") };
+    let end = [harm, step(321, 1, StepKind::Detail, "is told")];
     let steps = [&takes(100, 1, Some(200))[..], &takes(310, 2, Some(200)), &end].concat();
     let told = [
         "101 1 has the lock: its key lives 200 ns",
@@ -54,10 +54,10 @@ fn a_key_that_nobody_deletes_expires_before_another_is_made() {
 
 #[test]
 fn a_key_that_is_deleted_or_lives_longer_does_not_expire() {
-    let deleted = [step(150, 1, Part::Deleted, "DEL")];
+    let deleted = [step(150, 1, StepKind::Deleted, "DEL")];
     let steps = [&takes(100, 1, Some(200))[..], &deleted, &takes(400, 2, Some(200))].concat();
     assert!(story(Level::Key, &steps).iter().all(|it| !it.contains("expires")));
-    let longer = [step(250, 1, Part::Extended(200), "PEXPIRE")];
+    let longer = [step(250, 1, StepKind::Extended(200), "PEXPIRE")];
     let steps = [&takes(100, 1, Some(200))[..], &longer, &takes(460, 2, Some(200))].concat();
     let told = story(Level::Key, &steps);
     assert_eq!(told[1..3], ["250 1 PEXPIRE", "450 1 its key expires"]);
@@ -65,24 +65,25 @@ fn a_key_that_is_deleted_or_lives_longer_does_not_expire() {
 
 #[test]
 fn what_was_taken_and_never_had_is_said() {
-    let steps = [step(100, 1, Part::Made(Some(200)), "SET"), step(101, 1, Part::Turn, "dies")];
+    let steps =
+        [step(100, 1, StepKind::Made(Some(200)), "SET"), step(101, 1, StepKind::Turn, "dies")];
     assert_eq!(story(Level::Belief, &steps), ["100 1 SET", "101 1 dies"]);
 }
 
 #[test]
 fn each_level_keeps_what_it_is_about() {
     let parts = [
-        Part::Has,
-        Part::Release,
-        Part::Look,
-        Part::Work,
-        Part::Answer,
-        Part::Turn,
-        Part::Fault,
-        Part::Unheard,
-        Part::Detail,
+        StepKind::Has,
+        StepKind::Release,
+        StepKind::Look,
+        StepKind::Work,
+        StepKind::Answer,
+        StepKind::Turn,
+        StepKind::Fault,
+        StepKind::Unheard,
+        StepKind::Detail,
     ];
-    let steps = |many: u64| -> Vec<Step> {
+    let steps = |many: u64| -> Vec<StoryStep> {
         let all = (0..many)
             .flat_map(|round| parts.map(|part| step(round, 1, part, &format!("{part:?}"))));
         all.collect()
@@ -109,8 +110,8 @@ fn each_level_keeps_what_it_is_about() {
 
 #[test]
 fn no_story_is_longer_than_a_dozen_lines() {
-    let steps = |many: u64| -> Vec<Step> {
-        (0..many).map(|at_ns| step(at_ns, 1, Part::Has, "has the lock")).collect()
+    let steps = |many: u64| -> Vec<StoryStep> {
+        (0..many).map(|at_ns| step(at_ns, 1, StepKind::Has, "has the lock")).collect()
     };
     let dozen = story(Level::Key, &steps(12));
     assert!(dozen.len() == 12 && dozen.iter().all(|it| it.ends_with("has the lock")), "{dozen:?}");
@@ -123,12 +124,12 @@ fn no_story_is_longer_than_a_dozen_lines() {
 #[test]
 fn what_the_command_to_blame_did_is_said_of_its_victim() {
     for (part, text) in [
-        (Part::Deleted, "deletes the key of client 2"),
-        (Part::Overwritten(None), "overwrites the key of client 2"),
-        (Part::Extended(7), "extends the key of client 2, to live 7 ns from now"),
-        (Part::Unheard, "harms the key of client 2: CMD"),
+        (StepKind::Deleted, "deletes the key of client 2"),
+        (StepKind::Overwritten(None), "overwrites the key of client 2"),
+        (StepKind::Extended(7), "extends the key of client 2, to live 7 ns from now"),
+        (StepKind::Unheard, "harms the key of client 2: CMD"),
     ] {
-        let steps = [Step { op: 9, ..step(5, 1, part, "CMD") }];
+        let steps = [StoryStep { op: 9, ..step(5, 1, part, "CMD") }];
         assert_eq!(blaming(&[9], Level::Key, &steps), [format!("5 1 {text}")]);
     }
 }
@@ -136,10 +137,10 @@ fn what_the_command_to_blame_did_is_said_of_its_victim() {
 #[test]
 fn the_command_to_blame_stands_in_a_story_of_any_length() {
     for blamed in 0..40 {
-        let steps: Vec<Step> = (0..40)
+        let steps: Vec<StoryStep> = (0..40)
             .map(|at_ns| {
                 let op = if at_ns == blamed { 9 } else { 0 };
-                Step { op, ..step(at_ns, 1, Part::Has, "has the lock") }
+                StoryStep { op, ..step(at_ns, 1, StepKind::Has, "has the lock") }
             })
             .collect();
         let told = blaming(&[9], Level::Belief, &steps);
@@ -150,17 +151,17 @@ fn the_command_to_blame_stands_in_a_story_of_any_length() {
 
 #[test]
 fn a_story_of_progress_keeps_the_fault_behind_the_key_that_was_left() {
-    let steps = |fault: Part, at_ns: u64| -> Vec<Step> {
-        let mut steps: Vec<Step> =
-            (0..40).map(|at_ns| step(10 * at_ns, 3, Part::Has, "has the lock")).collect();
-        steps.push(Step { op: 9, ..step(205, 1, Part::Made(None), "SET") });
+    let steps = |fault: StepKind, at_ns: u64| -> Vec<StoryStep> {
+        let mut steps: Vec<StoryStep> =
+            (0..40).map(|at_ns| step(10 * at_ns, 3, StepKind::Has, "has the lock")).collect();
+        steps.push(StoryStep { op: 9, ..step(205, 1, StepKind::Made(None), "SET") });
         steps.push(step(at_ns, 1, fault, "is struck"));
-        steps.push(step(5, 2, Part::Fault, "is struck, too"));
-        steps.push(step(305, 1, Part::Told, "its key is left"));
+        steps.push(step(5, 2, StepKind::Fault, "is struck, too"));
+        steps.push(step(305, 1, StepKind::Told, "its key is left"));
         steps.sort_by_key(|it| it.step.at_ns);
         steps
     };
-    for (fault, at_ns) in [(Part::Fault, 195), (Part::Fault, 215), (Part::Death, 215)] {
+    for (fault, at_ns) in [(StepKind::Fault, 195), (StepKind::Fault, 215), (StepKind::Death, 215)] {
         let told = blaming(&[9], Level::Progress, &steps(fault, at_ns));
         for line in
             [format!("{at_ns} 1 is struck"), "205 1 SET".into(), "305 1 its key is left".into()]
@@ -179,33 +180,33 @@ fn every_event_has_its_part() {
         ["the lock", "the register", "a reason", "SET"].map(|it| texts.intern(it));
     let no_script = texts.intern("NOSCRIPT No matching script");
     let update = Update { read: 0, written: 1, token: None };
-    let plain = |what| Part::of(&head, &texts, what, None);
+    let plain = |what| StepKind::of(&head, &texts, what, None);
     for (what, part) in [
-        (What::Acquired, Part::Has),
-        (What::Release, Part::Release),
-        (What::Updated(update), Part::Work),
-        (What::UpdateUnknown { update, why }, Part::Work),
-        (What::NotUpdated(why), Part::Work),
-        (What::Taken { prize: 1, left: 0 }, Part::Work),
-        (What::TakeUnknown { prize: 1, why }, Part::Work),
-        (What::NotTaken(why), Part::Work),
-        (What::NotAcquired(why), Part::Turn),
-        (What::AcquireUnknown(why), Part::Turn),
-        (What::Lost, Part::Turn),
-        (What::Refused(no_script), Part::Detail),
-        (What::Refused(why), Part::Unheard),
-        (What::Unanswered(no_script), Part::Unheard),
-        (What::ReleaseUnknown(why), Part::Unheard),
-        (What::Fence(7), Part::Look),
-        (What::Acquire, Part::Detail),
-        (What::Released(why), Part::Detail),
+        (What::Acquired, StepKind::Has),
+        (What::Release, StepKind::Release),
+        (What::Updated(update), StepKind::Work),
+        (What::UpdateUnknown { update, why }, StepKind::Work),
+        (What::NotUpdated(why), StepKind::Work),
+        (What::Taken { prize: 1, left: 0 }, StepKind::Work),
+        (What::TakeUnknown { prize: 1, why }, StepKind::Work),
+        (What::NotTaken(why), StepKind::Work),
+        (What::NotAcquired(why), StepKind::Turn),
+        (What::AcquireUnknown(why), StepKind::Turn),
+        (What::Lost, StepKind::Turn),
+        (What::Refused(no_script), StepKind::Detail),
+        (What::Refused(why), StepKind::Unheard),
+        (What::Unanswered(no_script), StepKind::Unheard),
+        (What::ReleaseUnknown(why), StepKind::Unheard),
+        (What::Fence(7), StepKind::Look),
+        (What::Acquire, StepKind::Detail),
+        (What::Released(why), StepKind::Detail),
     ] {
         assert_eq!(plain(what), part, "{what:?}");
     }
     let answered = |key, intends, touch| {
         let intent = Intent { touch: intends, compares: false };
         let invoked = What::Command { node: 0, name, key, intent };
-        Part::of(
+        StepKind::of(
             &head,
             &texts,
             What::Answered { touch, answer: Answer::Ok, found: 0 },
@@ -213,14 +214,14 @@ fn every_event_has_its_part() {
         )
     };
     for (key, intends, touch, part) in [
-        (lock, Touch::Create(Some(5)), Touch::Create(Some(5)), Part::Made(Some(5))),
-        (lock, Touch::Overwrite(None), Touch::Overwrite(None), Part::Overwritten(None)),
-        (lock, Touch::Extend(5), Touch::Extend(5), Part::Extended(5)),
-        (lock, Touch::Delete, Touch::Delete, Part::Deleted),
-        (lock, Touch::Delete, Touch::None, Part::Detail),
-        (lock, Touch::None, Touch::None, Part::Answer),
-        (other, Touch::None, Touch::None, Part::Look),
-        (other, Touch::Overwrite(None), Touch::Overwrite(None), Part::Detail),
+        (lock, Touch::Create(Some(5)), Touch::Create(Some(5)), StepKind::Made(Some(5))),
+        (lock, Touch::Overwrite(None), Touch::Overwrite(None), StepKind::Overwritten(None)),
+        (lock, Touch::Extend(5), Touch::Extend(5), StepKind::Extended(5)),
+        (lock, Touch::Delete, Touch::Delete, StepKind::Deleted),
+        (lock, Touch::Delete, Touch::None, StepKind::Detail),
+        (lock, Touch::None, Touch::None, StepKind::Answer),
+        (other, Touch::None, Touch::None, StepKind::Look),
+        (other, Touch::Overwrite(None), Touch::Overwrite(None), StepKind::Detail),
     ] {
         assert_eq!(answered(key, intends, touch), part, "{intends:?} {touch:?}");
     }

@@ -1,12 +1,12 @@
 //! What JSON is made of: strings, whole numbers, true and false, and what stands between them.
 //!
 //! Invariant: it goes forward only, and never past what it has understood; what is wrong is said with
-//! the column. Deliberately absent: which fields there are.
+//! the column.
 
 use std::borrow::Cow;
 
 use super::super::field::Field;
-use crate::history::read::Flaw;
+use crate::history::flaw::Flaw;
 
 /// A whole number of so few digits is not too large for 64 bits.
 const DIGITS_SURE: usize = 19;

@@ -8,14 +8,14 @@ use serde_json::{Map, Value};
 use super::*;
 
 /// What `serde_json` makes of a line, which lets null pass for a field that is left out.
-fn oracle(text: &str) -> Option<Line<'_>> {
+fn oracle(text: &str) -> Option<EventFields<'_>> {
     let line = serde_json::from_str(text).ok()?;
     let fields: Map<String, Value> = serde_json::from_str(text).ok()?;
     fields.values().all(|value| !value.is_null()).then_some(line)
 }
 
-fn parse(text: &str) -> Result<Line<'_>, Flaw> {
-    let mut line = Line::default();
+fn parse(text: &str) -> Result<EventFields<'_>, Flaw> {
+    let mut line = EventFields::default();
     super::parse(text, &mut line).map(|_| line)
 }
 

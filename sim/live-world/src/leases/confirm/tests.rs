@@ -50,7 +50,7 @@ fn what_goes_wrong_too_seldom_is_tried_at_a_shorter_ttl_or_not_at_all() {
     assert!(!shorter.in_grid && shorter.ttl < Duration::from_millis(80), "{:?}", shorter.ttl);
     assert!(shorter.stretch > 1.0, "its lease lasts for longer here");
     assert_eq!((none.ttl, none.renew), (Span(5 * S), Some(Span(2 * S))));
-    assert!(matches!(&none.found, Found::Unseen(why) if why.contains("seldom")));
+    assert!(matches!(&none.found, ConfirmationOutcome::Unseen(why) if why.contains("seldom")));
 }
 
 #[test]

@@ -1,0 +1,267 @@
+//! What the pages lead to is there: the files and headings of their links, every page of the book in
+//! its summary, and every path that the pages for contributors name in backticks.
+//!
+//! A path is written from the root, so that it can be checked and found. Fenced blocks are not looked
+//! at, nor are names with a placeholder such as `<name>`.
+
+use std::ops::Range;
+
+use super::diagnostic::Diagnostic;
+use super::tree::{File, Tree};
+use crate::rust::line_of;
+
+const BOOK: &str = "docs";
+const SUMMARY: &str = "docs/SUMMARY.md";
+const FRONT: [&str; 3] = ["README.md", "CONTRIBUTING.md", "ARCHITECTURE.md"];
+/// The pages whose paths in backticks are files of the tree.
+const NAME_FILES: [&str; 2] = ["CONTRIBUTING.md", "ARCHITECTURE.md"];
+/// The endings by which a bare name in backticks is a file of the tree.
+const ENDINGS: [&str; 3] = [".rs", ".toml", ".md"];
+
+/// Finds links and paths that lead nowhere, and pages that the summary leaves out.
+pub fn check(tree: &Tree) -> Vec<Diagnostic> {
+    let in_book = |file: &&File| file.dir() == BOOK && file.name().ends_with(".md");
+    let in_front = |file: &&File| FRONT.contains(&file.path.as_str());
+    let pages = tree.files.iter().filter(|file| in_front(file) || in_book(file));
+    let mut findings: Vec<Diagnostic> = pages.flat_map(|page| check_page(tree, page)).collect();
+    if let Some(summary) = tree.get(SUMMARY) {
+        let prose = Prose::new(&summary.text);
+        let listed = |page: &File| prose.links().any(|(_, target)| target == page.name());
+        let left_out = tree.files.iter().filter(in_book);
+        for page in left_out.filter(|page| page.path != SUMMARY && !listed(page)) {
+            let what = format!("{} is not in the summary of the book: add it", page.path);
+            findings.push(Diagnostic::new(SUMMARY, 1, what));
+        }
+    }
+    findings
+}
+
+fn check_page(tree: &Tree, page: &File) -> Vec<Diagnostic> {
+    let prose = Prose::new(&page.text);
+    let links = prose.links().filter_map(|(at, target)| Some((at, dead_link(tree, page, target)?)));
+    let names_files = NAME_FILES.contains(&page.path.as_str());
+    let spans = prose.spans.iter().filter(|_| names_files);
+    let paths = spans.filter_map(|span| {
+        let what = dead_path(tree, &page.text[span.clone()])?;
+        Some((span.start, what))
+    });
+    let all = links.chain(paths);
+    all.map(|(at, what)| Diagnostic::new(&page.path, line_of(&page.text, at), what)).collect()
+}
+
+/// What is wrong with a link; other sites are not asked.
+fn dead_link(tree: &Tree, page: &File, target: &str) -> Option<String> {
+    if target.contains("://") || target.starts_with("mailto:") {
+        return None;
+    }
+    let (path, anchor) = target.split_once('#').unwrap_or((target, ""));
+    let path = if path.is_empty() { page.path.clone() } else { joined(page.dir(), path) };
+    if !tree.has(&path) {
+        return Some(format!("broken link to {target}: there is no {path}"));
+    }
+    let to = tree.get(&path).filter(|to| !anchor.is_empty() && to.name().ends_with(".md"))?;
+    (!Prose::new(&to.text).anchors().any(|heading| heading == anchor))
+        .then(|| format!("broken link to {target}: {path} has no such heading"))
+}
+
+/// `path` as seen from the directory, from the root.
+fn joined(dir: &str, path: &str) -> String {
+    let mut parts: Vec<&str> = dir.split('/').filter(|part| !part.is_empty()).collect();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => {
+                parts.pop();
+            }
+            _ => parts.push(part),
+        }
+    }
+    parts.join("/")
+}
+
+/// What is wrong with a path in backticks; nothing where it is no path.
+fn dead_path(tree: &Tree, span: &str) -> Option<String> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./".contains(c);
+    if !span.chars().all(plain) || span.starts_with(['/', '.']) {
+        return None;
+    }
+    let Some((_, name)) = span.rsplit_once('/') else {
+        let is_file =
+            ENDINGS.iter().any(|ending| span.len() > ending.len() && span.ends_with(ending));
+        let there = tree.files.iter().any(|file| file.name() == span);
+        return (is_file && !there)
+            .then(|| format!("no file is called {span}: name one that exists"));
+    };
+    let first = span.split('/').next().unwrap_or_default();
+    let is_path = name.is_empty() || name.contains('.') || tree.has(first);
+    if !is_path || tree.has(span.trim_end_matches('/')) {
+        return None;
+    }
+    let longer = tree.files.iter().find(|file| file.path.ends_with(&format!("/{span}")));
+    Some(match longer {
+        Some(file) => format!("there is no {span}: write the path from the root, {}", file.path),
+        None => format!("there is no {span}: name a file that exists, from the root"),
+    })
+}
+
+/// A page with its code told from its prose.
+struct Prose<'a> {
+    text: &'a str,
+    /// The text with fenced blocks blanked.
+    unfenced: String,
+    /// What stands in backticks.
+    spans: Vec<Range<usize>>,
+}
+
+impl<'a> Prose<'a> {
+    fn new(text: &'a str) -> Self {
+        let mut fenced = false;
+        let mut unfenced = String::new();
+        for line in text.split_inclusive('\n') {
+            let fence = line.trim_start().starts_with("```");
+            fenced ^= fence;
+            match fenced || fence {
+                true => {
+                    unfenced.extend(line.bytes().map(|byte| if byte == b'\n' { '\n' } else { ' ' }))
+                }
+                false => unfenced.push_str(line),
+            }
+        }
+        let spans = spans(&unfenced);
+        Self { text, unfenced, spans }
+    }
+
+    /// The targets of the links, and where they stand.
+    fn links(&self) -> impl Iterator<Item = (usize, &'a str)> {
+        let starts = self.unfenced.match_indices("](").map(|(at, found)| at + found.len());
+        let prose = starts.filter(|at| !self.spans.iter().any(|span| span.contains(at)));
+        prose.filter_map(|at| {
+            let target = self.text[at..].split([')', ' ', '\n']).next()?;
+            Some((at, target))
+        })
+    }
+
+    /// What a link to one of the headings ends with, after the `#`.
+    fn anchors(&self) -> impl Iterator<Item = String> {
+        let headings = self.unfenced.lines().filter(|line| line.starts_with('#'));
+        headings.map(|line| {
+            let words = line.trim_start_matches('#').trim().to_lowercase().replace(' ', "-");
+            words.chars().filter(|&c| c.is_alphanumeric() || "-_".contains(c)).collect()
+        })
+    }
+}
+
+/// What stands between two equally long runs of backticks of one paragraph.
+fn spans(text: &str) -> Vec<Range<usize>> {
+    let run = |at: usize| text[at..].bytes().take_while(|&byte| byte == b'`').count();
+    let mut spans = Vec::new();
+    let mut at = 0;
+    while let Some(open) = text[at..].find('`').map(|found| at + found) {
+        let start = open + run(open);
+        let end = text[start..].find("\n\n").map_or(text.len(), |found| start + found);
+        let mut close = start;
+        at = loop {
+            match text[close..end].find('`').map(|found| close + found) {
+                None => break start,
+                Some(found) if run(found) == start - open => {
+                    spans.push(start..found);
+                    break found + run(found);
+                }
+                Some(found) => close = found + run(found),
+            }
+        };
+    }
+    spans
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is said of a tree with a few files and this one.
+    fn said(path: &str, text: &str) -> Vec<String> {
+        let tree = Tree::new([
+            ("README.md", "# A `b` & C_d: e!\n```\n# not one\n```\n## Twice"),
+            ("a/src/b.rs", ""),
+            ("docs/a.md", "[up](../README.md)"),
+            ("docs/b.svg", ""),
+            (path, text),
+        ]);
+        check(&tree).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_link_leads_to_a_file_a_directory_or_a_heading() {
+        for target in [
+            "README.md",
+            "./docs/a.md",
+            "docs",
+            "docs/b.svg#x",
+            "README.md#a-b--c_d-e",
+            "#here",
+            "https://example.org/none.md",
+            "mailto:a@example.org",
+            "README.md \"with a title\"",
+        ] {
+            let text = format!("# Here\n[x]({target}) ![y](docs/b.svg)");
+            assert_eq!(said("ARCHITECTURE.md", &text), [""; 0], "{target}");
+        }
+    }
+
+    #[test]
+    fn a_link_that_leads_nowhere_is_found_in_every_page() {
+        for target in ["none.md", "REA", "README.md#none", "README.md#not-one", "#none", "../c/"] {
+            for page in ["CONTRIBUTING.md", "ARCHITECTURE.md", "docs/c.md"] {
+                let said = said(page, &format!("# Here\n\n[x](\n[`y`]({target})"));
+                assert!(said.len() == 1 && said[0].starts_with(&format!("{page}:4: ")), "{said:?}");
+            }
+        }
+        assert_eq!(said("a/none.md", "[x](none)"), [""; 0]);
+    }
+
+    #[test]
+    fn code_is_no_link() {
+        let text = "`[x](none)` ``[`](none)``\n```text\n[x](none)\n```\n`a\nb` [x](../README.md)";
+        assert_eq!(said("docs/c.md", text), [""; 0]);
+        assert_eq!(said("docs/c.md", "a ` lonely one\n\n[x](none) `").len(), 1);
+    }
+
+    #[test]
+    fn paths_in_backticks_are_there() {
+        for good in [
+            "a/src/b.rs",
+            "a/src",
+            "a/",
+            "b.rs",
+            "README.md",
+            "a/src/<name>.rs",
+            "none/of/ours",
+            "*.rs",
+            "redis://host/0.x",
+            "a b/c.rs",
+            "/usr/b.so",
+            ".rs",
+            "result.json",
+            "a::b",
+        ] {
+            assert_eq!(said("CONTRIBUTING.md", &format!("See `{good}`.")), [""; 0], "{good}");
+        }
+        for bad in ["src/b.rs", "src/", "a/none", "none.rs", "none.toml", "a/src/b", "a/none.rs"] {
+            for page in NAME_FILES {
+                let said = said(page, &format!("\nSee `{bad}`."));
+                assert!(
+                    said.len() == 1 && said[0].starts_with(&format!("{page}:2: ")),
+                    "{bad} {said:?}"
+                );
+            }
+            assert_eq!(said("docs/c.md", &format!("See `{bad}`.")), [""; 0]);
+        }
+    }
+
+    #[test]
+    fn the_summary_lists_every_page() {
+        assert_eq!(said(SUMMARY, "- [A](a.md)"), [""; 0]);
+        let said = said(SUMMARY, "- [B](b.svg) `[A](a.md)`");
+        assert!(said.len() == 1 && said[0].contains("docs/a.md is not in the summary"), "{said:?}");
+    }
+}

@@ -1,0 +1,246 @@
+//! What a process hears of the locks it waits for: one channel, one subscription, many waiters.
+//!
+//! Invariant: a waiter is registered before it asks for the lock, so no message for it is missed between
+//! the two; and when the subscription breaks, every waiter is woken to look for itself. A message wakes
+//! only the waiter whose token it names. The subscribing task ends with the last handle. A message may be
+//! lost without an error, so waiters also look by themselves.
+
+use std::collections::BTreeMap;
+use std::pin::pin;
+use std::sync::Arc;
+
+use crate::env::{CallError, Env, Subscription};
+use crate::target::LockTarget;
+use crate::timeout::{Either, race, within};
+use crate::token::{self, OwnerToken};
+use crate::watch_cell::WatchCell;
+
+/// What a waiter is woken for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Notice {
+    /// The lock was handed to it, at this time of the server in microseconds since 1970.
+    Granted(u64),
+    /// It should ask the server.
+    Look,
+}
+
+/// The subscription of a lock handle and its clones. Dropping the last one ends it.
+pub(crate) struct Subscriber {
+    shared: Arc<SubscriberShared>,
+}
+
+struct SubscriberShared {
+    channel: Box<[u8]>,
+    state: WatchCell<SubscriberState>,
+}
+
+#[derive(Default)]
+struct SubscriberState {
+    subscription: SubscriptionState,
+    /// By token.
+    waiters: BTreeMap<Box<[u8]>, Arc<Inbox>>,
+    closed: bool,
+}
+
+/// A notice that its waiter has not taken yet.
+type Inbox = WatchCell<Option<Notice>>;
+
+#[derive(Clone, Debug, Default)]
+enum SubscriptionState {
+    #[default]
+    Idle,
+    Subscribing,
+    Confirmed,
+    /// Subscribing failed; the callers that asked for it get the error, and the next one tries again.
+    Failed(CallError),
+    /// A message on it was lost: it is to be replaced.
+    Distrusted,
+}
+
+impl Subscriber {
+    /// A subscriber with a channel of its own.
+    pub(crate) fn new<E: Env>(env: &E) -> Self {
+        let mut channel = b"picklock:".to_vec();
+        // As hard to guess as a token: only clients that may read the server can send a grant.
+        channel.extend_from_slice(OwnerToken::draw(env).as_bytes());
+        let state = WatchCell::new(SubscriberState::default());
+        Self { shared: Arc::new(SubscriberShared { channel: channel.into(), state }) }
+    }
+
+    /// Where messages are sent.
+    pub(crate) fn channel(&self) -> &[u8] {
+        &self.shared.channel
+    }
+
+    /// Whether the subscription is confirmed and not known to have broken.
+    pub(crate) fn is_subscribed(&self) -> bool {
+        self.shared.state.with(|it| matches!(it.subscription, SubscriptionState::Confirmed))
+    }
+
+    /// Waits until the subscription is confirmed, subscribing if need be.
+    ///
+    /// # Errors
+    /// Those of [`Env::subscribe`]; [`CallError::Indeterminate`] after a call timeout.
+    pub(crate) async fn subscribe<E: Env>(
+        &self,
+        target: &Arc<LockTarget<E>>,
+    ) -> Result<(), CallError> {
+        use SubscriptionState::{Confirmed, Distrusted, Failed, Idle, Subscribing};
+        let starts = self.shared.state.with(|state| {
+            let starts = matches!(state.subscription, Idle | Failed(_));
+            if starts {
+                state.subscription = Subscribing;
+            }
+            starts
+        });
+        if starts {
+            let (shared, target) = (Arc::clone(&self.shared), Arc::clone(target));
+            let env = target.env.clone();
+            env.spawn(async move { shared.run(&target).await });
+        }
+        let confirmed = |state: &SubscriberState| match &state.subscription {
+            Confirmed => Some(Ok(())),
+            Failed(error) => Some(Err(error.clone())),
+            // The task that abandons a subscription starts the next one itself.
+            Idle | Subscribing | Distrusted => None,
+        };
+        self.shared.state.until(confirmed).await
+    }
+
+    /// Replaces a subscription on which a message was sent and not heard.
+    pub(crate) fn distrust(&self) {
+        self.shared.state.change(|state| {
+            let confirmed = matches!(state.subscription, SubscriptionState::Confirmed);
+            if confirmed {
+                state.subscription = SubscriptionState::Distrusted;
+            }
+            ((), confirmed)
+        });
+    }
+
+    /// Registers a waiter for messages to this token.
+    pub(crate) fn wait_for(&self, token: &OwnerToken) -> GrantWaiter {
+        let (shared, token) = (Arc::clone(&self.shared), Box::from(token.as_bytes()));
+        let inbox = Arc::new(Inbox::new(None));
+        shared.state.with(|state| state.waiters.insert(Box::clone(&token), Arc::clone(&inbox)));
+        GrantWaiter { shared, token, inbox }
+    }
+}
+
+impl Drop for Subscriber {
+    fn drop(&mut self) {
+        self.shared.state.change(|state| {
+            state.closed = true;
+            ((), true)
+        });
+    }
+}
+
+/// Receives the messages to one token.
+pub(crate) struct GrantWaiter {
+    shared: Arc<SubscriberShared>,
+    token: Box<[u8]>,
+    inbox: Arc<Inbox>,
+}
+
+impl GrantWaiter {
+    /// The next notice.
+    pub(crate) async fn next(&self) -> Notice {
+        let notice = self.inbox.until(|notice| *notice).await;
+        // A grant may have replaced the notice that woke this task.
+        self.inbox.with(Option::take).unwrap_or(notice)
+    }
+}
+
+impl Drop for GrantWaiter {
+    fn drop(&mut self) {
+        self.shared.state.with(|state| state.waiters.remove(&self.token));
+    }
+}
+
+/// Why messages are no longer delivered.
+enum SubscriptionEnd {
+    Closed,
+    Broken,
+}
+
+impl SubscriberShared {
+    /// Subscribes and delivers messages until the last handle is dropped.
+    async fn run<E: Env>(&self, target: &LockTarget<E>) {
+        loop {
+            let env = &target.env;
+            let subscribing = pin!(env.subscribe(target.node, &self.channel));
+            let span = target.options.call_timeout();
+            let mut subscription = match within(env, span, subscribing).await {
+                Some(Ok(subscription)) => subscription,
+                Some(Err(error)) => return self.set(SubscriptionState::Failed(error)),
+                None => {
+                    let silent = format!("no subscription within {span:?}");
+                    let error = CallError::Indeterminate(silent.into());
+                    return self.set(SubscriptionState::Failed(error));
+                }
+            };
+            self.set(SubscriptionState::Confirmed);
+            match self.deliver_all(&mut subscription).await {
+                SubscriptionEnd::Closed => return,
+                SubscriptionEnd::Broken => self.set(SubscriptionState::Subscribing),
+            }
+            // Waiters are woken for what they may have missed only when the next subscription is
+            // confirmed: a look before that would leave another gap behind it.
+            drop(subscription);
+        }
+    }
+
+    fn set(&self, subscription: SubscriptionState) {
+        let woken = self.state.change(|state| {
+            let woken: Vec<_> = match subscription {
+                SubscriptionState::Subscribing => Vec::new(),
+                _ => state.waiters.values().map(Arc::clone).collect(),
+            };
+            state.subscription = subscription;
+            (woken, true)
+        });
+        for inbox in woken {
+            put(&inbox, Notice::Look);
+        }
+    }
+
+    async fn deliver_all<S: Subscription>(&self, subscription: &mut S) -> SubscriptionEnd {
+        let over = |state: &SubscriberState| match state.subscription {
+            _ if state.closed => Some(SubscriptionEnd::Closed),
+            SubscriptionState::Distrusted => Some(SubscriptionEnd::Broken),
+            _ => None,
+        };
+        loop {
+            match race(pin!(self.state.until(over)), pin!(subscription.next())).await {
+                Either::Left(end) => return end,
+                Either::Right(Ok(message)) => self.deliver(&message),
+                Either::Right(Err(_)) => return SubscriptionEnd::Broken,
+            }
+        }
+    }
+
+    /// A message is a token and, where it grants the lock, the server's time.
+    fn deliver(&self, message: &[u8]) {
+        let Some((token, time)) = message.split_at_checked(token::LEN) else { return };
+        let notice = match std::str::from_utf8(time).ok().map(str::parse) {
+            Some(Ok(server_us)) => Notice::Granted(server_us),
+            _ if time.is_empty() => Notice::Look,
+            _ => return,
+        };
+        let inbox = self.state.with(|state| state.waiters.get(token).map(Arc::clone));
+        if let Some(inbox) = inbox {
+            put(&inbox, notice);
+        }
+    }
+}
+
+/// Puts a notice into an inbox, where a later one does not replace a grant.
+fn put(inbox: &Inbox, notice: Notice) {
+    inbox.change(|current| {
+        if !matches!(current, Some(Notice::Granted(_))) {
+            *current = Some(notice);
+        }
+        ((), true)
+    });
+}

@@ -1,0 +1,257 @@
+//! One multiplexed connection to one server.
+//!
+//! Invariant: an error that the server answered is *refused*, and every other failure after a command was
+//! handed over is *indeterminate*. Commands are written in the order of their first polls. A broken
+//! connection stays broken: [`Host`](super::host::Host) makes another.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::task::Poll;
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::{
+    AsyncConnectionConfig, Client, Cmd, ErrorKind, Pipeline, RedisError, RedisResult, Value,
+};
+
+use super::options::TokioOptions;
+use crate::command::Command;
+use crate::env::CallError;
+use crate::reply::{Reply, ServerError};
+use crate::time::{Instant, span_ns};
+
+/// A connection on which a command waits and nothing has been received for this long is replaced: a peer that
+/// vanished without closing is otherwise noticed only after minutes.
+const SILENCE: Duration = Duration::from_secs(1);
+
+/// A connection that has been idle for this long is checked before it is used again.
+const IDLE: Duration = Duration::from_secs(1);
+
+/// A multiplexed connection.
+#[derive(Clone)]
+pub(super) struct ServerConn {
+    inner: MultiplexedConnection,
+    health: Arc<Health>,
+}
+
+/// What calls have observed of their connection. Instants are in nanoseconds, zero for never. The atomics need no
+/// ordering: each is read by itself, and a late read only delays a replacement.
+#[derive(Default)]
+pub(super) struct Health {
+    pub(super) broken: AtomicBool,
+    /// When the first call was made since which nothing was received.
+    waiting_since_ns: AtomicU64,
+    received_ns: AtomicU64,
+}
+
+impl Health {
+    pub(super) fn sent(&self) {
+        let now_ns = monotonic().as_ns();
+        let _ =
+            self.waiting_since_ns.compare_exchange(0, now_ns, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    pub(super) fn received(&self) {
+        self.received_ns.store(monotonic().as_ns(), Ordering::Relaxed);
+        self.waiting_since_ns.store(0, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_silent(&self) -> bool {
+        self.is_silent_for(SILENCE)
+    }
+
+    fn is_silent_for(&self, span: Duration) -> bool {
+        let waiting_since_ns = self.waiting_since_ns.load(Ordering::Relaxed);
+        waiting_since_ns != 0 && monotonic().since(Instant::from_ns(waiting_since_ns)) >= span
+    }
+
+    fn is_idle(&self) -> bool {
+        monotonic().since(Instant::from_ns(self.received_ns.load(Ordering::Relaxed))) >= IDLE
+    }
+}
+
+impl ServerConn {
+    /// Connects.
+    pub(super) async fn open(client: &Client, options: TokioOptions) -> Result<Self, CallError> {
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(options.connect_timeout))
+            .set_response_timeout(options.response_timeout);
+        let made = client.get_multiplexed_async_connection_with_config(&config).await;
+        let conn = Self { inner: made.map_err(connect_error)?, health: Arc::default() };
+        conn.health.received();
+        Ok(conn)
+    }
+
+    /// Whether it is known to be broken.
+    pub(super) fn is_broken(&self) -> bool {
+        self.health.broken.load(Ordering::Relaxed)
+    }
+
+    pub(super) async fn is_usable(&self) -> bool {
+        if self.is_broken() || self.health.is_silent() {
+            return false;
+        }
+        !self.health.is_idle() || self.is_open().await
+    }
+
+    /// Whether the task behind the connection still takes commands. It does not after the server has closed
+    /// an idle connection, and finding that out with an acquisition would leave its outcome unknown. The PING
+    /// is withdrawn before it is sent, or does nothing.
+    pub(super) async fn is_open(&self) -> bool {
+        let mut inner = self.inner.clone();
+        let ping = redis::cmd("PING");
+        let mut probe = pin!(inner.send_packed_command(&ping));
+        poll_fn(|cx| match probe.as_mut().poll(cx) {
+            Poll::Ready(Err(_)) => Poll::Ready(false),
+            Poll::Ready(Ok(_)) | Poll::Pending => Poll::Ready(true),
+        })
+        .await
+    }
+
+    /// See [`Conn::gave_up`](crate::env::Conn::gave_up).
+    pub(super) fn gave_up(&self, silence: Duration) -> bool {
+        let given_up = self.health.is_silent_for(silence);
+        if given_up {
+            self.health.broken.store(true, Ordering::Relaxed);
+        }
+        given_up
+    }
+
+    /// Sends a command and waits for its reply.
+    pub(super) async fn call(&self, command: &Command) -> Result<Reply, CallError> {
+        let packed = packed(command);
+        let mut inner = self.inner.clone();
+        self.health.sent();
+        let answer = inner.send_packed_command(&packed).await;
+        self.classify(answer)
+    }
+
+    /// Sends a command for a key that is being migrated to this node. ASKING applies to the next command of its
+    /// connection, and others share this one, so both are written at once.
+    pub(super) async fn call_asking(&self, command: &Command) -> Result<Reply, CallError> {
+        let mut both = Pipeline::with_capacity(2);
+        both.add_command(redis::cmd("ASKING")).add_command(packed(command));
+        let mut inner = self.inner.clone();
+        self.health.sent();
+        let answers = inner.send_packed_commands(&both, 0, 2).await;
+        self.classify(answers.map(|mut answers| answers.pop().unwrap_or(Value::Nil)))
+    }
+
+    fn classify(&self, answer: RedisResult<Value>) -> Result<Reply, CallError> {
+        let answer = match answer {
+            Ok(value) => reply(value),
+            Err(error) => match server_error(&error) {
+                Some(refusal) => Err(CallError::Refused(refusal)),
+                None => {
+                    // A timeout of redis-rs says nothing about the connection.
+                    if !error.is_timeout() {
+                        self.health.broken.store(true, Ordering::Relaxed);
+                    }
+                    return Err(CallError::Indeterminate(error.to_string().into()));
+                }
+            },
+        };
+        self.health.received();
+        if answer.as_ref().is_err_and(|error| error.has_code("READONLY")) {
+            // The server is a replica now: the next connect looks for the new primary.
+            self.health.broken.store(true, Ordering::Relaxed);
+        }
+        answer
+    }
+}
+
+fn packed(command: &Command) -> Cmd {
+    let mut packed = Cmd::new();
+    for arg in command.args() {
+        packed.arg(arg);
+    }
+    packed
+}
+
+/// Nanoseconds since the first call in this process; one origin for every environment of the process, so
+/// that their instants compare.
+#[expect(clippy::disallowed_methods, reason = "this is the environment that reads the clock")]
+pub(super) fn monotonic() -> Instant {
+    static ORIGIN: OnceLock<std::time::Instant> = OnceLock::new();
+    // Never zero, which `Health` uses for never.
+    let since = ORIGIN.get_or_init(std::time::Instant::now).elapsed();
+    Instant::from_ns(span_ns(since).saturating_add(1))
+}
+
+fn reply(value: Value) -> Result<Reply, CallError> {
+    match value {
+        Value::ServerError(error) => Err(CallError::Refused(ServerError {
+            code: error.code().into(),
+            message: error.details().unwrap_or_default().into(),
+        })),
+        other => flatten(other),
+    }
+}
+
+/// A reply that is not itself an error. With an error *inside* (as in EXEC's), a part was not carried out, and of
+/// the rest nothing is known.
+fn flatten(value: Value) -> Result<Reply, CallError> {
+    Ok(match value {
+        Value::Nil => Reply::Nil,
+        Value::Okay => Reply::Ok,
+        Value::Int(value) => Reply::Int(value),
+        Value::Boolean(value) => Reply::Int(i64::from(value)),
+        Value::BulkString(bytes) => Reply::bulk(&bytes),
+        Value::SimpleString(text) => Reply::Status(text.into()),
+        Value::VerbatimString { text, .. } => Reply::bulk(text.as_bytes()),
+        Value::Double(value) => Reply::bulk(value.to_string().as_bytes()),
+        Value::Array(items) | Value::Set(items) => {
+            Reply::Array(items.into_iter().map(flatten).collect::<Result<_, _>>()?)
+        }
+        Value::Map(pairs) => {
+            let flat = pairs.into_iter().flat_map(|(key, value)| [key, value]);
+            Reply::Array(flat.map(flatten).collect::<Result<_, _>>()?)
+        }
+        Value::Attribute { data, .. } => flatten(*data)?,
+        other => {
+            return Err(CallError::Indeterminate(format!("unexpected reply {other:?}").into()));
+        }
+    })
+}
+
+/// The error of the server in this error, if it is one.
+pub(super) fn server_error(error: &RedisError) -> Option<ServerError> {
+    match error.kind() {
+        ErrorKind::Server(_) | ErrorKind::Extension => Some(ServerError {
+            code: error.code().unwrap_or("ERR").into(),
+            message: error.detail().unwrap_or_default().into(),
+        }),
+        _ => None,
+    }
+}
+
+pub(super) fn connect_error(error: RedisError) -> CallError {
+    match (error.kind(), server_error(&error)) {
+        (_, Some(refusal)) => CallError::Refused(refusal),
+        // redis-rs drops the server's message here; this is the code that Redis uses.
+        (ErrorKind::AuthenticationFailed, None) => CallError::Refused(ServerError {
+            code: "WRONGPASS".into(),
+            message: error.to_string().into(),
+        }),
+        (_, None) => CallError::NotSent(error.to_string().into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replies_of_both_protocols_are_alike() {
+        let map = Value::Map(vec![(Value::SimpleString("a".into()), Value::Double(1.5))]);
+        let flat = Reply::Array(vec![Reply::Status("a".into()), Reply::bulk(b"1.5")]);
+        assert_eq!(reply(map), Ok(flat));
+        assert_eq!(reply(Value::Boolean(true)), Ok(Reply::Int(1)));
+        assert_eq!(reply(Value::Okay), Ok(Reply::Ok));
+        assert_eq!(reply(Value::Nil), Ok(Reply::Nil));
+        let attribute = Value::Attribute { data: Box::new(Value::Int(7)), attributes: Vec::new() };
+        assert_eq!(reply(attribute), Ok(Reply::Int(7)));
+    }
+}

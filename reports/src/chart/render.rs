@@ -1,0 +1,164 @@
+//! The painting as SVG and as PNG.
+//!
+//! Invariant: an SVG's texts are texts, and it refers to nothing outside itself. A PNG is painted at
+//! four times the size and scaled down to twice: plotters smooths thick strokes little.
+
+use std::path::Path;
+
+use plotters::prelude::{BitMapBackend, DrawingBackend, IntoDrawingArea, SVGBackend};
+
+use super::caption::Caption;
+use super::error::ChartError;
+use super::font;
+use super::latency_chart::{ChartFrame, NARROW, WIDE, paint};
+use super::layout::SIZE;
+use super::palette;
+use super::pen::{BITMAP, Measures, Pen, SVG};
+use crate::latency::Latencies;
+
+/// Coordinates are whole numbers; so many stand for a unit of the chart, for smooth lines.
+const SVG_SCALE: u32 = 2;
+/// Pixels of the PNG for a unit of the chart.
+const PNG_SCALE: u32 = 2;
+/// Painted pixels that become one, in each direction.
+const SMOOTHING: u32 = 2;
+const CHANNELS: usize = 3;
+/// With what every whole PNG ends: an empty chunk of this name, and its checksum.
+const PNG_END: &[u8] = b"IEND\xae\x42\x60\x82";
+
+/// What can be painted.
+pub(crate) trait Drawing {
+    /// How large it is, in its own units.
+    fn size(&self) -> (u32, u32) {
+        SIZE
+    }
+
+    /// Its title, for those who cannot see it.
+    fn title(&self) -> String;
+
+    /// Paints it.
+    fn paint<DB: DrawingBackend>(&self, pen: &Pen<'_, DB>) -> Result<(), ChartError>;
+}
+
+/// The latency chart.
+struct ByPercentile<'a>(&'a Latencies, &'a Caption, &'static ChartFrame);
+
+impl Drawing for ByPercentile<'_> {
+    fn size(&self) -> (u32, u32) {
+        self.2.size
+    }
+
+    fn title(&self) -> String {
+        self.1.title()
+    }
+
+    fn paint<DB: DrawingBackend>(&self, pen: &Pen<'_, DB>) -> Result<(), ChartError> {
+        paint(pen, self.0, self.1, self.2)
+    }
+}
+
+/// The latency chart as an SVG document, to be shown by itself or set into HTML.
+///
+/// # Errors
+/// Where plotters fails, which would be a defect.
+pub fn svg(latencies: &Latencies, caption: &Caption) -> Result<String, ChartError> {
+    svg_of(&ByPercentile(latencies, caption, &WIDE))
+}
+
+/// The same for a narrow page: its legend stands below, and the page says what it is of.
+///
+/// # Errors
+/// As [`svg`].
+pub fn narrow_svg(latencies: &Latencies, caption: &Caption) -> Result<String, ChartError> {
+    svg_of(&ByPercentile(latencies, caption, &NARROW))
+}
+
+/// A painting as an SVG document.
+pub(crate) fn svg_of(painting: &impl Drawing) -> Result<String, ChartError> {
+    let mut drawing = String::new();
+    let (width, height) = painting.size();
+    let size = (width * SVG_SCALE, height * SVG_SCALE);
+    let backend = SVGBackend::with_string(&mut drawing, size);
+    draw(backend, SVG_SCALE, SVG, painting)?;
+    // plotters' own opening tag gives the fine coordinates as the size in pixels and knows no title.
+    let body = drawing.split_once('>').map_or("", |(_, body)| body);
+    let title = escape(&painting.title());
+    Ok(format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
+         viewBox=\"0 0 {} {}\" role=\"img\" stroke-linejoin=\"round\" stroke-linecap=\"round\">\n\
+         <title>{title}</title><style>{}</style>{body}",
+        size.0,
+        size.1,
+        palette::by_night()
+    ))
+}
+
+/// Writes the latency chart as a PNG to this path, whose name must end in `.png`.
+///
+/// # Errors
+/// Where the file cannot be written in full.
+pub fn png(latencies: &Latencies, caption: &Caption, path: &Path) -> Result<(), ChartError> {
+    png_of(&ByPercentile(latencies, caption, &WIDE), path)
+}
+
+/// Writes a painting as a PNG.
+pub(crate) fn png_of(painting: &impl Drawing, path: &Path) -> Result<(), ChartError> {
+    let scale = PNG_SCALE * SMOOTHING;
+    let large = (SIZE.0 * scale, SIZE.1 * scale);
+    let mut pixels = vec![0; large.0 as usize * large.1 as usize * CHANNELS];
+    draw(BitMapBackend::with_buffer(&mut pixels, large), scale, BITMAP, painting)?;
+    let size = (SIZE.0 * PNG_SCALE, SIZE.1 * PNG_SCALE);
+    let small = smooth(&pixels, large.0 as usize);
+    let mut file = BitMapBackend::new(path, size);
+    file.blit_bitmap((0, 0), size, &small).map_err(ChartError::from_display)?;
+    file.present().map_err(ChartError::from_display)?;
+    drop(file);
+    // The encoder's last bytes may be lost without an error, on a full disk for one.
+    let written = std::fs::read(path).map_err(ChartError::from_display)?;
+    if written.ends_with(PNG_END) {
+        Ok(())
+    } else {
+        Err(ChartError::from_display("the file was not written in full; is the disk full?"))
+    }
+}
+
+fn draw<DB: DrawingBackend>(
+    backend: DB,
+    scale: u32,
+    measures: Measures,
+    painting: &impl Drawing,
+) -> Result<(), ChartError> {
+    font::register()?;
+    let area = backend.into_drawing_area();
+    let pen = Pen { area: &area, scale: f64::from(scale), measures };
+    painting.paint(&pen)?;
+    area.present().map_err(ChartError::from_display)
+}
+
+/// Averages squares of pixels.
+fn smooth(pixels: &[u8], width: usize) -> Vec<u8> {
+    let side = SMOOTHING as usize;
+    let row = width * CHANNELS;
+    let mut small = Vec::with_capacity(pixels.len() / (side * side));
+    for rows in pixels.chunks_exact(row * side) {
+        for x in (0..width).step_by(side) {
+            for channel in 0..CHANNELS {
+                let of = |place: usize| {
+                    let (dx, dy) = (place % side, place / side);
+                    u32::from(rows[dy * row + (x + dx) * CHANNELS + channel])
+                };
+                let sum: u32 = (0..side * side).map(of).sum();
+                let mean = sum / (SMOOTHING * SMOOTHING);
+                small.push(u8::try_from(mean).expect("a mean of bytes is a byte"));
+            }
+        }
+    }
+    small
+}
+
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,27 @@
+//! `summary.md`: a run or a sweep as a page.
+//!
+//! Invariant: a text of the run breaks no row of the table.
+
+use crate::invariant_table::{InvariantTable, Row};
+use crate::matrix::barred;
+
+impl InvariantTable {
+    /// As a page.
+    pub fn markdown(&self) -> String {
+        let mut text = format!("# {}\n\nVerdict: **{}**\n", self.headline, self.verdict.name());
+        text += "\n| level | invariant | verdict | |\n|---|---|---|---|\n";
+        for Row { level, name, found, why, .. } in &self.rows {
+            text += &format!("| {level} | {name} | {} | {} |\n", found.name(), barred(why));
+        }
+        for row in self.rows.iter().filter(|row| !row.story.is_empty()) {
+            text += &format!("\n## {} violated: {}\n\n{}\n\n", row.level, row.name, row.why);
+            for line in &row.story {
+                text += &format!("1. {line}\n");
+            }
+        }
+        for remark in &self.remarks {
+            text += &format!("\nNote: {remark}\n");
+        }
+        text + &format!("\n```\n{}\n```\n", self.replay)
+    }
+}

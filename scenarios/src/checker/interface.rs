@@ -1,0 +1,98 @@
+//! What a checker is, and what it is shown.
+//!
+//! Invariant: every checker is shown every event once, in order. A command on the lock's key comes with
+//! the event that sends it and with the one that ends it, so no checker has to keep it in between.
+
+use super::open_commands::OpenCommands;
+use crate::history::{CommandOp, Event, Head, Text, Texts, Touch, What};
+use crate::verdict::Finding;
+
+/// One invariant, or a family of them.
+pub(super) trait Checker {
+    /// Shows it the next event.
+    fn see(&mut self, seen: &EventView<'_>);
+
+    /// What it has found, without the steps of witnesses.
+    fn finish(&mut self, end: &HistoryEnd<'_>) -> Vec<Finding>;
+
+    /// Adds to what others have found what only this one knows, such as who had left the key.
+    fn explain(&self, _findings: &mut [Finding]) {}
+}
+
+/// The next event, and what belongs to it.
+pub(super) struct EventView<'a> {
+    pub(super) event: &'a Event,
+    pub(super) head: &'a Head,
+    pub(super) texts: &'a Texts,
+    /// The command that this event sends or ends, if it may do something to the lock's key.
+    pub(super) command: Option<CommandOp>,
+}
+
+/// The end of a history.
+pub(super) struct HistoryEnd<'a> {
+    pub(super) head: &'a Head,
+    pub(super) texts: &'a Texts,
+    /// The commands that never ended, by operation, if they may do something to the lock's key.
+    pub(super) unended: Vec<(u32, CommandOp)>,
+}
+
+/// The commands on the lock's key that have been sent and not ended.
+pub(super) struct LockCommands<'a> {
+    head: &'a Head,
+    key: Option<Text>,
+    open: OpenCommands,
+}
+
+impl<'a> LockCommands<'a> {
+    pub(super) fn new(head: &'a Head) -> Self {
+        Self { head, key: None, open: OpenCommands::default() }
+    }
+
+    /// The next event with its command.
+    pub(super) fn next<'e>(&mut self, event: &'e Event, texts: &'e Texts) -> EventView<'e>
+    where
+        'a: 'e,
+    {
+        let command = match event.what {
+            What::Command { node, name, key, intent } => {
+                let on_lock = intent.touch != Touch::None && self.is_lock_key(key, texts);
+                on_lock.then(|| {
+                    let command = CommandOp {
+                        client: event.client,
+                        acquisition: event.acquisition,
+                        node,
+                        name,
+                        key,
+                        intent,
+                        invoke_ns: event.at_ns,
+                        answer: None,
+                        refused: false,
+                    };
+                    self.open.insert(event.op, command);
+                    command
+                })
+            }
+            What::Answered { .. } | What::Refused(_) | What::Unanswered(_) => {
+                self.open.remove(event.op)
+            }
+            _ => None,
+        };
+        EventView { event, head: self.head, texts, command }
+    }
+
+    pub(super) fn end(self, texts: &'a Texts) -> HistoryEnd<'a> {
+        HistoryEnd { head: self.head, texts, unended: self.open.into_rest() }
+    }
+
+    /// Texts are compared until the key has come up; from then on, numbers.
+    fn is_lock_key(&mut self, key: Text, texts: &Texts) -> bool {
+        match self.key {
+            Some(lock) => lock == key,
+            None if texts.get(key) == self.head.lock_key => {
+                self.key = Some(key);
+                true
+            }
+            None => false,
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Whose key was left while nobody got the lock, and who freed a lock beside which somebody slept on.
+//!
+//! Invariant: a key is called somebody's only where an answer says that its command made it; where that
+//! command has no answer, it is said that the key may be.
+
+use std::collections::BTreeMap;
+
+use super::{Op, Ownership};
+use crate::history::Touch;
+use crate::verdict::{Verdict, WitnessStep};
+
+/// A key that stood for a time.
+#[derive(Clone, Copy, Debug)]
+struct Stood<'a> {
+    /// What made it, or last overwrote or extended it.
+    by: &'a Op,
+    from_ns: u64,
+    /// When it expires, and when it was gone for another reason, if ever.
+    until_ns: u64,
+    ended_ns: u64,
+}
+
+impl Stood<'_> {
+    fn within(&self, from_ns: u64, until_ns: u64) -> u64 {
+        let ended_ns = self.ended_ns.min(self.until_ns).min(until_ns.saturating_add(1));
+        ended_ns.saturating_sub(self.from_ns.max(from_ns))
+    }
+}
+
+impl Ownership {
+    /// Adds to the story of a stall, which lasts from the first to the last step, whose key was left.
+    pub(super) fn explain_orphan(&self, verdict: &mut Verdict) {
+        let Verdict::Violated(witness) = verdict else { return };
+        let (Some(from_ns), Some(until_ns)) =
+            (witness.steps.first().map(|it| it.at_ns), witness.steps.last().map(|it| it.at_ns))
+        else {
+            return;
+        };
+        let Some(orphan) = self.orphan(from_ns, until_ns) else { return };
+        let client = orphan.by.client;
+        let text = if orphan.by.is_open() {
+            "the key that is left may be its own: what would make it has no answer"
+        } else {
+            "its key is left, and nobody else can have the lock"
+        };
+        let step = |at_ns, text: &str| WitnessStep { at_ns, client, text: text.to_owned() };
+        let last = witness.steps.len() - 1;
+        witness.steps.insert(last, step(from_ns, text));
+        // Nobody knows when a command without an answer was carried out.
+        let expires = !orphan.by.is_open() && orphan.until_ns <= orphan.ended_ns;
+        if expires && (from_ns..=until_ns).contains(&orphan.until_ns) {
+            witness.steps.insert(last + 1, step(orphan.until_ns, "its key expires"));
+        }
+        witness.acquisitions.push(orphan.by.acquisition);
+        witness.accused.push(orphan.by.number);
+        if !witness.clients.contains(&client) {
+            witness.clients.push(client);
+        }
+    }
+
+    /// Adds to the story of a sleep, which begins with the first step, who had freed the lock.
+    pub(super) fn explain_release(&self, verdict: &mut Verdict) {
+        let Verdict::Violated(witness) = verdict else { return };
+        let Some(from_ns) = witness.steps.first().map(|it| it.at_ns) else { return };
+        let deletes = self.ops.iter().filter(|op| op.touch == Touch::Delete);
+        let before = deletes.filter(|op| op.done_ns <= from_ns);
+        if let Some(freed) = before.max_by_key(|op| op.done_ns) {
+            witness.acquisitions.push(freed.acquisition);
+            witness.clients.push(freed.client);
+        }
+    }
+
+    /// The key that stood for the longest of this time. One that may have been made later than it was sent for
+    /// comes last, for it may have stood at any time.
+    fn orphan(&self, from_ns: u64, until_ns: u64) -> Option<Stood<'_>> {
+        let within = |it: &Stood<'_>| it.within(from_ns, until_ns);
+        let half_ns = (until_ns - from_ns) / 2;
+        let stood = self.stood();
+        let long = stood.iter().filter(|it| within(it) > half_ns).copied();
+        let late =
+            |it: &&Stood<'_>| it.by.is_open() && it.from_ns <= until_ns && it.ended_ns > from_ns;
+        let longest = long.max_by_key(|it| (within(it), !it.by.is_open(), it.from_ns));
+        longest.or_else(|| stood.iter().find(late).copied())
+    }
+
+    /// Every key that stood, or may have.
+    fn stood(&self) -> Vec<Stood<'_>> {
+        let mut ops: Vec<&Op> = self.ops.iter().filter(|op| op.acquisition != 0).collect();
+        let at_ns = |op: &Op| if op.is_open() { op.sent_ns } else { op.done_ns };
+        ops.sort_by_key(|op| (at_ns(op), op.number));
+        let (mut over, mut standing, mut open) = (Vec::new(), BTreeMap::new(), Vec::new());
+        for op in ops {
+            let now_ns = at_ns(op);
+            let lives = |ttl_ns: Option<u64>| match ttl_ns {
+                Some(ttl_ns) => now_ns.saturating_add(ttl_ns),
+                None => u64::MAX,
+            };
+            let made = |ttl_ns| Stood {
+                by: op,
+                from_ns: now_ns,
+                until_ns: lives(ttl_ns),
+                ended_ns: u64::MAX,
+            };
+            match op.touch {
+                Touch::Create(ttl_ns) | Touch::Overwrite(ttl_ns) if op.is_open() => {
+                    open.push(made(ttl_ns));
+                }
+                _ if op.is_open() => {}
+                Touch::Create(ttl_ns) | Touch::Overwrite(ttl_ns) => {
+                    let before = standing.insert(op.node, made(ttl_ns));
+                    over.extend(before.map(|it| Stood { ended_ns: now_ns, ..it }));
+                    // What could be made afterwards shows that those before it were gone.
+                    let gone =
+                        |it: &mut Stood<'_>| it.by.node == op.node && it.from_ns <= op.sent_ns;
+                    let ended = open.extract_if(.., gone);
+                    over.extend(ended.map(|it| Stood { ended_ns: now_ns, ..it }));
+                }
+                Touch::Extend(ttl_ns) => {
+                    if let Some(it) = standing.get_mut(&op.node) {
+                        (it.by, it.until_ns) = (op, lives(Some(ttl_ns)));
+                    }
+                }
+                Touch::Delete | Touch::Unknown => {
+                    let before = standing.remove(&op.node);
+                    over.extend(before.map(|it| Stood { ended_ns: now_ns, ..it }));
+                }
+                Touch::None => {}
+            }
+        }
+        over.into_iter().chain(standing.into_values()).chain(open).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

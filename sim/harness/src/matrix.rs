@@ -1,0 +1,119 @@
+//! Every recipe in every scenario, over many seeds, on every core.
+//!
+//! Invariant: what is found depends on the scenario, the recipe and the seeds, not on how many threads
+//! look. Deliberately absent: what was expected, which is set beside it elsewhere.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use scenarios::matrix::{Pair, VerdictCounts};
+use scenarios::scenario::Scenario;
+use scenarios::sweep::Facts;
+use scenarios::verdict::Outcome;
+
+use crate::world::{RunError, RunRequest, World};
+
+/// A staged story is run with these seeds, where no others are asked for: it shows the same each time.
+const STAGED: Range<u64> = 0..10;
+/// The same where many wait: one schedule is as long as a hundred others, and draws as much.
+const CROWDED: Range<u64> = 0..2;
+/// So many clients are a crowd.
+const CROWD: u32 = 50;
+/// What is searched for is looked for in these.
+const SEARCHED: Range<u64> = 0..100;
+
+/// The seeds that a scenario is run with where no others are asked for.
+fn usual(scenario: &Scenario) -> Range<u64> {
+    match scenario.clients {
+        _ if scenario.swarm.searched => SEARCHED,
+        CROWD.. => CROWDED,
+        _ => STAGED,
+    }
+}
+
+/// What a matrix shows meanwhile, and how to end it early.
+#[derive(Debug, Default)]
+pub struct Progress {
+    /// How many pairs have been run.
+    pub done: AtomicU64,
+    /// Once true, no further schedule is begun.
+    pub stop: AtomicBool,
+}
+
+/// Runs every pair with the seeds that were asked for, or with as many as its kind of story takes, on so
+/// many threads. Pairs that were not reached say so.
+///
+/// # Errors
+/// [`RunError`] where a scenario cannot run there.
+pub fn pairs<W: World>(
+    world: impl Fn() -> W + Sync,
+    scenarios: &[Arc<Scenario>],
+    seeds: Option<&Range<u64>>,
+    threads: usize,
+    progress: &Progress,
+) -> Result<Vec<Pair>, RunError> {
+    let next = AtomicUsize::new(0);
+    let found: Vec<Mutex<Option<Result<Pair, RunError>>>> =
+        scenarios.iter().map(|_| Mutex::new(None)).collect();
+    std::thread::scope(|scope| {
+        for _ in 0..threads.max(1) {
+            scope.spawn(|| {
+                let mut world = world();
+                while let Some((scenario, place)) = {
+                    let place = next.fetch_add(1, Ordering::Relaxed);
+                    scenarios.get(place).zip(found.get(place))
+                } {
+                    let pair = pair(&mut world, scenario, seeds.cloned(), progress);
+                    *place.lock().unwrap_or_else(PoisonError::into_inner) = Some(pair);
+                    progress.done.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+    });
+    let taken = found.into_iter().zip(scenarios).map(|(place, scenario)| {
+        let pair = place.into_inner().unwrap_or_else(PoisonError::into_inner);
+        pair.unwrap_or_else(|| Ok(interrupted(scenario)))
+    });
+    taken.collect()
+}
+
+/// One pair over its seeds.
+fn pair(
+    world: &mut impl World,
+    scenario: &Arc<Scenario>,
+    seeds: Option<Range<u64>>,
+    progress: &Progress,
+) -> Result<Pair, RunError> {
+    let seeds = seeds.unwrap_or_else(|| usual(scenario));
+    let mut runs = [VerdictCounts::default(); 4];
+    let mut lasted_ns = 0;
+    for seed in seeds {
+        if progress.stop.load(Ordering::Relaxed) {
+            return Ok(interrupted(scenario));
+        }
+        let (shown, facts) = shown(world, scenario, seed)?;
+        lasted_ns += facts.virtual_ns;
+        runs.iter_mut().zip(shown).for_each(|(tally, shown)| tally.add(seed, shown));
+    }
+    Ok(Pair::found(scenario, runs).lasting(lasted_ns))
+}
+
+/// What one seed shows at each level, in the order of [`Level::ALL`](scenarios::verdict::Level::ALL).
+///
+/// # Errors
+/// [`RunError`] where the scenario cannot run there.
+pub fn shown(
+    world: &mut impl World,
+    scenario: &Arc<Scenario>,
+    seed: u64,
+) -> Result<([Outcome; 4], Facts), RunError> {
+    let run = world.run(&RunRequest::new(Arc::clone(scenario), seed))?;
+    let shown = (run.levels(&run.findings()), run.facts);
+    world.recycle(run);
+    Ok(shown)
+}
+
+fn interrupted(scenario: &Scenario) -> Pair {
+    Pair::not_run(scenario, Some("interrupted".to_owned()))
+}

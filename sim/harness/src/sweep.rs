@@ -1,0 +1,101 @@
+//! Sweeps: many seeds, on every core.
+//!
+//! Invariant: what is found depends on the scenario and the seeds, not on how many threads look, nor
+//! in which order they come. Deliberately absent: shrinking what is found.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use scenarios::history::{self, History};
+use scenarios::scenario::Scenario;
+use scenarios::sweep::{Digest, Facts, Sweep};
+
+use crate::world::{RunError, RunRequest, World};
+
+/// What to sweep, and how.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Order {
+    /// Which seeds, the last one excluded.
+    pub seeds: Range<u64>,
+    /// On how many threads.
+    pub threads: usize,
+    /// How many of the lowest failing seeds are kept.
+    pub keep: usize,
+    /// Whether every history is written and digested, too, which takes longer than running it.
+    pub digest: bool,
+}
+
+/// What a sweep shows meanwhile, and how to end it early.
+#[derive(Debug, Default)]
+pub struct Progress {
+    /// How many schedules have been run.
+    pub done: AtomicU64,
+    /// Once true, no further schedule is begun.
+    pub stop: AtomicBool,
+}
+
+/// Runs every seed, on each thread in a world of its own.
+///
+/// # Errors
+/// [`RunError`] where the scenario cannot run there.
+pub fn sweep<W: World>(
+    world: impl Fn() -> W + Sync,
+    scenario: &Arc<Scenario>,
+    order: &Order,
+    progress: &Progress,
+) -> Result<Sweep, RunError> {
+    // Looked at before any thread begins, so that what is wrong is said once.
+    world().check(scenario)?;
+    let next = AtomicU64::new(0);
+    let whole = Mutex::new(Ok(Sweep::default()));
+    std::thread::scope(|scope| {
+        for _ in 0..order.threads.max(1) {
+            scope.spawn(|| {
+                let part = work(world(), scenario, order, &next, progress);
+                let mut whole = whole.lock().unwrap_or_else(PoisonError::into_inner);
+                match (&mut *whole, part) {
+                    (Ok(whole), Ok(part)) => whole.merge(part, order.keep),
+                    (Ok(_), Err(error)) => *whole = Err(error),
+                    (Err(_), _) => {}
+                }
+            });
+        }
+    });
+    whole.into_inner().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Runs seeds, one after the other, as long as there are any.
+fn work(
+    mut world: impl World,
+    scenario: &Arc<Scenario>,
+    order: &Order,
+    next: &AtomicU64,
+    progress: &Progress,
+) -> Result<Sweep, RunError> {
+    let total = order.seeds.end.saturating_sub(order.seeds.start);
+    let mut part = Sweep::default();
+    while !progress.stop.load(Ordering::Relaxed) {
+        let place = next.fetch_add(1, Ordering::Relaxed);
+        if place >= total {
+            break;
+        }
+        let seed = order.seeds.start + place;
+        let run = world.run(&RunRequest::new(Arc::clone(scenario), seed))?;
+        let digest = order.digest.then(|| digest(seed, &run.history));
+        part.add(seed, &run.history, Facts { digest, ..run.facts }, order.keep);
+        world.recycle(run);
+        progress.done.fetch_add(1, Ordering::Relaxed);
+    }
+    Ok(part)
+}
+
+/// The digest of a seed and its history as it would be written.
+fn digest(seed: u64, history: &History) -> Digest {
+    let mut bytes = seed.to_le_bytes().to_vec();
+    // Writing to memory does not fail.
+    let _ = history::write(history, &mut bytes);
+    let digest = sha1_smol::Sha1::from(bytes).digest().bytes();
+    let word = |from: usize| u64::from_be_bytes(std::array::from_fn(|byte| digest[from + byte]));
+    Digest([word(0), word(8)])
+}

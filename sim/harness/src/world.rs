@@ -1,0 +1,204 @@
+//! The contract of the worlds: a scenario goes in, a run comes out.
+//!
+//! Invariant: whoever composes a run knows no world but by this. What comes out of a run is its history, and what no
+//! history can say.
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use scenarios::checker;
+use scenarios::history::History;
+use scenarios::judge::Circumstances;
+use scenarios::recipe::BuildError;
+use scenarios::result::{LatencyFigures, ServerFacts};
+use scenarios::scenario::Scenario;
+use scenarios::sweep::Facts;
+use scenarios::verdict::{Finding, Level, Outcome, worst};
+
+/// Where a scenario runs.
+pub trait World {
+    /// Its name in files and on the command line.
+    fn name(&self) -> &'static str;
+
+    /// Whether this scenario can run here. Nothing is started to find out.
+    ///
+    /// # Errors
+    /// [`RunError::Build`], or [`RunError::Impossible`].
+    fn check(&self, scenario: &Scenario) -> Result<(), RunError>;
+
+    /// Runs the scenario to its end, or until it is interrupted.
+    ///
+    /// # Errors
+    /// [`RunError`] where there is nothing to judge.
+    fn run(&mut self, request: &RunRequest) -> Result<Run, RunError>;
+
+    /// Takes the memory of a run back, for the next one.
+    fn recycle(&mut self, run: Run) {
+        drop(run);
+    }
+}
+
+/// What is to be run.
+#[derive(Clone, Debug)]
+pub struct RunRequest {
+    /// The scenario.
+    pub scenario: Arc<Scenario>,
+    /// What is drawn is drawn from this.
+    pub seed: u64,
+    /// Whether a report is made of it, which also says what the server can do and has logged.
+    pub reported: bool,
+    /// How far it has come, for whoever shows it.
+    pub gauge: Gauge,
+}
+
+impl RunRequest {
+    /// This scenario with this seed, of which nothing but the verdict is wanted.
+    pub fn new(scenario: Arc<Scenario>, seed: u64) -> Self {
+        Self { scenario, seed, reported: false, gauge: Gauge::default() }
+    }
+}
+
+/// How many clients of a run have done.
+#[derive(Clone, Debug, Default)]
+pub struct Gauge(Arc<AtomicU32>);
+
+impl Gauge {
+    /// So many.
+    pub fn done(&self) -> u32 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// One more.
+    pub fn add(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// What has come of a run.
+#[derive(Debug, Default)]
+pub struct Run {
+    /// What happened.
+    pub history: History,
+    /// What the history does not say, of a world whose time is its own.
+    pub facts: Facts,
+    /// Why it did not come to its end, if so.
+    pub cut_short: Option<CutShort>,
+    /// Who else has used servers of ours, if anybody: nothing can be concluded then.
+    pub disturbed: Option<String>,
+    /// What deserves attention.
+    pub remarks: Vec<String>,
+    /// The server of the lock.
+    pub server: ServerFacts,
+    /// Whether the server was there for this run alone.
+    pub is_private: bool,
+    /// Commands it carried out meanwhile, by upper-case name, where it was.
+    pub server_commands: Option<BTreeMap<String, u64>>,
+    /// What servers have logged, each with the name of its file.
+    pub logs: Vec<(String, Vec<u8>)>,
+}
+
+impl Run {
+    /// What was found.
+    pub fn findings(&self) -> Vec<Finding> {
+        let findings = checker::judge(&self.history, self.cut_short.is_none()).into_iter();
+        match &self.disturbed {
+            Some(why) => findings.map(|it| it.doubted(why)).collect(),
+            None => findings.collect(),
+        }
+    }
+
+    /// What these findings say at each level, in the order of [`Level::ALL`].
+    pub fn levels(&self, findings: &[Finding]) -> [Outcome; 4] {
+        Level::ALL.map(|level| {
+            let of_level = findings.iter().filter(|it| it.level == level);
+            // Where everything has been put right, nothing but a lock keeps a task waiting.
+            let stuck = self.facts.stuck > 0 && level == Level::Progress;
+            let stuck = stuck.then_some(Outcome::Violated);
+            worst(of_level.map(|it| it.verdict.outcome()).chain(stuck))
+        })
+    }
+
+    /// What a judge must know beside the history: how to run it again, and how long operations took.
+    pub fn circumstances(
+        &self,
+        scenario: &Scenario,
+        replay: String,
+        latencies: Vec<LatencyFigures>,
+    ) -> Circumstances {
+        let mut remarks = scenario.remarks();
+        remarks.extend(self.remarks.iter().cloned());
+        remarks.extend(self.cut_short.as_ref().and_then(CutShort::trouble));
+        Circumstances {
+            server: self.server.clone(),
+            complete: self.cut_short.is_none(),
+            disturbed: self.disturbed.clone(),
+            remarks,
+            searched: scenario.swarm.searched,
+            replay,
+            server_commands: self.server_commands.clone(),
+            latencies,
+        }
+    }
+}
+
+/// Why a run did not come to its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CutShort {
+    /// Somebody interrupted it.
+    Interrupted,
+    /// The server stopped answering.
+    ServerGone(String),
+    /// The server refused commands for reasons of its own.
+    ServerRefused(String),
+    /// So often there was no file descriptor for a connection: what clients met is this machine's doing.
+    OutOfFiles(u64),
+}
+
+impl CutShort {
+    /// What to say of it; nothing where the user knows.
+    pub fn trouble(&self) -> Option<String> {
+        match self {
+            Self::Interrupted => None,
+            Self::ServerGone(why) => {
+                Some(format!("the server stopped answering before the end: {why}"))
+            }
+            Self::ServerRefused(why) => {
+                Some(format!("the server refused what clients asked of it {why}"))
+            }
+            Self::OutOfFiles(times) => Some(format!(
+                "{times} times there was no file descriptor for a connection (Too many open files), so what clients \
+                 met is this machine's doing: raise the limit (ulimit -n), or use fewer clients"
+            )),
+        }
+    }
+}
+
+/// Why there is no run.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The recipe cannot work with these parameters.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+    /// This world cannot do what the scenario asks for.
+    #[error("{why}")]
+    Impossible {
+        /// What it is.
+        why: String,
+        /// What to do about it.
+        help: &'static str,
+    },
+    /// A fault would strike others than the run's own clients.
+    #[error("{0}")]
+    NotOurs(String),
+    /// Somebody interrupted it before there was anything to report.
+    #[error("interrupted before the run began")]
+    Interrupted,
+    /// The server, or this machine.
+    #[error(transparent)]
+    Unavailable(Box<dyn Error + Send + Sync>),
+    /// A bug of picklock's.
+    #[error("{0}")]
+    Bug(String),
+}

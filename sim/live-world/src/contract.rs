@@ -1,0 +1,114 @@
+//! The live worlds, as whoever composes runs knows them: real sockets, and behind them the embedded model or a
+//! redis-server.
+
+use std::path::PathBuf;
+
+use harness::world::{Run, RunError, RunRequest, World};
+use scenarios::result::ServerFacts;
+use scenarios::scenario::Scenario;
+use scenarios::trial::{Naming, Trial};
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+
+use super::capability;
+use super::endpoint::{Choice, KeySpace, Settings};
+use super::env::LiveEnv;
+use super::fleet::Fleet;
+use super::run::{self, NotRun, Order};
+
+/// A live world. Each run opens its servers and ends them.
+#[derive(Clone)]
+pub struct LiveWorld {
+    choice: Choice,
+    supervisor: Option<PathBuf>,
+    runtime: Handle,
+    interrupted: watch::Receiver<bool>,
+}
+
+impl LiveWorld {
+    /// One with this server, on this runtime, until `interrupted` turns true.
+    pub fn new(choice: Choice, runtime: Handle, interrupted: watch::Receiver<bool>) -> Self {
+        Self { choice, supervisor: None, runtime, interrupted }
+    }
+
+    /// The same, whose servers are looked after by this executable instead of the one that runs.
+    pub fn supervised_by(self, picklock: PathBuf) -> Self {
+        Self { supervisor: Some(picklock), ..self }
+    }
+
+    async fn open(&self, scenario: &Scenario, seed: u64) -> Result<Fleet, RunError> {
+        #[expect(clippy::disallowed_methods, reason = "no other run's keys may have this name")]
+        let unique = getrandom::u64().map_err(|error| RunError::Unavailable(error.into()))?;
+        let keys = KeySpace::of_run(&format!("{}-{seed}-{unique:016x}", scenario.name));
+        let supervisor = self.supervisor.clone();
+        let settings =
+            Settings { software: scenario.software(), supervisor, ..Settings::default() };
+        let opening = Fleet::open(self.choice.clone(), keys, &settings, scenario);
+        let mut interrupted = self.interrupted.clone();
+        tokio::select! {
+            biased;
+            Ok(_) = interrupted.wait_for(|interrupted| *interrupted) => Err(RunError::Interrupted),
+            fleet = opening => fleet.map_err(|error| RunError::Unavailable(error.into())),
+        }
+    }
+
+    async fn on(&self, fleet: &Fleet, request: &RunRequest) -> Result<Run, RunError> {
+        let mut server = ServerFacts::from(fleet.server());
+        if request.reported {
+            server.capabilities = capability::facts(&capability::of(fleet.first()).await);
+        }
+        let order = Order { scenario: &request.scenario, seed: request.seed, world: self.name() };
+        let run = run::run(fleet, order, &request.gauge, self.interrupted.clone()).await?;
+        let logs = if request.reported { fleet.logs().await } else { Vec::new() };
+        Ok(Run { server, logs, is_private: fleet.is_private(), ..run })
+    }
+}
+
+impl World for LiveWorld {
+    fn name(&self) -> &'static str {
+        match self.choice {
+            Choice::Embedded => "embedded",
+            Choice::Started(_) | Choice::Url(_) => "redis",
+        }
+    }
+
+    fn check(&self, scenario: &Scenario) -> Result<(), RunError> {
+        let name = &scenario.name;
+        if let Some(what) = scenario.only_virtual() {
+            let why = format!("{name} asks for {what}");
+            return Err(RunError::Impossible { why, help: "add --world virtual" });
+        }
+        let embedded = matches!(self.choice, Choice::Embedded);
+        if let Some(what) = scenario.only_servers().filter(|_| embedded) {
+            let why =
+                format!("{name} asks for {what}, and the embedded model is one server in memory");
+            let help = "install a redis-server and use --world redis, or add --world virtual";
+            return Err(RunError::Impossible { why, help });
+        }
+        let naming = Naming { world: self.name(), seed: 0, prefix: "", exact: false };
+        Trial::<LiveEnv>::new(scenario, naming)?;
+        Ok(())
+    }
+
+    fn run(&mut self, request: &RunRequest) -> Result<Run, RunError> {
+        self.check(&request.scenario)?;
+        self.runtime.block_on(async {
+            let fleet = self.open(&request.scenario, request.seed).await?;
+            let run = self.on(&fleet, request).await;
+            fleet.close().await;
+            run
+        })
+    }
+}
+
+impl From<NotRun> for RunError {
+    fn from(error: NotRun) -> Self {
+        match error {
+            NotRun::Build(build) => Self::Build(build),
+            NotRun::Interrupted => Self::Interrupted,
+            NotRun::NotOurs(_) => Self::NotOurs(error.to_string()),
+            NotRun::Panicked(_) => Self::Bug(error.to_string()),
+            error => Self::Unavailable(Box::new(error)),
+        }
+    }
+}

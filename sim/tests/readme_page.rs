@@ -1,0 +1,17 @@
+//! The violated run in the README is what picklock prints.
+
+mod cli_support;
+
+use cli_support::Room;
+
+#[test]
+fn the_violated_run_of_the_readme_is_what_picklock_prints() {
+    let readme = include_str!("../../README.md");
+    let (_, run) = readme.split_once("```sh\npicklock --scenario gc-pause").expect("it has one");
+    let mut blocks = run.split("```");
+    let words = blocks.next().expect("the rest of the command").split_whitespace();
+    let printed = blocks.nth(1).and_then(|it| it.strip_prefix("text\n")).expect("what it prints");
+    let args: Vec<&str> = ["--scenario", "gc-pause"].into_iter().chain(words).collect();
+    let said = Room::new().run(&args).ended(1);
+    assert!(said.stdout.contains(printed), "{args:?} prints\n{}", said.stdout);
+}

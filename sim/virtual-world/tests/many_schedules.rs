@@ -1,0 +1,65 @@
+//! Many schedules on many threads: what is found depends on the seeds alone.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use harness::{matrix, sweep};
+use scenarios::matrix::Pair;
+use scenarios::scenario::{Overrides, Scenario};
+use virtual_world::VirtualWorld;
+
+#[test]
+fn a_sweep_does_not_depend_on_the_number_of_threads() {
+    let text = scenarios::catalog::text("bonus-pool").unwrap();
+    for lock in ["single", "none"] {
+        let overrides = Overrides { lock: Some(lock.to_owned()), ..Overrides::default() };
+        let scenario = Scenario::parse("pool", "pool.toml", text, &overrides).unwrap();
+        let scenario = Arc::new(scenario);
+        let run = |order: &sweep::Order, progress: &sweep::Progress| {
+            sweep::sweep(VirtualWorld::default, &scenario, order, progress).unwrap()
+        };
+        let on = |threads| {
+            let order = sweep::Order { seeds: 5..45, threads, keep: 3, digest: true };
+            let progress = sweep::Progress::default();
+            let found = run(&order, &progress);
+            assert_eq!(progress.done.into_inner(), 40);
+            found
+        };
+        let alone = on(1);
+        assert_eq!(alone.schedules, 40);
+        assert!(alone.digest.is_some());
+        assert_eq!(on(2), alone);
+        assert_eq!(on(7), alone);
+        let seeds = u64::MAX - 2..u64::MAX;
+        let last = sweep::Order { seeds, threads: 3, keep: 3, digest: false };
+        assert_eq!(run(&last, &sweep::Progress::default()).schedules, 2);
+        assert_eq!(alone.failing.len(), if lock == "none" { 3 } else { 0 });
+    }
+}
+
+fn scenarios() -> Vec<Arc<Scenario>> {
+    let pairs = [("crash-holder", "no-ttl"), ("crash-holder", "single"), ("bonus-pool", "none")];
+    pairs.map(|(name, lock)| Arc::new(Pair::scenario(name, lock).unwrap())).into()
+}
+
+#[test]
+fn a_matrix_does_not_depend_on_the_number_of_threads() {
+    let progress = matrix::Progress::default();
+    let on = |threads| {
+        let found =
+            matrix::pairs(VirtualWorld::default, &scenarios(), Some(&(0..3)), threads, &progress);
+        found.unwrap()
+    };
+    let alone = on(1);
+    assert_eq!(alone[0].cells[3].runs.first_violated, Some(0));
+    assert_eq!(alone[1].cells[3].runs.held, 3);
+    assert_eq!(on(3), alone);
+}
+
+#[test]
+fn what_was_not_reached_says_so() {
+    let progress = matrix::Progress::default();
+    progress.stop.store(true, Ordering::Relaxed);
+    let found = matrix::pairs(VirtualWorld::default, &scenarios(), None, 2, &progress).unwrap();
+    assert!(found.iter().all(|it| it.cells.is_empty() && it.not_run.is_some()));
+}
