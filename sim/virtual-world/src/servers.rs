@@ -31,7 +31,7 @@ const CLIENT_ADDR: &str = "127.0.0.1:1";
 
 /// How a server is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Availability {
+pub(super) enum Liveness {
     #[default]
     Up,
     /// Its process is gone; its machine refuses connections.
@@ -50,7 +50,7 @@ pub(super) struct VirtualServer {
     /// How many connections for subscriptions it has had: with none, nobody gets a message.
     pub(super) subscribers: u32,
     pub(super) clock: Clock,
-    pub(super) availability: Availability,
+    pub(super) liveness: Liveness,
     /// What its model was made from.
     append_only: AppendOnly,
     profile: Profile,
@@ -85,7 +85,7 @@ impl Default for VirtualServer {
             blocked: 0,
             subscribers: 0,
             clock: Clock::exact(EPOCH_NS),
-            availability: Availability::Up,
+            liveness: Liveness::Up,
             append_only: AppendOnly::Off,
             profile: Profile::default(),
             sync_planned: false,
@@ -99,7 +99,7 @@ impl VirtualServer {
         self.model.reset();
         self.sessions.clear();
         (self.blocked, self.subscribers, self.sync_planned) = (0, 0, false);
-        (self.clock, self.availability) = (Clock::exact(EPOCH_NS), Availability::Up);
+        (self.clock, self.liveness) = (Clock::exact(EPOCH_NS), Liveness::Up);
     }
 
     /// Makes its model anew where it is to be another.
@@ -122,7 +122,7 @@ impl VirtualServer {
     }
 
     pub(super) fn is_up(&self) -> bool {
-        self.availability == Availability::Up
+        self.liveness == Liveness::Up
     }
 
     /// Accepts a client.
@@ -193,9 +193,9 @@ impl VirtualServer {
         self.sessions.clear();
         (self.blocked, self.subscribers) = (0, 0);
         self.model.end(ending);
-        self.availability = match ending {
-            Ending::Killed => Availability::Down,
-            Ending::PowerLoss => Availability::PoweredOff,
+        self.liveness = match ending {
+            Ending::Killed => Liveness::Down,
+            Ending::PowerLoss => Liveness::PoweredOff,
         };
     }
 }

@@ -37,7 +37,7 @@ pub(crate) struct SwarmDraw {
 /// schedule has it: those without would show nothing.
 pub(crate) fn draw(swarm: &Swarm, clients: u32, servers: u32, choices: &mut Choices) -> SwarmDraw {
     let alone = swarm.searched && swarm.kinds() == 1;
-    let mut drawing = Drawing { swarm, alone, choices, drawn: SwarmDraw::default() };
+    let mut drawing = SwarmDrawing { swarm, alone, choices, drawn: SwarmDraw::default() };
     drawing.rates();
     // Process 0, the run itself, has clocks, too.
     drawing.drift(1 + clients + servers);
@@ -53,7 +53,7 @@ pub(crate) fn draw(swarm: &Swarm, clients: u32, servers: u32, choices: &mut Choi
     drawing.drawn
 }
 
-struct Drawing<'a> {
+struct SwarmDrawing<'a> {
     swarm: &'a Swarm,
     /// One kind alone is searched for.
     alone: bool,
@@ -61,7 +61,7 @@ struct Drawing<'a> {
     drawn: SwarmDraw,
 }
 
-impl Drawing<'_> {
+impl SwarmDrawing<'_> {
     fn rates(&mut self) {
         let swarm = self.swarm;
         let pause = (self.rate(swarm.pause.per_64k()), swarm.pause.most_ns());

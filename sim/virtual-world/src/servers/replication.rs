@@ -14,7 +14,7 @@ use super::super::choices::Choices;
 use super::super::latency;
 use super::super::queue::SimEvent;
 use super::super::time::VirtualTime;
-use super::{Availability, VirtualServers};
+use super::{Liveness, VirtualServers};
 
 /// The stream from the primary to one replica.
 #[derive(Debug)]
@@ -158,7 +158,7 @@ impl VirtualServers {
         let it = &mut self[server];
         let wall = it.wall(now_ns);
         it.model.restart(wall);
-        it.availability = Availability::Up;
+        it.liveness = Liveness::Up;
         if self.replicated {
             if server == self.primary {
                 self.attach_all(now_ns);

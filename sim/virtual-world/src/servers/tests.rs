@@ -1,4 +1,4 @@
-//! What servers keep, lose and hand on, as clients of the world see it.
+//! What servers keep, lose and replicate, as clients see it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ fn replicated(replicas: u32) -> Topology {
     Topology::Replicated { replicas }
 }
 
-/// A world without faults or latency, with three processes and these servers.
+/// Begins a simulation without faults or latency, with three processes and these servers.
 fn fleet(topology: Topology, append_only: AppendOnly) {
     with(|sim| {
         sim.reset(Choices::listed(Vec::new()), 7, 3, topology.servers());
@@ -50,21 +50,25 @@ fn end(server: u32, ending: Ending) {
     with(|sim| sim.stop_server(server, ending));
 }
 
-fn back(server: u32) {
+fn restart(server: u32) {
     with(|sim| sim.start_server(server));
 }
 
 #[test]
 fn an_unreplicated_write_is_gone_after_promotion_and_a_replicated_one_is_not() {
-    for (dies_ns, survives) in [(10 * MS_NS - 1, false), (10 * MS_NS + 1, true)] {
+    for (crash_ns, survives) in [(10 * MS_NS - 1, false), (10 * MS_NS + 1, true)] {
         fleet(replicated(1), AppendOnly::Off);
         task(1, async { drop(ask(VirtualEnv::of(1), set(1000 * MS)).await) });
-        until(dies_ns);
+        until(crash_ns);
         end(0, Ending::Killed);
         until(20 * MS_NS);
         with(|sim| sim.promote(None));
         assert_eq!(with(|sim| sim.servers.primary()), 1);
-        assert_eq!(value_at(1, b"k").is_some(), survives, "the lag is 10 ms, death at {dies_ns}");
+        assert_eq!(
+            value_at(1, b"k").is_some(),
+            survives,
+            "the lag is 10 ms, the crash is at {crash_ns}"
+        );
         // Another client, led to the new primary, gets the lock only where it has been forgotten.
         let said = Said::default();
         let theirs = Arc::clone(&said);
@@ -87,7 +91,7 @@ fn the_old_primary_comes_back_as_a_replica_with_the_new_ones_data() {
     with(|sim| sim.promote(None));
     write(2, "new");
     until(10 * MS_NS);
-    back(0);
+    restart(0);
     assert!(value_at(0, b"new").is_some() && value_at(0, b"old").is_none(), "resynchronised");
     write(2, "newer");
     until(19 * MS_NS);
@@ -109,7 +113,7 @@ fn the_most_advanced_replica_takes_over_unless_another_is_named() {
         write(1, "k");
         until(15 * MS_NS);
         // Server 1 comes back, takes a snapshot, and misses what comes after.
-        back(1);
+        restart(1);
         until(16 * MS_NS);
         with(|sim| {
             let feed = sim.servers.feeds.iter_mut().find(|feed| feed.replica == 1);
@@ -159,7 +163,7 @@ fn wait_is_answered_by_the_acknowledgements() {
 }
 
 #[test]
-fn a_server_that_dies_breaks_its_connections_and_refuses_new_ones_until_it_is_back() {
+fn a_server_that_crashes_breaks_its_connections_and_refuses_new_ones_until_it_is_back() {
     fleet(Topology::Standalone, AppendOnly::Off);
     let said = Said::default();
     let theirs = Arc::clone(&said);
@@ -175,7 +179,7 @@ fn a_server_that_dies_breaks_its_connections_and_refuses_new_ones_until_it_is_ba
     until(5 * MS_NS);
     end(0, Ending::Killed);
     until(10 * MS_NS);
-    back(0);
+    restart(0);
     until(20 * MS_NS);
     let said = said.lock().unwrap();
     assert!(said[0].1.starts_with("Indeterminate") && said[0].0 == 5 * MS_NS, "{said:?}");
@@ -185,7 +189,7 @@ fn a_server_that_dies_breaks_its_connections_and_refuses_new_ones_until_it_is_ba
 }
 
 #[test]
-fn a_server_without_power_says_nothing_until_it_is_back() {
+fn a_server_without_power_is_silent_until_it_is_back() {
     fleet(Topology::Standalone, AppendOnly::Off);
     network("1ms");
     let said = Said::default();
@@ -206,7 +210,7 @@ fn a_server_without_power_says_nothing_until_it_is_back() {
     end(0, Ending::PowerLoss);
     until(700 * MS_NS);
     assert!(said.lock().unwrap().is_empty());
-    back(0);
+    restart(0);
     until(3_000 * MS_NS);
     let said = said.lock().unwrap();
     for (place, client) in [(0, "1 Err(Indeterminate"), (1, "2 Err(Indeterminate")] {
@@ -229,7 +233,7 @@ fn after(append_only: AppendOnly, ending: Ending, at_ns: u64) -> [bool; 2] {
     until(at_ns);
     end(0, ending);
     until(at_ns + 50 * MS_NS);
-    back(0);
+    restart(0);
     let found = [value_at(0, b"a").is_some(), value_at(0, b"b").is_some()];
     close();
     found
@@ -250,7 +254,7 @@ fn power_loss_takes_exactly_the_unsynced_tail() {
 }
 
 #[test]
-fn a_process_that_dies_keeps_what_it_has_written() {
+fn a_server_that_crashes_keeps_what_it_has_written() {
     let crash = |append_only| after(append_only, Ending::Killed, 1_500 * MS_NS);
     for append_only in [AppendOnly::Everysec, AppendOnly::Always, AppendOnly::Unsynced] {
         assert_eq!(crash(append_only), [true, true], "{append_only:?}");
@@ -267,7 +271,7 @@ fn a_server_syncs_by_its_own_clock() {
         write(1, "a");
         until(1_000 * MS_NS + 1);
         end(0, Ending::PowerLoss);
-        back(0);
+        restart(0);
         assert_eq!(value_at(0, b"a").is_some(), synced, "{ppm} ppm");
         close();
     }

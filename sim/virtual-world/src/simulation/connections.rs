@@ -9,7 +9,7 @@ use picklock::env::CallError;
 use super::super::executor::RunState;
 use super::super::network::{ConnectAttempt, NetworkConn, Purpose};
 use super::super::queue::SimEvent;
-use super::super::servers::Availability;
+use super::super::servers::Liveness;
 use super::Simulation;
 
 /// How long until a handshake is sent again.
@@ -34,14 +34,14 @@ impl Simulation {
 
     pub(super) fn connect_answered(&mut self, attempt: u32) {
         let ConnectAttempt { process, server, purpose, task, .. } = *self.network.attempt(attempt);
-        let availability = self.servers[server].availability;
-        if self.network.is_cut(process, server) || availability == Availability::PoweredOff {
+        let liveness = self.servers[server].liveness;
+        if self.network.is_cut(process, server) || liveness == Liveness::PoweredOff {
             // Nobody answers: the handshake is repeated, as TCP does, until it gets through.
             let at_ns = self.time.now_ns() + HANDSHAKE_RETRY_NS;
             self.time.plan(at_ns, SimEvent::ConnectAnswer(attempt));
             return;
         }
-        let outcome = if availability == Availability::Down {
+        let outcome = if liveness == Liveness::Down {
             Err(CallError::NotSent("connection refused".into()))
         } else if !self.servers.is_reachable(server) {
             Err(CallError::NotSent("it is no longer the primary".into()))

@@ -5,8 +5,8 @@
 
 use harness::cues::End;
 use harness::injector::Injector;
-use picklock::Renewal;
 use picklock::time::span_ns;
+use picklock::{Options, Renewal, Single};
 
 use super::*;
 use ttl_model::counted::shares;
