@@ -175,19 +175,19 @@ impl PendingCalls {
         self.free_if_over(call);
     }
 
-    /// The connection has broken; the tasks that learn it from their calls.
+    /// A connection has broken: the tasks that wait for calls on it, to be woken.
     pub(super) fn break_conn(&mut self, conn: u32) -> SmallVec<[u32; 4]> {
-        let mut told = SmallVec::new();
+        let mut woken = SmallVec::new();
         for call in &mut self.calls {
             if call.conn == conn
                 && call.progress != CallProgress::Arrived
                 && let Some(task) = call.waiter
             {
                 call.broken = true;
-                told.push(task);
+                woken.push(task);
             }
         }
-        told
+        woken
     }
 
     /// Keeps a request that the server does not read yet.

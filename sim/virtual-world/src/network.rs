@@ -43,7 +43,7 @@ pub(super) struct NetworkConn {
     arrives_ns: [u64; 2],
     /// A message was lost: nothing gets through this direction any more.
     dead: [bool; 2],
-    /// Messages of this direction wait until they are told to go on.
+    /// Messages of this direction wait until the direction is let go on.
     stalled: [bool; 2],
     /// The call whose command blocks at the server.
     pub(super) blocked: Option<u32>,

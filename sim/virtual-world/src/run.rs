@@ -91,12 +91,13 @@ impl Runner {
                 }
             }
         });
-        let schedule = self.play(clients);
+        let schedule = self.run_phases(clients);
         close();
         schedule
     }
 
-    fn play(&self, clients: u32) -> Schedule {
+    /// Sets up, lets the clients work while faults strike, heals, waits for what is left, and looks back.
+    fn run_phases(&self, clients: u32) -> Schedule {
         let ttl_ns = span_ns(self.trial.ttl());
         let patience_ns = ttl_ns.saturating_mul(10).saturating_add(PATIENCE_NS);
         let run = VirtualEnv::of(RUN);
@@ -116,7 +117,7 @@ impl Runner {
         }
         drive(patience_ns);
         with(Simulation::heal);
-        // Nothing strikes any more, so whoever lives for longer than any client can is stuck.
+        // Nothing strikes any more, so a task that takes longer than any client can is stuck.
         let life_ns = span_ns(self.scenario.longest_life());
         drive(now_ns().saturating_add(life_ns.max(patience_ns)));
         let stuck = with(|sim| sim.executor.live());
