@@ -5,20 +5,20 @@ use std::hint::black_box;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use picklock::scripts::COMPARE_AND_DELETE;
 use picklock::time::WallTime;
-use redis_model::model::{ClientId, Model};
-use redis_model::options::Options;
-use redis_model::reply::Reply;
+use redis_model::model::{ConnectionId, Model};
+use redis_model::options::ModelOptions;
+use resp::Reply;
 
 const NOW: WallTime = WallTime::from_unix_ns(1_700_000_000_000_000_000);
 
 struct Bench {
     model: Model,
-    client: ClientId,
+    client: ConnectionId,
 }
 
 impl Bench {
     fn new() -> Self {
-        let mut model = Model::new(Options::default());
+        let mut model = Model::new(ModelOptions::default());
         let client = model.connect(NOW, "127.0.0.1:1");
         Self { model, client }
     }

@@ -3,7 +3,7 @@
 use std::hint::black_box;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use redis_model::resp::request::{Parsed, RequestParser};
+use resp::{Parsed, RequestParser};
 
 const SET: &[u8] = b"*6\r\n$3\r\nSET\r\n$4\r\nlock\r\n$16\r\n0123456789abcdef\r\n$2\r\nNX\r\n$2\r\nPX\r\n$4\r\n1000\r\n";
 

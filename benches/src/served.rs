@@ -7,7 +7,7 @@ use std::error::Error;
 use std::process::ExitCode;
 
 use live_world::limits::ensure_open_files;
-use live_world::server::{Server, ServerSpec, find_server};
+use live_world::server::{PrivateServer, ServerSpec, find_server};
 use live_world::supervisor::{self, Supervisor};
 use tokio::runtime::Builder;
 
@@ -19,7 +19,7 @@ const FILES: u64 = 4096;
 pub fn beside_server(
     name: &str,
     mut threads: Builder,
-    work: impl AsyncFnOnce(&Server) -> Result<(), Box<dyn Error>>,
+    work: impl AsyncFnOnce(&PrivateServer) -> Result<(), Box<dyn Error>>,
 ) -> ExitCode {
     // The supervisor of the server is this program once more.
     if let Some(ended) = supervisor::main(std::env::args_os().skip(1)) {
@@ -37,12 +37,12 @@ pub fn beside_server(
 }
 
 async fn serve(
-    work: impl AsyncFnOnce(&Server) -> Result<(), Box<dyn Error>>,
+    work: impl AsyncFnOnce(&PrivateServer) -> Result<(), Box<dyn Error>>,
 ) -> Result<(), Box<dyn Error>> {
     ensure_open_files(FILES)?;
     let binary = find_server(None, None)?;
     let supervisor = Supervisor::spawn(None)?;
-    let mut server = Server::start(&supervisor, ServerSpec::new(&binary.path)).await?;
+    let mut server = PrivateServer::start(&supervisor, ServerSpec::new(&binary.path)).await?;
     let measured = work(&server).await;
     let stopped = server.stop().await;
     drop(server);

@@ -60,6 +60,12 @@ impl Dialect {
     pub fn of(about: &About) -> Self {
         Self { scripts: (about.scripts)().into(), value: about.value }
     }
+
+    /// The first key of a command, and what a history says that the command would do to it.
+    pub fn intent<'a>(&self, command: &'a Command) -> (&'a [u8], Intent) {
+        let semantics = command_semantics::semantics(command, self, || WallTime::from_unix_ns(0));
+        (semantics.key, semantics.intent)
+    }
 }
 
 /// One client's environment, under observation.

@@ -1,11 +1,9 @@
-//! `picklock check`: the checkers alone, on a history from a run or from elsewhere.
+//! `picklock check`: the checkers alone, on a history of picklock or of another tool.
 //!
-//! Invariant: the history is read as a stream, twice only where a violation has a story to be told,
-//! so its length is no limit; and a history with a flaw is not judged at all. Deliberately absent:
-//! repairs, and any knowledge of who wrote the file.
+//! Invariant: the history is streamed, a second time only to explain a violation, so its length is not limited; a
+//! malformed history is not judged at all, and never repaired.
 
 mod ahead;
-pub(super) mod asked;
 mod source;
 
 use scenarios::checker::Checkers;
@@ -14,47 +12,46 @@ use scenarios::history::{ReadError, Reader};
 use scenarios::judge::{Circumstances, HistoryCounts, sum_up};
 use scenarios::result::RunResult;
 
-use super::args::CheckArgs;
+use super::args::{CheckArgs, Thresholds, without_threshold};
 use super::exit::Exit;
 use super::failure::Failure;
 use super::line::quoted;
 use super::run::report;
 use super::terminal::Terminal;
 use super::{output, print};
-use asked::{Asked, not_asked};
-use source::Source;
+use source::HistorySource;
 
-/// Reads, judges, prints, and says how picklock ends.
+/// Reads and judges the history, and prints the result.
 pub(super) fn main(args: &CheckArgs, terminal: &Terminal) -> Result<Exit, Failure> {
     output::check(&args.format)?;
-    let mut source = Source::open(&args.history)?;
+    let mut source = HistorySource::open(&args.history)?;
     let name = source.name().to_owned();
     let word = args.history.display().to_string();
     let circumstances = Circumstances {
         complete: !args.incomplete,
-        replay: format!("picklock check {}{}", quoted(&word), args.asked.words()),
+        replay: format!("picklock check {}{}", quoted(&word), args.thresholds.words()),
         ..Circumstances::default()
     };
-    let (result, lines) = judge(&mut source, &args.asked, circumstances)
+    let (result, lines) = judge(&mut source, &args.thresholds, circumstances)
         .map_err(|error| unreadable(&name, &error))?;
     if lines == 1 && !terminal.is_quiet() {
-        print::note("note: the history has a head and no event");
+        print::note("note: the history has a head but no events");
     }
     let footer = format!("history: {name}, {lines} lines\n");
     report::print_with(&args.format, &result, &footer, terminal)?;
     Ok(Exit::of_incomplete(&result))
 }
 
-/// What the checkers find, and how many lines the history has.
+/// The result, and the number of lines of the history.
 fn judge(
-    source: &mut Source,
-    asked: &Asked,
+    source: &mut HistorySource,
+    thresholds: &Thresholds,
     mut circumstances: Circumstances,
 ) -> Result<(RunResult, u64), ReadError> {
     let mut reader = Reader::new(source.first()?)?;
     let mut head = reader.head().clone();
-    asked.ask(&mut head);
-    circumstances.remarks = not_asked(&head);
+    thresholds.apply(&mut head);
+    circumstances.remarks = without_threshold(&head);
     let (mut checkers, mut counts) = (Checkers::new(&head), HistoryCounts::new(&head));
     while let Some(event) = reader.read_event()? {
         checkers.see(&event, reader.texts());
@@ -74,14 +71,13 @@ fn judge(
     Ok((sum_up(&head, findings, counts, circumstances), lines))
 }
 
-/// A file that cannot be read is the machine's affair, one that is no history its user's.
+/// An I/O error is the machine's fault, a malformed history the user's.
 fn unreadable(name: &str, error: &ReadError) -> Failure {
     let message = format!("{name}: {error}");
     match error {
-        ReadError::Io(_) => Failure::unavailable_text(
-            message,
-            "copy the history to where it can be read, and try again",
-        ),
+        ReadError::Io(_) => {
+            Failure::unavailable_text(message, "copy the history to a readable place and try again")
+        }
         ReadError::Compressed(how) => {
             let unpack = match *how {
                 "gzip" => "gunzip -c",
@@ -93,9 +89,8 @@ fn unreadable(name: &str, error: &ReadError) -> Failure {
             let help = format!("`{unpack} {} | picklock check -`", quoted(name));
             Failure::usage_text(message, help)
         }
-        _ => Failure::usage_text(
-            message,
-            "nothing was judged; docs/history.md describes the format, line by line",
-        ),
+        _ => {
+            Failure::usage_text(message, "nothing was judged; docs/history.md describes the format")
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! The command line from the first word to the exit code.
+//! From the command line to the exit code.
 //!
 //! Invariant: stdout carries results and nothing else; whatever goes wrong is one message on stderr
 //! and one exit code, a panic included.
@@ -10,23 +10,22 @@ use clap::parser::ValueSource;
 use clap::{Args, CommandFactory, FromArgMatches};
 use scenarios::catalog;
 
-use super::args::{Cli, Command, RunArgs};
+use super::args::{Cli, CliCommand, RunArgs};
 use super::exit::Exit;
 use super::failure::Failure;
 use super::terminal::Terminal;
 use super::{check, doctor, list, matrix, print, proxy, run, show, tune, variables};
 
-/// Reads the command line, does what it says, and says how picklock ends.
+/// Parses the command line, runs the command and returns the exit.
 pub(crate) fn main() -> Exit {
     let cli = match parse() {
         Ok(cli) => cli,
         Err(error) => return refuse(&error),
     };
-    let terminal = Terminal::of_process(cli.talk);
-    // Tasks and threads have their own; this catches what would be an ugly end of the whole.
-    let done = catch_unwind(AssertUnwindSafe(|| act(&cli, &terminal))).unwrap_or_else(|_| {
-        Err(Failure::internal("picklock has panicked; the message stands above"))
-    });
+    let terminal = Terminal::of_process(cli.output);
+    // Tasks and threads catch their own panics; this one turns a panic of the main thread into an exit code.
+    let done = catch_unwind(AssertUnwindSafe(|| act(&cli, &terminal)))
+        .unwrap_or_else(|_| Err(Failure::internal("picklock panicked; see the message above")));
     done.unwrap_or_else(|failure| {
         print::raw(&failure.render(&terminal));
         if failure.exit() == Exit::Usage {
@@ -36,15 +35,15 @@ pub(crate) fn main() -> Exit {
     })
 }
 
-/// Says what is wrong with the command line, or shows the help or version that was asked for.
+/// Prints an error of the command line, or the help or version.
 fn refuse(error: &clap::Error) -> Exit {
-    // Clap knows where each belongs.
+    // Clap picks stdout or stderr.
     let _ = error.print();
     if !error.use_stderr() {
         return Exit::Held;
     }
     if let Some(scenario) = meant_scenario(error) {
-        print::note(&format!("tip: a scenario is run with --scenario {scenario}"));
+        print::note(&format!("tip: run a scenario with --scenario {scenario}"));
     }
     note_variables();
     Exit::Usage
@@ -56,7 +55,7 @@ fn note_variables() {
     }
 }
 
-/// The scenario that stands where a subcommand or nothing should.
+/// A scenario given as a bare word instead of with --scenario.
 fn meant_scenario(error: &clap::Error) -> Option<&str> {
     let kind = match error.kind() {
         ErrorKind::InvalidSubcommand => ContextKind::InvalidSubcommand,
@@ -82,7 +81,7 @@ fn parse() -> Result<Cli, clap::Error> {
         let misplaced = of_run.get_arguments().find(|arg| spoken(arg.get_id().as_str()));
         if let Some(arg) = misplaced {
             let option = arg.get_long().unwrap_or_default();
-            let message = format!("--{option} stands before `{command}`: options go behind it\n");
+            let message = format!("--{option} must follow `{command}`, not precede it\n");
             return Err(clap::Error::raw(ErrorKind::ArgumentConflict, message));
         }
     }
@@ -91,23 +90,23 @@ fn parse() -> Result<Cli, clap::Error> {
         Some(("run", of_run)) => Some(of_run),
         Some(_) => None,
     };
-    // A variable is for all runs, and means those that have threads.
+    // PICKLOCK_THREADS applies to all runs and is ignored by those without threads; the option is refused.
     if let Some(run) = of_run
         && run.value_source("threads") == Some(ValueSource::CommandLine)
         && run.value_source("seeds").is_none()
     {
-        let message = "--threads runs many schedules at a time, and without --seeds there is one: add \
-                       --seeds A..B, or leave --threads away\n";
+        let message = "--threads runs several schedules at once, but without --seeds there is only one: \
+                       add --seeds A..B, or remove --threads\n";
         return Err(clap::Error::raw(ErrorKind::ArgumentConflict, message));
     }
-    // Not left to clap, for which a variable is as good as a word on the command line.
+    // Not left to clap: for it a variable equals an option, but here the option must win over the variable.
     match (spoken("quiet"), spoken("verbose")) {
         (true, true) => {
-            let message = "--quiet and --verbose contradict each other: leave one away\n";
+            let message = "--quiet and --verbose are mutually exclusive: remove one\n";
             return Err(clap::Error::raw(ErrorKind::ArgumentConflict, message));
         }
-        (true, false) => cli.talk.verbose = false,
-        (false, true) => cli.talk.quiet = false,
+        (true, false) => cli.output.verbose = false,
+        (false, true) => cli.output.quiet = false,
         (false, false) => {}
     }
     Ok(cli)
@@ -116,21 +115,21 @@ fn parse() -> Result<Cli, clap::Error> {
 fn act(cli: &Cli, terminal: &Terminal) -> Result<Exit, Failure> {
     let text = match &cli.command {
         None => return run::main(&cli.run, terminal),
-        Some(Command::Run(args)) => return run::main(args, terminal),
-        Some(Command::Replay { run: directory }) => return run::replay(directory, terminal),
-        Some(Command::Check(args)) => return check::main(args, terminal),
-        Some(Command::Matrix(args)) => return matrix::main(args, terminal),
-        Some(Command::Proxy(args)) => return proxy::main(args, terminal),
-        Some(Command::Tune(args)) => return tune::main(args, terminal),
-        Some(Command::List(args)) => return list::main(args, terminal),
-        Some(Command::Show { name, lock, toml }) => show::text(name, lock.as_deref(), *toml)?,
-        Some(Command::Doctor { server }) => doctor::text(server)?,
-        Some(Command::Completions { shell }) => {
+        Some(CliCommand::Run(args)) => return run::main(args, terminal),
+        Some(CliCommand::Replay { run: directory }) => return run::replay(directory, terminal),
+        Some(CliCommand::Check(args)) => return check::main(args, terminal),
+        Some(CliCommand::Matrix(args)) => return matrix::main(args, terminal),
+        Some(CliCommand::Proxy(args)) => return proxy::main(args, terminal),
+        Some(CliCommand::Tune(args)) => return tune::main(args, terminal),
+        Some(CliCommand::List(args)) => return list::main(args, terminal),
+        Some(CliCommand::Show { name, lock, toml }) => show::text(name, lock.as_deref(), *toml)?,
+        Some(CliCommand::Doctor { server }) => doctor::text(server)?,
+        Some(CliCommand::Completions { shell }) => {
             let mut script = Vec::new();
             clap_complete::generate(*shell, &mut Cli::command(), "picklock", &mut script);
             String::from_utf8_lossy(&script).into_owned()
         }
-        Some(Command::Schema) => format!("{:#}\n", scenarios::result::schema()),
+        Some(CliCommand::Schema) => format!("{:#}\n", scenarios::result::schema()),
     };
     print::results(&text)?;
     Ok(Exit::Held)

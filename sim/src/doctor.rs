@@ -1,6 +1,6 @@
-//! `picklock doctor`: what is found on this machine, and what it can do.
+//! `picklock doctor`: the servers and limits of this machine.
 //!
-//! Invariant: it tries things out rather than reading version numbers, and leaves nothing behind.
+//! Invariant: it tests capabilities instead of reading version numbers, and leaves nothing behind.
 
 use std::fmt::Write;
 
@@ -12,10 +12,10 @@ use live_world::endpoint::{Choice, Endpoint, KeySpace, Settings};
 use live_world::limits::{BESIDES, Links, ensure_open_files};
 use live_world::server::DiscoverError;
 
-/// So many clients should be possible.
+/// Clients that the open-file limit should allow.
 const CLIENTS: u64 = 500;
 
-/// What is found, as printed on stdout.
+/// The findings, for stdout.
 pub(super) fn text(server: &ServerArgs) -> Result<String, Failure> {
     let mut text = format!("picklock {}\n", env!("CARGO_PKG_VERSION"));
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -46,7 +46,7 @@ pub(super) fn text(server: &ServerArgs) -> Result<String, Failure> {
     if let Err(error) = runtime.block_on(look(&mut text, "the embedded model", Choice::Embedded)) {
         wrong.get_or_insert(error);
     }
-    let links = Links { apart: CLIENTS, each: 1, ..Links::default() };
+    let links = Links { external: CLIENTS, each: 1, ..Links::default() };
     match ensure_open_files(links.needed() + BESIDES) {
         Ok(limit) => {
             let _ = writeln!(text, "open files: {limit}, enough for {CLIENTS} clients");
@@ -59,7 +59,7 @@ pub(super) fn text(server: &ServerArgs) -> Result<String, Failure> {
     match wrong {
         None => Ok(text),
         Some(failure) => {
-            // What was found belongs to the picture.
+            // Print the findings before the failure.
             print::results(&text)?;
             Err(failure)
         }

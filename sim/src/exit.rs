@@ -9,24 +9,24 @@ use scenarios::result::RunResult;
 use scenarios::sweep::Sweep;
 use scenarios::verdict::{Level, Outcome};
 
-/// How picklock ends.
+/// How picklock exits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// Everything held, or what was asked for was printed.
+    /// Everything held, or the output was printed.
     Held,
     /// A level of safety was violated.
     Violated,
     /// The command line or a file is wrong.
     Usage,
-    /// The run does not say.
+    /// The run is inconclusive.
     Inconclusive,
     /// Nothing was checked.
     NothingRan,
     /// Only progress was violated.
     ProgressOnly,
-    /// A server, a file or the machine is not as it must be.
+    /// A server, a file or the machine is unusable.
     Unavailable,
-    /// A bug of picklock's own.
+    /// A bug in picklock.
     Internal,
     /// Interrupted; a partial report was written.
     Interrupted,
@@ -48,12 +48,12 @@ impl Exit {
         }
     }
 
-    /// How a run with this result ends.
+    /// The exit of a run.
     pub(crate) fn of(result: &RunResult) -> Self {
         if result.complete { Self::of_incomplete(result) } else { Self::Interrupted }
     }
 
-    /// How a run ends whose result counts as far as it goes.
+    /// The exit of a result that counts although it is incomplete.
     pub(crate) fn of_incomplete(result: &RunResult) -> Self {
         let violated = |level| result.level(level) == Outcome::Violated;
         match result.verdict {
@@ -68,10 +68,8 @@ impl Exit {
             Outcome::NotApplicable => Self::NothingRan,
         }
     }
-}
 
-impl Exit {
-    /// How a sweep ends.
+    /// The exit of a sweep.
     pub(crate) fn of_sweep(found: &Sweep) -> Self {
         let safety = [Level::Key, Level::Belief, Level::Effect];
         match found.verdict() {
@@ -85,10 +83,8 @@ impl Exit {
             Outcome::NotApplicable => Self::NothingRan,
         }
     }
-}
 
-impl Exit {
-    /// How a matrix ends, made on these servers: as the worst of them.
+    /// The exit of several matrices: of the worst.
     pub(crate) fn of_matrices(found: &[Matrix]) -> Self {
         let ends: Vec<Self> = found.iter().map(Self::of_matrix).collect();
         let worst = [Self::Interrupted, Self::Violated, Self::Inconclusive, Self::NothingRan];
@@ -119,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn matrices_end_as_the_worst_of_them() {
+    fn several_matrices_exit_as_the_worst() {
         let of = |totals: Totals, interrupted| Matrix {
             totals,
             ..Matrix::new("redis", None, Vec::new(), interrupted)

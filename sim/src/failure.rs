@@ -1,4 +1,4 @@
-//! What went wrong, for people: what happened, where, and what to do next.
+//! Errors as the user sees them: what happened, where, and what to do next.
 //!
 //! Invariant: one failure, one message, one exit code.
 
@@ -7,7 +7,7 @@ use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme, MietteDiagnosti
 use super::exit::Exit;
 use super::terminal::Terminal;
 
-/// Why picklock did not do what it was asked to.
+/// Why a command failed.
 #[derive(Debug)]
 pub(super) struct Failure {
     exit: Exit,
@@ -20,12 +20,12 @@ impl Failure {
         Self { exit: Exit::Usage, diagnostic: Box::new(diagnostic) }
     }
 
-    /// The same, in a sentence and an advice.
+    /// The same, as a message and a help text.
     pub(super) fn usage_text(message: impl Into<String>, help: impl Into<String>) -> Self {
         Self::usage(MietteDiagnostic::new(message.into()).with_help(help.into()))
     }
 
-    /// The same, of an error that says itself what to do.
+    /// The same, from an error that says what to do.
     pub(super) fn usage_error(error: &dyn std::error::Error) -> Self {
         Self { exit: Exit::Usage, diagnostic: whole(error) }
     }
@@ -35,35 +35,35 @@ impl Failure {
         Self { exit: Exit::Unavailable, diagnostic: whole(error) }
     }
 
-    /// The same, in a sentence and an advice.
+    /// The same, as a message and a help text.
     pub(super) fn unavailable_text(message: impl Into<String>, help: impl Into<String>) -> Self {
         let diagnostic = Box::new(MietteDiagnostic::new(message.into()).with_help(help.into()));
         Self { exit: Exit::Unavailable, diagnostic }
     }
 
-    /// A signal came before everything was done.
+    /// A signal interrupted the command.
     pub(super) fn interrupted(message: impl Into<String>, help: impl Into<String>) -> Self {
         Self { exit: Exit::Interrupted, ..Self::unavailable_text(message, help) }
     }
 
-    /// A bug of picklock's own.
+    /// A bug in picklock.
     pub(super) fn internal(message: impl Into<String>) -> Self {
-        let help = "this is a bug of picklock's: please report it with the command line";
+        let help = "this is a bug in picklock: please report it, with the command line";
         let diagnostic = Box::new(MietteDiagnostic::new(message.into()).with_help(help));
         Self { exit: Exit::Internal, diagnostic }
     }
 
-    /// How picklock ends.
+    /// The exit.
     pub(super) fn exit(&self) -> Exit {
         self.exit
     }
 
-    /// The message as far as it fits a table.
+    /// The first line, for tables.
     pub(super) fn first_line(&self) -> String {
         self.diagnostic.to_string().lines().next().unwrap_or_default().to_owned()
     }
 
-    /// The message, as it is printed on stderr.
+    /// The message for stderr.
     pub(super) fn render(&self, terminal: &Terminal) -> String {
         let theme = match (terminal.colour_on_stderr(), terminal.is_utf8()) {
             (true, true) => GraphicalTheme::unicode(),
@@ -71,7 +71,7 @@ impl Failure {
             (_, false) => GraphicalTheme::none(),
         };
         let mut text = String::new();
-        // What is read by a program, or copied out of a log, has its lines whole.
+        // Programs and logs get unwrapped lines.
         let handler = GraphicalReportHandler::new_themed(theme)
             .with_width(terminal.width())
             .with_wrap_lines(terminal.is_stderr());
@@ -82,7 +82,7 @@ impl Failure {
     }
 }
 
-/// An error and its causes, each said once.
+/// An error and its causes, without repetition.
 fn whole(error: &dyn std::error::Error) -> Box<dyn Diagnostic + Send + Sync> {
     let mut message = error.to_string();
     let mut source = error.source();

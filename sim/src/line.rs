@@ -1,6 +1,6 @@
-//! The command line that does the same again.
+//! Replay lines.
 //!
-//! Invariant: it can be pasted into a shell, and a password is never part of it.
+//! Invariant: the line can be pasted into a shell, and never contains a password.
 
 use super::args::ServerArgs;
 
@@ -10,7 +10,7 @@ pub(super) struct Line(String);
 impl Line {
     /// `picklock` alone.
     pub(super) fn new() -> Self {
-        // Under cargo there is no picklock on PATH as a rule.
+        // Under cargo, picklock is usually not on PATH.
         let program = match std::env::var_os("CARGO_MANIFEST_DIR") {
             Some(_) => "cargo run -p sim --",
             None => "picklock",
@@ -29,7 +29,7 @@ impl Line {
         self.word(option).word(&quoted(value))
     }
 
-    /// The server: one that is not ours stands in a variable, for its URL may hold a password.
+    /// The server; a user's own is given by a variable, because its URL may contain a password.
     pub(super) fn server(mut self, server: &ServerArgs, is_private: bool) -> Self {
         if !is_private {
             self = self.word("--redis \"$PICKLOCK_REDIS\"");
@@ -43,17 +43,17 @@ impl Line {
         if server.tls_insecure { self.word("--tls-insecure") } else { self }
     }
 
-    /// As it is printed.
+    /// The text.
     pub(super) fn text(self) -> String {
         self.0
     }
 }
 
-/// A word as a shell takes it.
+/// A word, quoted for a shell.
 pub(super) fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@".contains(c);
     match word {
-        // A variable, to be filled in by the shell.
+        // A variable, which the shell expands.
         "$PICKLOCK_REDIS" => format!("\"{word}\""),
         _ if !word.is_empty() && word.chars().all(plain) => word.to_owned(),
         _ => format!("'{}'", word.replace('\'', "'\\''")),

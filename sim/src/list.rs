@@ -1,6 +1,6 @@
 //! `picklock list`: the scenarios and the recipes.
 //!
-//! Invariant: what is listed can be run.
+//! Invariant: everything listed can be run.
 
 use comfy_table::{ContentArrangement, Table, presets};
 use scenarios::recipe::About;
@@ -18,13 +18,13 @@ use super::terminal::Terminal;
 /// The version of the format.
 const SCHEMA: &str = "picklock/list/1";
 
-/// Writes the lists, where they were asked for.
+/// Writes the lists.
 pub(super) fn main(args: &ListArgs, terminal: &Terminal) -> Result<Exit, Failure> {
     let is_other = |it: &Output| !matches!(it.format, OutputFormat::Human | OutputFormat::Json);
     if args.format.iter().any(is_other) {
         return Err(Failure::usage_text(
-            "a list is no report: there is no JUnit or markdown of it",
-            "write human or json, as in --format json",
+            "list has no JUnit or Markdown output",
+            "use human or json, as in --format json",
         ));
     }
     output::check(&args.format)?;
@@ -64,7 +64,7 @@ fn text(scenarios: &[Scenario], terminal: &Terminal) -> String {
         table.add_row([about.name, about.how, about.flaw.unwrap_or("none known")]);
     }
     text += &format!(
-        "{table}\n\n`picklock show NAME` tells more.\n`picklock --scenario NAME --lock RECIPE` runs it.\n"
+        "{table}\n\n`picklock show NAME` describes one.\n`picklock --scenario NAME --lock RECIPE` runs it.\n"
     );
     text
 }

@@ -1,7 +1,6 @@
 //! From the command line to a scenario.
 //!
-//! Invariant: a file is a file (it ends in `.toml`, or has a `/`), everything else is a name; the two
-//! are never confused.
+//! Invariant: a word that ends in `.toml` or has a `/` is a file; everything else is a name.
 
 use std::borrow::Cow;
 use std::ffi::OsStr;
@@ -14,26 +13,29 @@ use scenarios::scenario::{Overrides, Scenario};
 use super::args::RunArgs;
 use super::failure::Failure;
 
-/// A longer file is not a scenario.
+/// Maximum size of a scenario file, in bytes.
 const FILE_MOST: u64 = 1024 * 1024;
 
-/// A scenario's text, and what it is called.
+/// The text of a scenario, and its name.
 pub(super) struct Source {
-    /// The name it has where its text gives it none.
+    /// Its name, unless the text has one.
     pub(super) name: String,
     /// The file as messages name it.
     pub(super) file: String,
     pub(super) text: Cow<'static, str>,
-    /// Whether it is a file of the user's.
+    /// Whether it is a user's file.
     pub(super) is_file: bool,
 }
 
-/// The scenario that was asked for, with everything the command line says beside it.
+/// The scenario of the command line, with its overrides.
 pub(super) fn scenario(args: &RunArgs) -> Result<Scenario, Failure> {
     let Some(asked) = &args.scenario else {
         return Err(Failure::usage_text(
-            "no scenario was named",
-            format!("say which, as in --scenario {}; `picklock list` shows them all", first_name()),
+            "no scenario given",
+            format!(
+                "choose one, such as --scenario {}; `picklock list` shows them all",
+                first_name()
+            ),
         ));
     };
     let overrides = Overrides {
@@ -53,7 +55,7 @@ pub(super) fn source(asked: &OsStr) -> Result<Source, Failure> {
     let file = asked.to_string_lossy().into_owned();
     if is_file(asked) {
         let text = read(Path::new(asked)).map_err(|why| {
-            let help = "give the path of a scenario file, or a name of `picklock list`";
+            let help = "give the path of a scenario file, or a name from `picklock list`";
             Failure::usage_text(format!("cannot read the scenario {file}: {why}"), help)
         })?;
         let name = Path::new(asked).file_stem().unwrap_or_default().to_string_lossy().into_owned();
@@ -76,15 +78,15 @@ fn read(path: &Path) -> Result<String, String> {
     let file = std::fs::File::open(path).map_err(|error| error.to_string())?;
     file.take(FILE_MOST + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
     if bytes.len() as u64 > FILE_MOST {
-        return Err(format!("it is longer than {FILE_MOST} bytes, which no scenario is"));
+        return Err(format!("it is longer than {FILE_MOST} bytes, so it is no scenario"));
     }
     String::from_utf8(bytes).map_err(|error| {
         let valid = error.utf8_error().valid_up_to();
-        format!("it is no UTF-8 text (byte {valid} is wrong)")
+        format!("it is no UTF-8 text (byte {valid} is invalid)")
     })
 }
 
-/// Whether a file is meant.
+/// Whether the word names a file.
 pub(super) fn is_file(asked: &OsStr) -> bool {
     asked.as_encoded_bytes().iter().any(|byte| matches!(byte, b'/' | b'\\'))
         || Path::new(asked).extension().is_some_and(|it| it == "toml")

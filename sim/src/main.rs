@@ -1,4 +1,4 @@
-//! The binary: the command line, or a process that looks after servers.
+//! The binary: the command line, or the supervisor process of servers.
 
 mod args;
 mod check;

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use harness::matrix;
+use harness::progress::BatchProgress;
 use reports::matrix as written;
 use scenarios::catalog;
 use scenarios::matrix::{Conformance, Matrix, Pair, Several, locks};
@@ -157,7 +158,7 @@ async fn on_virtual_time(
     terminal: &Terminal,
 ) -> Result<Matrix, Failure> {
     let mut signals = signal::watch().map_err(|error| Failure::unavailable(&error))?;
-    let watched = Arc::new(matrix::Progress::default());
+    let watched = Arc::new(BatchProgress::default());
     let shown = Arc::clone(&watched);
     let done = move || shown.done.load(Ordering::Relaxed);
     let progress = Progress::show(terminal, done, scenarios.len() as u64, "pairs");

@@ -1,7 +1,7 @@
-//! What `--format` asks for: a text in each format, to stdout or to a file.
+//! `--format`: writes each format to stdout or to a file.
 //!
-//! Invariant: whether every file has a place is looked at before anything runs, and regular files are
-//! written whole. Nobody waits for the reader of a pipe longer than the user does.
+//! Invariant: paths are checked before anything runs, and regular files are written atomically. A signal ends the wait
+//! for the reader of a pipe.
 
 use std::fs;
 use std::path::Path;
@@ -13,22 +13,22 @@ use super::args::{Output, OutputFormat};
 use super::failure::Failure;
 use super::{print, signal};
 
-/// For people, on stdout.
+/// Text on stdout.
 pub(super) const HUMAN: [Output; 1] = [Output { format: OutputFormat::Human, file: None }];
 
-/// Nobody should wait for what cannot be written.
+/// Refuses what cannot be written, before anything runs.
 pub(super) fn check(outputs: &[Output]) -> Result<(), Failure> {
     if outputs.iter().filter(|it| it.file.is_none()).count() > 1 {
         return Err(Failure::usage_text(
-            "stdout takes one format",
-            "send the others to files, as in --format human --format junit=report.xml",
+            "only one format can go to stdout",
+            "write the others to files, as in --format human --format junit=report.xml",
         ));
     }
     let mut files = outputs.iter().filter_map(|it| it.file.as_deref());
     files.try_for_each(file::check).map_err(|error| Failure::usage_error(&error))
 }
 
-/// Writes what `text` gives for each format, where it belongs.
+/// Writes the text of each format.
 pub(super) fn write(
     outputs: &[Output],
     mut text: impl FnMut(OutputFormat) -> Result<String, Failure>,
@@ -46,7 +46,7 @@ pub(super) fn write(
     Ok(())
 }
 
-/// Writes to a pipe, a device or the like. Its reader may never come, or never read: a signal ends the wait.
+/// Writes to a pipe or device, whose reader may never come; a signal ends the wait.
 fn pass_on(file: &Path, text: String) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -54,7 +54,7 @@ fn pass_on(file: &Path, text: String) -> Result<(), Failure> {
         .map_err(|error| Failure::unavailable(&error))?;
     let (done, written) = oneshot::channel();
     let theirs = file.to_owned();
-    // Ends with the process where nobody ever reads.
+    // If nothing ever reads, the thread ends with the process.
     let writing = move || done.send(file::write(&theirs, &text));
     std::thread::Builder::new()
         .name("picklock-output".into())
@@ -67,9 +67,9 @@ fn pass_on(file: &Path, text: String) -> Result<(), Failure> {
             Ok(written) = written => Ok(written),
             Ok(_) = signals.wait_for(|interrupted| *interrupted) => Err(Failure::interrupted(
                 format!("interrupted while writing to {}", file.display()),
-                "nobody may have read from it: start what reads it first",
+                "perhaps nothing reads from it: start its reader first",
             )),
-            else => Err(Failure::internal("the thread that writes has panicked")),
+            else => Err(Failure::internal("the thread that writes the output panicked")),
         }
     })?;
     written.map_err(|error| Failure::unavailable(&error))

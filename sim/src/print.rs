@@ -1,8 +1,7 @@
-//! What is said on stdout and stderr.
+//! Printing on stdout and stderr.
 //!
-//! Invariant: nobody has to listen. A reader that has gone away is no failure, a message that cannot
-//! be written is lost, and neither ends a run; only results that could not be delivered although
-//! somebody waits for them (a full disk behind a redirection) are a failure.
+//! Invariant: a closed pipe is no failure, and a message that cannot be written is lost: neither ends a run. Only
+//! results that cannot be written for another reason (a full disk) are a failure.
 
 use std::io::{ErrorKind, Write};
 
@@ -13,11 +12,11 @@ pub(super) fn results(text: &str) -> Result<(), Failure> {
     let mut stdout = std::io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
         Ok(()) => Ok(()),
-        // Whoever closed the pipe has seen enough.
+        // The reader closed the pipe: it has seen enough.
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         Err(error) => Err(Failure::unavailable_text(
-            format!("the results cannot be written to stdout: {error}"),
-            "make room where stdout is redirected to, or redirect it elsewhere",
+            format!("cannot write the results to stdout: {error}"),
+            "free space where stdout is redirected to, or redirect it elsewhere",
         )),
     }
 }
@@ -29,6 +28,6 @@ pub(super) fn note(line: &str) {
 
 /// Prints text on stderr as it is.
 pub(super) fn raw(text: &str) {
-    // Nobody is left to be told that nobody listens.
+    // There is nowhere to report a failure of stderr.
     let _ = std::io::stderr().lock().write_all(text.as_bytes());
 }

@@ -1,4 +1,4 @@
-//! How far a run has come, on stderr.
+//! Progress of a run, on stderr.
 //!
 //! Invariant: stdout is never touched, and without a terminal no line is rewritten.
 
@@ -10,23 +10,23 @@ use harness::world::RunRequest;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tokio::task::JoinHandle;
 
+use super::args::ProgressMode;
+use super::print;
 use super::terminal::Terminal;
-use super::{args, print};
 
 /// How often a bar is drawn again.
 const BAR_EVERY: Duration = Duration::from_millis(50);
 /// How often a line is written.
 const LINE_EVERY: Duration = Duration::from_secs(3);
 
-/// Progress being shown. Dropped, it is shown no more.
+/// Progress on display, until dropped.
 pub(super) struct Progress {
     task: Option<JoinHandle<()>>,
     bar: Option<ProgressBar>,
 }
 
 impl Progress {
-    /// Shows how many of `total` are done, such as clients. Belongs to the tokio runtime it is called
-    /// on.
+    /// Shows how many of `total` are done. Must be called on a tokio runtime.
     pub(super) fn show(
         terminal: &Terminal,
         done: impl Fn() -> u64 + Send + 'static,
@@ -34,8 +34,8 @@ impl Progress {
         what: &'static str,
     ) -> Self {
         match terminal.progress() {
-            args::Progress::Off => Self { task: None, bar: None },
-            args::Progress::Bar | args::Progress::Auto => {
+            ProgressMode::Off => Self { task: None, bar: None },
+            ProgressMode::Bar | ProgressMode::Auto => {
                 let bar = bar(terminal, total, what);
                 let shown = bar.clone();
                 let task = tokio::spawn(async move {
@@ -46,7 +46,7 @@ impl Progress {
                 });
                 Self { task: Some(task), bar: Some(bar) }
             }
-            args::Progress::Lines => {
+            ProgressMode::Lines => {
                 let began = Instant::now();
                 let task = tokio::spawn(async move {
                     loop {

@@ -1,45 +1,46 @@
-//! `picklock proxy`: the fault proxy by itself, for anybody's tests.
+//! `picklock proxy`: the fault proxy as a command, for any test.
 //!
-//! Invariant: nothing listens before the whole command line has been understood, and nothing beyond
-//! loopback that was not named. Deliberately absent: a verdict. It ends with 0 when it is told to.
-
-mod args;
-mod writing;
-
-pub(crate) use args::ProxyArgs;
+//! Invariant: nothing listens before the whole command line is valid, and nothing beyond loopback unless the command
+//! line names the address. There is no verdict: a signal ends it with 0. The log's lines are in the order of their
+//! numbers, and a reader sees whole lines soon.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{BufWriter, Write as _};
 use std::net::{IpAddr, Ipv4Addr};
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
+use std::sync::{Arc, PoisonError};
+use std::thread::JoinHandle;
 
 use scenarios::nearest::nearest;
 
+use super::args::ProxyArgs;
 use super::exit::Exit;
 use super::failure::Failure;
 use super::terminal::Terminal;
 use super::{print, signal};
 use fault_proxy::switchboard::{
-    Control, Names, SwitchError, Switchboard, Toxic, Wanted, listen_address, upstream_way,
-    without_credentials,
+    ControlApi, Names, ProxySpec, SwitchError, Switchboard, Toxic, listen_address,
+    resolve_upstream, without_credentials,
 };
-use fault_proxy::{Detail, FaultError, Log, Trust, Upstream, Written};
+use fault_proxy::{Detail, FaultError, ParsedFault, ProxyLog, Record, Trust, Upstream};
 use live_world::limits::ensure_open_files;
-use writing::LogFile;
 
-/// So many files a proxy for a test of some size needs.
+/// Open files that a test of some size needs.
 const FILES: u64 = 4096;
-/// Records that the control API can still show.
+/// Records that the control API can still return.
 const RECORDS: usize = 100_000;
 
-/// Listens until a signal comes.
+/// Forwards until a signal comes.
 pub(super) fn main(args: &ProxyArgs, terminal: &Terminal) -> Result<Exit, Failure> {
     let proxies = proxies(args)?;
     let faults =
         args.fault.iter().map(|text| read(text, &proxies)).collect::<Result<Vec<_>, _>>()?;
     let control = args.control.as_deref().map(control_port).transpose()?;
     let seed = args.seed.map_or_else(drawn, Ok)?;
-    // Fewer are enough for most; who runs out of them is told in the log.
+    // Most tests need fewer; the log reports it if they run out.
     let _ = ensure_open_files(FILES);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -48,7 +49,7 @@ pub(super) fn main(args: &ProxyArgs, terminal: &Terminal) -> Result<Exit, Failur
     let names = Names::default();
     let file = args.log.as_deref().map(|path| LogFile::create(path, &names)).transpose()?;
     let detail = if args.log_requests { Detail::Requests } else { Detail::Faults };
-    let log = Log::of_newest(detail, RECORDS, file.as_ref().map(LogFile::sender));
+    let log = ProxyLog::of_newest(detail, RECORDS, file.as_ref().map(LogFile::sender));
     let board =
         Switchboard::start(log, names, seed).map_err(|error| Failure::unavailable(&error))?;
     let mut said = format!("picklock proxy, seed {seed}\n");
@@ -58,7 +59,7 @@ pub(super) fn main(args: &ProxyArgs, terminal: &Terminal) -> Result<Exit, Failur
         let _ = writeln!(said, "{}: {} -> {}", status.name, status.listen, status.upstream);
         if is_open && !terminal.is_quiet() {
             let name = &status.name;
-            print::note(&format!("note: {name} listens for everybody who can reach this machine"));
+            print::note(&format!("note: {name} accepts connections from other machines"));
         }
     }
     let mut texts = BTreeMap::new();
@@ -76,17 +77,17 @@ pub(super) fn main(args: &ProxyArgs, terminal: &Terminal) -> Result<Exit, Failur
     runtime.block_on(serve(said, control, &board))?;
     for name in board.idle().into_iter().filter(|_| !terminal.is_quiet()) {
         let fault = texts.get(&name).map_or(name, |text| format!("the fault `{text}`"));
-        print::note(&format!("note: {fault} never struck: no request or connection met it"));
+        print::note(&format!("note: {fault} never struck: no request or connection matched it"));
     }
-    // Requests that are still open hold it as well.
+    // Open requests of the control API hold the board as well.
     drop(runtime);
-    // Its connections end here, and with them the last records.
+    // This closes the connections, which write the last records.
     drop(board);
     file.map_or(Ok(()), LogFile::finish)?;
     Ok(Exit::Held)
 }
 
-#[expect(clippy::disallowed_methods, reason = "where no seed is given, one is drawn and told")]
+#[expect(clippy::disallowed_methods, reason = "without --seed one is drawn, and printed")]
 fn drawn() -> Result<u64, Failure> {
     getrandom::u64().map_err(|error| Failure::unavailable(&error))
 }
@@ -101,48 +102,50 @@ async fn serve(
         let cannot = |error| {
             Failure::unavailable_text(
                 format!("the control API cannot listen on 127.0.0.1:{port}: {error}"),
-                "end what listens there, or name another port; 0 is a free one",
+                "stop the process that uses this port, or choose another; 0 picks a free one",
             )
         };
-        let control = Control::bind(port).await.map_err(cannot)?;
+        let control = ControlApi::bind(port).await.map_err(cannot)?;
         let addr = control.addr().map_err(|error| Failure::unavailable(&error))?;
         let _ = writeln!(said, "control: http://{addr}");
         tokio::spawn(control.serve(Arc::clone(board)));
     }
     print::results(&said)?;
-    // An error means that nobody is left to tell, which is as good as a signal.
+    // An error means that the sender is gone, which counts as a signal.
     let _ = stop.wait_for(|is_over| *is_over).await;
     Ok(())
 }
 
-/// The port of the control API, which listens on this machine alone.
+/// The port of the control API, which listens on loopback only.
 fn control_port(text: &str) -> Result<u16, Failure> {
     let addr = listen_address(text).map_err(|error| failure(&error))?;
     if addr.ip() == IpAddr::V4(Ipv4Addr::LOCALHOST) {
         return Ok(addr.port());
     }
     Err(Failure::usage_text(
-        format!("the control API cannot listen on {addr}: it has no password"),
-        "name a port of this machine, as in --control 127.0.0.1:8475",
+        format!(
+            "the control API cannot listen on {addr}: it has no authentication, so it is restricted to loopback"
+        ),
+        "use a loopback port, such as --control 127.0.0.1:8475",
     ))
 }
 
-/// What is to listen where, and to lead where.
-fn proxies(args: &ProxyArgs) -> Result<Vec<Wanted>, Failure> {
+/// The proxies of the command line.
+fn proxies(args: &ProxyArgs) -> Result<Vec<ProxySpec>, Failure> {
     let (listen, upstream) = (&args.listen, &args.upstream);
     if listen.len() != upstream.len() {
         return Err(Failure::usage_text(
-            format!("{} to listen on, and {} to lead to", listen.len(), upstream.len()),
-            "give one --upstream for each --listen, in the same order",
+            format!("{} --listen, but {} --upstream", listen.len(), upstream.len()),
+            "give one --upstream per --listen, in the same order",
         ));
     }
     if listen.is_empty() && args.control.is_none() {
         return Err(Failure::usage_text(
-            "there is nothing to listen on",
-            "as in picklock proxy --listen 127.0.0.1:6400 --upstream 127.0.0.1:6379",
+            "no address to listen on",
+            "give one, as in picklock proxy --listen 127.0.0.1:6400 --upstream 127.0.0.1:6379",
         ));
     }
-    let mut wanted: Vec<Wanted> = Vec::new();
+    let mut wanted: Vec<ProxySpec> = Vec::new();
     for (place, (listen, upstream)) in listen.iter().zip(upstream).enumerate() {
         let (name, address) = match listen.split_once('=') {
             Some((name, address)) => (name.to_owned(), address),
@@ -152,7 +155,7 @@ fn proxies(args: &ProxyArgs) -> Result<Vec<Wanted>, Failure> {
         if wanted.iter().any(|other| other.name == name) {
             return Err(failure(&SwitchError::ProxyExists(name)));
         }
-        wanted.push(Wanted {
+        wanted.push(ProxySpec {
             name,
             listen: listen_address(address).map_err(|error| failure(&error))?,
             upstream: upstream.clone(),
@@ -163,12 +166,12 @@ fn proxies(args: &ProxyArgs) -> Result<Vec<Wanted>, Failure> {
     Ok(wanted)
 }
 
-/// The way to a server, through TLS where it says so.
+/// How to reach a server: over TLS for rediss://.
 fn way(upstream: &str, args: &ProxyArgs) -> Result<Upstream, Failure> {
     without_credentials(upstream).map_err(|error| failure(&error))?;
     let Some(place) = upstream.strip_prefix("rediss://") else {
         let place = upstream.strip_prefix("redis://").unwrap_or(upstream);
-        return upstream_way(place.trim_end_matches('/')).map_err(|error| failure(&error));
+        return resolve_upstream(place.trim_end_matches('/')).map_err(|error| failure(&error));
     };
     let bad = || failure(&SwitchError::BadUpstream(upstream.to_owned()));
     let (host, port) = place.trim_end_matches('/').rsplit_once(':').ok_or_else(bad)?;
@@ -181,29 +184,100 @@ fn way(upstream: &str, args: &ProxyArgs) -> Result<Upstream, Failure> {
     Upstream::tls(host, port, &trust).map_err(|error| Failure::usage_error(&error))
 }
 
-fn read(text: &str, proxies: &[Wanted]) -> Result<(String, Written), Failure> {
-    let written: Written = text.parse().map_err(|error: FaultError| Failure::usage(error))?;
+fn read(text: &str, proxies: &[ProxySpec]) -> Result<(String, ParsedFault), Failure> {
+    let written: ParsedFault = text.parse().map_err(|error: FaultError| Failure::usage(error))?;
     if let Some(name) = &written.proxy
         && !proxies.iter().any(|proxy| proxy.name == *name)
     {
         let names: Vec<&str> = proxies.iter().map(|proxy| proxy.name.as_str()).collect();
         let help = match nearest(name, names.iter().copied()) {
             Some(near) => format!("did you mean {near}?"),
-            None => format!("there is {}", names.join(", ")),
+            None => format!("the proxies are: {}", names.join(", ")),
         };
-        return Err(Failure::usage_text(format!("`{text}`: there is no proxy {name}"), help));
+        return Err(Failure::usage_text(format!("`{text}`: no proxy is called {name}"), help));
     }
     Ok((text.to_owned(), written))
 }
 
-/// What the user has to mend, and what the machine has not.
+/// Maps an error to the user's mistake or the machine's.
 fn failure(error: &SwitchError) -> Failure {
     match error {
         SwitchError::Listen { addr, .. } => Failure::unavailable_text(
             error.to_string(),
-            format!("end what listens on {addr}, or listen elsewhere; port 0 is a free one"),
+            format!(
+                "stop the process that listens on {addr}, or choose another port; 0 picks a free one"
+            ),
         ),
         SwitchError::Proxy(_) => Failure::unavailable(error),
         _ => Failure::usage_error(error),
+    }
+}
+
+/// Records queued for the file. A disk that stays slower loses some, which shows as a gap in their numbers.
+const UNDER_WAY: usize = 1 << 16;
+
+/// The log file, written by a thread of its own.
+#[derive(Debug)]
+struct LogFile {
+    path: PathBuf,
+    sender: SyncSender<Record>,
+    thread: JoinHandle<std::io::Result<()>>,
+}
+
+impl LogFile {
+    /// Creates or truncates the file; a pipe or device is just opened.
+    fn create(path: &Path, names: &Names) -> Result<Self, Failure> {
+        let failed = |error| cannot(path, &error);
+        let file = reports::file::open(path).map_err(failed)?;
+        let (sender, records) = sync_channel(UNDER_WAY);
+        let names = Names::clone(names);
+        let thread = std::thread::Builder::new()
+            .name("picklock-log".into())
+            .spawn(move || write(BufWriter::new(file), &records, &names))
+            .map_err(failed)?;
+        Ok(Self { path: path.to_owned(), sender, thread })
+    }
+
+    /// The queue of records.
+    fn sender(&self) -> SyncSender<Record> {
+        self.sender.clone()
+    }
+
+    /// Writes the rest. Every other sender must be gone.
+    fn finish(self) -> Result<(), Failure> {
+        let Self { path, sender, thread } = self;
+        drop(sender);
+        match thread.join() {
+            Ok(written) => written.map_err(|error| cannot(&path, &error)),
+            Err(_) => Err(Failure::internal("the thread that writes the log panicked")),
+        }
+    }
+}
+
+fn cannot(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::unavailable_text(
+        format!("cannot write the log to {}: {error}", path.display()),
+        "choose a file in an existing directory with free space",
+    )
+}
+
+fn write(
+    mut file: BufWriter<File>,
+    records: &Receiver<Record>,
+    names: &Names,
+) -> std::io::Result<()> {
+    loop {
+        let record = match records.try_recv() {
+            Ok(record) => record,
+            Err(TryRecvError::Disconnected) => return file.flush(),
+            Err(TryRecvError::Empty) => {
+                file.flush()?;
+                let Ok(record) = records.recv() else { return Ok(()) };
+                record
+            }
+        };
+        let names = names.lock().unwrap_or_else(PoisonError::into_inner);
+        let name = names.get(&record.node).map_or("", String::as_str);
+        writeln!(file, "{}", record.to_json(name))?;
     }
 }

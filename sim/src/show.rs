@@ -1,6 +1,6 @@
-//! `picklock show`: the story of a scenario, or what there is to say of a recipe.
+//! `picklock show`: describes a scenario or a recipe.
 //!
-//! Invariant: everything shown stands in the scenario's file or in the recipe's own.
+//! Invariant: everything shown comes from the scenario's file or from the recipe.
 
 use std::fmt::Write;
 
@@ -13,7 +13,7 @@ use scenarios::topology::{AppendOnly, TopologyKind};
 
 use super::failure::Failure;
 
-/// What there is to say, as printed on stdout: of a scenario as a recipe meets it, where one is named.
+/// The description, for stdout; of a scenario with a recipe, if one is given.
 pub(super) fn text(name: &str, lock: Option<&str>, toml: bool) -> Result<String, Failure> {
     let is_scenario = catalog::ALL.iter().any(|(known, _)| *known == name);
     if is_scenario {
@@ -25,8 +25,8 @@ pub(super) fn text(name: &str, lock: Option<&str>, toml: bool) -> Result<String,
     }
     if let Ok(about) = recipe::about(name) {
         if lock.is_some() || toml {
-            let help = format!("`picklock show {name}` tells what there is to say of it");
-            return Err(Failure::usage_text(format!("{name} is a recipe, and no scenario"), help));
+            let help = format!("`picklock show {name}` describes it");
+            return Err(Failure::usage_text(format!("{name} is a recipe, not a scenario"), help));
         }
         return Ok(of_recipe(about));
     }
@@ -39,7 +39,7 @@ pub(super) fn text(name: &str, lock: Option<&str>, toml: bool) -> Result<String,
     Err(Failure::usage_text(format!("no scenario or recipe is called {name:?}"), help))
 }
 
-/// A scenario of the catalogue, as this recipe meets it.
+/// A scenario of the catalogue, with this recipe.
 fn scenario(name: &str, lock: Option<&str>) -> Result<Scenario, Failure> {
     let overrides = Overrides { lock: lock.map(str::to_owned), ..Overrides::default() };
     let text = catalog::text(name).unwrap_or_default();
@@ -61,10 +61,10 @@ fn of_scenario(scenario: &Scenario, asked: Option<&str>) -> String {
     line("clients", scenario.clients.to_string());
     line("lock", format!("{}, TTL {}", lock.recipe, lock.ttl));
     let (retries, pause, jitter) = (lock.retries, lock.pause, lock.jitter);
-    line("tries", format!("1 and {retries} more, {pause} and up to {jitter} apart"));
+    line("tries", format!("1 + {retries} retries, {pause} apart plus up to {jitter} of jitter"));
     let rounds = match scenario.workload.rounds() {
         1 => String::new(),
-        rounds => format!(", {rounds} times for each client"),
+        rounds => format!(", {rounds} times per client"),
     };
     line("work", format!("{} under the lock{rounds}", scenario.hold()));
     line("latency", format!("{} each way", scenario.network.latency));
@@ -76,7 +76,7 @@ fn of_scenario(scenario: &Scenario, asked: Option<&str>) -> String {
         line("fault", staged(fault));
     }
     if scenario.swarm.searched {
-        line("faults", "drawn by each seed, within the bounds of [swarm]".to_owned());
+        line("faults", "random per seed, within [swarm]".to_owned());
     }
     let others = scenario.variants.iter().filter(|_| asked.is_none());
     for variant in others {
@@ -84,7 +84,7 @@ fn of_scenario(scenario: &Scenario, asked: Option<&str>) -> String {
         let _ = writeln!(text, "\nwith {}:\n  {story}", variant.locks.join(", "));
         let _ = writeln!(
             text,
-            "  (picklock show {} --lock {} says what it meets)",
+            "  (details: picklock show {} --lock {})",
             scenario.name, variant.locks[0]
         );
     }
@@ -108,7 +108,7 @@ fn of_scenario(scenario: &Scenario, asked: Option<&str>) -> String {
     text
 }
 
-/// What is expected of whom, and why; of this recipe alone, where one is asked for.
+/// The expected verdicts and the reasons; of one recipe, if given.
 fn expected(expect: &[Expectation], asked: Option<&str>) -> String {
     let mut text = String::new();
     for it in expect {
@@ -130,34 +130,36 @@ fn expected(expect: &[Expectation], asked: Option<&str>) -> String {
     text
 }
 
-/// What the searched form has instead of what is staged.
+/// What the searched form has instead of staged faults.
 fn searched(scenario: &Scenario) -> String {
     let mut text = String::new();
     if let Some(why) = &scenario.unsearched {
-        let _ = writeln!(text, "\nthere is no searched form: {why}");
+        let _ = writeln!(text, "\nno searched form: {why}");
     }
     let Some(search) = &scenario.search else { return text };
-    text += "\nin the searched form nothing is staged, and instead:\n";
-    let mut told = search.swarm.descriptions();
-    if told.is_empty() {
-        told.push("nothing befalls anybody: latencies differ, and that is all".to_owned());
+    text += "\nthe searched form stages no faults; instead:\n";
+    let mut lines = search.swarm.descriptions();
+    if lines.is_empty() {
+        lines.push("no faults: only latencies vary".to_owned());
     }
-    told.extend(search.clients.map(|it| format!("{it} clients contend")));
-    told.extend(search.hold.map(|it| format!("work takes {it} under the lock")));
-    told.extend(search.rounds.map(|it| format!("each client acquires {it} times")));
-    told.extend(search.think.map(|it| format!("it pauses for {it} in between")));
-    told.extend(search.available_within.map(|it| format!("a free lock is to be had within {it}")));
-    for it in told {
+    lines.extend(search.clients.map(|it| format!("{it} clients contend")));
+    lines.extend(search.hold.map(|it| format!("work takes {it} under the lock")));
+    lines.extend(search.rounds.map(|it| format!("each client acquires {it} times")));
+    lines.extend(search.think.map(|it| format!("it pauses for {it} in between")));
+    lines.extend(
+        search.available_within.map(|it| format!("a free lock must be available within {it}")),
+    );
+    for it in lines {
         let _ = writeln!(text, "  {it}");
     }
     if !search.expect.is_empty() {
-        text += "\nexpected otherwise than above:\n";
+        text += "\nexpected, where it differs from above:\n";
         text += &expected(&search.expect, None);
     }
     text
 }
 
-/// Which servers there are, and what they keep, in words.
+/// The servers and their persistence.
 fn servers(scenario: &Scenario) -> String {
     let mut text = scenario.topology().to_string();
     if scenario.kind() == TopologyKind::Replicated {
@@ -170,13 +172,13 @@ fn servers(scenario: &Scenario) -> String {
     }
     text + match scenario.server.append_only {
         AppendOnly::Off => "",
-        AppendOnly::Always => "; a file synced before every answer",
-        AppendOnly::Everysec => "; a file synced once a second",
-        AppendOnly::Unsynced => "; a file that is never synced",
+        AppendOnly::Always => "; append-only file synced before every reply",
+        AppendOnly::Everysec => "; append-only file synced every second",
+        AppendOnly::Unsynced => "; append-only file never synced",
     }
 }
 
-/// A fault in words: what, on whom, when, and for how long.
+/// A staged fault: what, on whom, when, and for how long.
 fn staged(fault: &Staged) -> String {
     let nth = |nth: u32| {
         let nth = if nth == 1 { String::new() } else { format!(", time {nth}") };

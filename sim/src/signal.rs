@@ -1,15 +1,14 @@
-//! Ctrl-C and SIGTERM: the run is cut short, and its partial report is written.
+//! SIGINT, SIGTERM and SIGHUP: the run is cut short, and a partial report is written.
 //!
-//! Invariant: after the first signal picklock ends by itself, within bounds; it never dies in the
-//! middle of writing a file.
+//! Invariant: after the first signal picklock ends by itself, in bounded time, and never in the middle of a file.
 
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-/// Turns true with the first SIGINT, SIGTERM or SIGHUP. Belongs to the tokio runtime it is called on.
+/// Turns true with the first signal. Must be called on a tokio runtime.
 ///
 /// # Errors
-/// Where the system does not let signals be received.
+/// If no signal handler can be installed.
 pub(super) fn watch() -> std::io::Result<watch::Receiver<bool>> {
     let mut int = signal(SignalKind::interrupt())?;
     let mut term = signal(SignalKind::terminate())?;
@@ -23,7 +22,7 @@ pub(super) fn watch() -> std::io::Result<watch::Receiver<bool>> {
             _ = hup.recv() => {}
         }
         sender.send_replace(true);
-        // Kept, so that whoever looks later still sees it.
+        // Kept alive, so that later receivers still see it.
         sender.closed().await;
     });
     Ok(receiver)

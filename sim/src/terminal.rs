@@ -1,34 +1,34 @@
 //! What stdout and stderr can show.
 //!
-//! Invariant: without a terminal, on one that is dumb, or with NO_COLOR, no escape code is written unless it
-//! was asked for in so many words.
+//! Invariant: without a terminal, on one that is dumb, or with NO_COLOR, no escape code is written unless
+//! `--color always` asks for it.
 
 use std::io::IsTerminal;
 
 use terminal_size::{Width, terminal_size_of};
 
-use super::args::{Color, Progress, Talk};
+use super::args::{Color, OutputOptions, ProgressMode};
 
-/// Narrower than this nothing can be laid out, wider nobody reads.
+/// Tables need at least 40 columns; lines beyond 120 are hard to read.
 const WIDTH: std::ops::RangeInclusive<usize> = 40..=120;
 const WIDTH_UNKNOWN: usize = 100;
 
 /// What stdout and stderr can show.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Terminal {
-    talk: Talk,
+    options: OutputOptions,
     stdout: bool,
     stderr: bool,
     no_color: bool,
-    /// It knows no escape codes, and no line is rewritten on it.
+    /// `TERM=dumb`: no escape codes, and no line is rewritten.
     is_dumb: bool,
     utf8: bool,
     columns: Option<usize>,
 }
 
 impl Terminal {
-    /// Looks at this process's own.
-    pub(super) fn of_process(talk: Talk) -> Self {
+    /// Inspects the streams of this process.
+    pub(super) fn of_process(options: OutputOptions) -> Self {
         let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
             .into_iter()
@@ -40,7 +40,7 @@ impl Terminal {
         let columns = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
         let columns = columns.filter(|columns| *columns > 0).or_else(columns_of_terminal);
         Self {
-            talk,
+            options,
             stdout: std::io::stdout().is_terminal(),
             stderr: std::io::stderr().is_terminal(),
             no_color: set("NO_COLOR"),
@@ -50,7 +50,7 @@ impl Terminal {
         }
     }
 
-    /// Whether somebody reads stderr on a terminal.
+    /// Whether stderr is a terminal.
     pub(super) fn is_stderr(&self) -> bool {
         self.stderr
     }
@@ -66,7 +66,7 @@ impl Terminal {
     }
 
     fn colour(&self, is_terminal: bool) -> bool {
-        match self.talk.color {
+        match self.options.color {
             Color::Always => true,
             Color::Never => false,
             Color::Auto => is_terminal && !self.no_color && !self.is_dumb,
@@ -78,35 +78,35 @@ impl Terminal {
         self.utf8
     }
 
-    /// Columns to lay out for.
+    /// Width in columns.
     pub(super) fn width(&self) -> usize {
         self.columns.unwrap_or(WIDTH_UNKNOWN).clamp(*WIDTH.start(), *WIDTH.end())
     }
 
-    /// How progress is shown: never `Auto`.
-    pub(super) fn progress(&self) -> Progress {
-        match self.talk.progress {
-            _ if self.talk.quiet => Progress::Off,
-            Progress::Auto if self.stderr && !self.is_dumb => Progress::Bar,
-            Progress::Auto => Progress::Lines,
+    /// How to show progress: never `Auto`.
+    pub(super) fn progress(&self) -> ProgressMode {
+        match self.options.progress {
+            _ if self.options.quiet => ProgressMode::Off,
+            ProgressMode::Auto if self.stderr && !self.is_dumb => ProgressMode::Bar,
+            ProgressMode::Auto => ProgressMode::Lines,
             asked => asked,
         }
     }
 
-    /// Whether to say less.
+    /// Whether to print only the verdict.
     pub(super) fn is_quiet(&self) -> bool {
-        self.talk.quiet
+        self.options.quiet
     }
 
-    /// Whether to say more.
+    /// Whether to print reasons.
     pub(super) fn is_verbose(&self) -> bool {
-        self.talk.verbose
+        self.options.verbose
     }
 }
 
-/// How wide the terminal is that stdout leads to, or else stderr.
+/// Width of the terminal of stdout, or else of stderr.
 fn columns_of_terminal() -> Option<usize> {
     let size = terminal_size_of(std::io::stdout()).or_else(|| terminal_size_of(std::io::stderr()));
-    // One that was never told its size says 0.
+    // A terminal without a size reports 0.
     size.map(|(Width(columns), _)| usize::from(columns)).filter(|columns| *columns > 0)
 }

@@ -1,9 +1,7 @@
 //! `picklock tune`: what TTL to set.
 //!
-//! Invariant: nothing is simulated before everything that was said has been looked at, and every number that
-//! is counted with is printed with where it comes from. Deliberately absent: the simulation.
+//! Invariant: nothing is simulated before the whole command line is valid, and every input is printed with its source.
 
-pub(super) mod args;
 mod confirm;
 mod inputs;
 
@@ -15,14 +13,14 @@ use std::time::{Duration, Instant};
 use picklock::time::span_ns;
 use reports::RunDirectory;
 use reports::latency::Latencies;
-use reports::tuning::{Frontier, page, text, time};
+use reports::tuning::{Frontier, page, text};
 use scenarios::span::Span;
-use scenarios::tuning::{Confirmation, Protection, SCHEMA, TargetStatus, Targets, Tuning};
 use tokio::sync::watch;
+use ttl_model::tuning::{Confirmation, Protection, SCHEMA, TargetStatus, Targets, Tuning};
 
-use self::args::{Format, Renew, Taken, TuneArgs};
 use self::confirm::{Confirm, Cut};
 use self::inputs::{Inputs, gather};
+use super::args::{Renew, Taken, TuneArgs, TuneFormat};
 use super::exit::Exit;
 use super::failure::Failure;
 use super::line::quoted;
@@ -30,20 +28,21 @@ use super::progress::Progress;
 use super::run::{now, report};
 use super::terminal::Terminal;
 use super::{print, signal};
-use ttl_model::{Study, Watched, advice};
+use ttl_model::format::time;
+use ttl_model::{Study, StudyProgress, advice};
 
-/// The TTLs that are looked at where nothing is said, in seconds.
+/// The default TTLs, in seconds.
 const TTLS_S: [u64; 12] = [1, 2, 5, 10, 15, 20, 30, 60, 120, 300, 600, 1_800];
-/// And beside them, where clients skip, these parts of the time from one run to the next.
+/// With --if-taken skip also these fractions of --every.
 const PARTS_OF_EVERY: [(u32, u32); 3] = [(1, 2), (3, 4), (9, 10)];
-/// After a crash another is to have the lock within this time, where nothing is said.
+/// The default of --takeover.
 const TAKEOVER: Duration = Duration::from_secs(10);
-/// A server is not tried for less.
+/// The least --confirm-for.
 const SHORTEST_CONFIRMATION: Duration = Duration::from_secs(1);
-/// Beyond this share of the time a lock is asked for, nobody comes to it in time any more.
+/// Utilization of a lock beyond which its queue grows without bound.
 const BUSY: f64 = 0.95;
 
-/// Simulates, advises, writes, and says how picklock ends.
+/// Simulates, advises, writes the report.
 pub(super) fn main(args: &TuneArgs, terminal: &Terminal) -> Result<Exit, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -51,17 +50,15 @@ pub(super) fn main(args: &TuneArgs, terminal: &Terminal) -> Result<Exit, Failure
         .map_err(|error| Failure::unavailable(&error))?;
     if args.confirm && args.confirm_for.0 < SHORTEST_CONFIRMATION {
         return Err(Failure::usage_text(
-            format!("in {} there is nothing to be seen", args.confirm_for),
-            "say for how long, as in --confirm-for 20s",
+            format!("--confirm-for {} is too short", args.confirm_for),
+            "give at least 1s, such as --confirm-for 20s",
         ));
     }
     for (option, rate) in [("--overlaps", &args.overlaps), ("--lost", &args.lost)] {
         if rate.per_day() == 0.0 {
             return Err(Failure::usage_text(
-                format!(
-                    "{option} {rate}: that something never happens is nothing that can be simulated"
-                ),
-                "say how rare it has to be, as in 1/year, or take a fence (--lock fence)",
+                format!("{option} {rate}: no simulation can show that something never happens"),
+                "say how rare it must be, such as 1/year, or use fencing (--lock fence)",
             ));
         }
     }
@@ -79,18 +76,18 @@ pub(super) fn main(args: &TuneArgs, terminal: &Terminal) -> Result<Exit, Failure
         threads: args.threads.map_or(cores, usize::from),
     };
     let log = inputs.log.take();
-    // Not sooner: who is measuring ends at once.
+    // Only now: while measuring, a signal ends the process at once.
     let signals = runtime.block_on(async { signal::watch() });
     let signals = signals.map_err(|error| Failure::unavailable(&error))?;
     let confirm = match args.confirm {
-        // A server that cannot be had is told of before anything is simulated.
+        // An unavailable server is reported before anything is simulated.
         true => Some(runtime.block_on(Confirm::open(args, &study, terminal))?),
         false => None,
     };
     let looked = runtime.block_on(look(args, study, inputs, signals.clone(), terminal));
     let looked = looked.map(|(mut tuning, wall)| {
         let cut = match confirm {
-            // Who has no more patience for the model has none for a server.
+            // Interrupted in the simulation: do not start the server part.
             Some(it) if tuning.cut_short.is_some() => {
                 runtime.block_on(it.close());
                 None
@@ -100,51 +97,52 @@ pub(super) fn main(args: &TuneArgs, terminal: &Terminal) -> Result<Exit, Failure
         };
         (tuning, wall, cut)
     });
-    // Whoever still counts is not waited for.
+    // Do not wait for threads that still simulate.
     runtime.shutdown_background();
     let (tuning, wall, cut) = looked?;
     if !terminal.is_quiet() {
         #[expect(clippy::cast_precision_loss, reason = "a pace needs no more digits")]
         let pace = tuning.simulated as f64 / wall.as_secs_f64().max(1e-9) / 1e6;
-        print::note(&format!("{pace:.2} million holds a second, {:.1} s", wall.as_secs_f64()));
+        print::note(&format!(
+            "simulated {pace:.2} million holds per second, {:.1} s",
+            wall.as_secs_f64()
+        ));
     }
     let path = write(args, &tuning, log.as_ref())?;
     let said = match args.format {
-        Format::Human => {
+        TuneFormat::Human => {
             format!(
                 "{}report: {}/report.html\n",
                 text(&tuning, report::style(terminal)),
                 path.display()
             )
         }
-        Format::Json => {
+        TuneFormat::Json => {
             let json = serde_json::to_string_pretty(&tuning);
             json.map_err(|error| Failure::internal(error.to_string()))? + "\n"
         }
     };
     print::results(&said)?;
     if let Some(why) = &tuning.cut_short {
-        print::note(&format!("{why}; for the others: {}", tuning.replay));
+        print::note(&format!("{why}; for the rest run: {}", tuning.replay));
         return Ok(Exit::Interrupted);
     }
     match (cut, tuning.confirmation.as_ref().map(Confirmation::agrees)) {
         (Some(Cut::Interrupted), _) => Ok(Exit::Interrupted),
         (Some(Cut::Failed(failure)), _) => Err(failure),
         (None, Some(Some(false))) => {
-            print::note(
-                "the server does not do what the model says, so nothing that it says can be relied on",
-            );
+            print::note("the server disagrees with the model: do not rely on this advice");
             Ok(Exit::Inconclusive)
         }
         (None, Some(None)) => {
-            print::note("nothing was to be seen on the server, so nothing is confirmed");
+            print::note("too few holds failed on the server to validate the model");
             Ok(Exit::Inconclusive)
         }
         (None, Some(Some(true)) | None) => Ok(exit(tuning.advice.answer)),
     }
 }
 
-/// How picklock ends: as a run would whose lock holds, does not, or is only too slow.
+/// The exit: as of a run whose lock holds, does not, or is only too slow.
 fn exit(answer: TargetStatus) -> Exit {
     match answer {
         TargetStatus::Met => Exit::Held,
@@ -154,7 +152,7 @@ fn exit(answer: TargetStatus) -> Exit {
     }
 }
 
-/// The TTLs to look at where none is given. Of clients that skip, those as well that end just before the next run.
+/// The default TTLs; for clients that skip also some that end before the next run.
 fn ttls(args: &TuneArgs) -> Vec<Duration> {
     let mut ttls: Vec<Duration> = TTLS_S.iter().map(|it| Duration::from_secs(*it)).collect();
     if args.if_taken == Taken::Skip {
@@ -165,7 +163,7 @@ fn ttls(args: &TuneArgs) -> Vec<Duration> {
     ttls
 }
 
-/// The points to look at; each is one that the lock takes.
+/// The settings to evaluate; the lock accepts each.
 fn grid(args: &TuneArgs, inputs: &Inputs) -> Result<Vec<(Duration, Option<Duration>)>, Failure> {
     let said = !args.ttl.is_empty();
     let ttls: Vec<Duration> = match said {
@@ -179,7 +177,7 @@ fn grid(args: &TuneArgs, inputs: &Inputs) -> Result<Vec<(Duration, Option<Durati
             Ok(options) => options,
             Err(_) if !said => continue,
             Err(error) => {
-                let advice = "give a longer TTL, as in --ttl 5s,10s";
+                let advice = "give a longer TTL, such as --ttl 5s,10s";
                 return Err(Failure::usage_text(format!("--ttl: {error}"), advice));
             }
         };
@@ -189,8 +187,8 @@ fn grid(args: &TuneArgs, inputs: &Inputs) -> Result<Vec<(Duration, Option<Durati
             if said {
                 return Err(Failure::usage_text(
                     format!(
-                        "a TTL of {ttl:?} is too short: half of all round trips take {trip:?} or longer, and the \
-                             lock waits for an answer for {room:?}"
+                        "a TTL of {ttl:?} is too short: the median round trip is {trip:?}, but the lock waits \
+                         only {room:?} for a reply"
                     ),
                     "give a TTL of many round trips",
                 ));
@@ -204,7 +202,7 @@ fn grid(args: &TuneArgs, inputs: &Inputs) -> Result<Vec<(Duration, Option<Durati
                 Renew::Part(over, under) => Some(ttl * *over / *under),
             };
             match renew {
-                // One interval does not fit all TTLs.
+                // An interval may be too long for some of the TTLs.
                 Some(every) if every.is_zero() || every >= options.validity() => {}
                 renew if grid.contains(&(ttl, renew)) => {}
                 renew => grid.push((ttl, renew)),
@@ -213,32 +211,32 @@ fn grid(args: &TuneArgs, inputs: &Inputs) -> Result<Vec<(Duration, Option<Durati
     }
     if grid.is_empty() {
         return Err(Failure::usage_text(
-            "the grid has no point: every renewal interval is as long as its TTL, or every TTL too short",
-            "leave --renew away, or give longer TTLs with --ttl 10s,30s",
+            "no setting to evaluate: every renewal interval reaches its TTL, or every TTL is too short",
+            "remove --renew, or give longer TTLs, such as --ttl 10s,30s",
         ));
     }
     Ok(grid)
 }
 
-/// Refuses what cannot go on: more work than there is time, and clocks beyond the lock's allowance.
+/// Refuses overloaded locks, and clocks beyond the lock's drift allowance.
 fn fits(args: &TuneArgs, inputs: &Inputs) -> Result<(), Failure> {
     if args.every.0.is_zero() {
         return Err(Failure::usage_text(
             "--every is zero",
-            "say how often a client takes a lock, as in --every 1s",
+            "give the interval of a client, such as --every 1s",
         ));
     }
     let allowed = picklock::validity::Drift::default().ppm;
     if args.drift > allowed {
         return Err(Failure::usage_text(
             format!(
-                "clocks that run apart by {} ppm are beyond the lock's allowance of {allowed} ppm",
+                "a clock drift of {} ppm exceeds the lock's allowance of {allowed} ppm",
                 args.drift
             ),
-            "no TTL helps against clocks that run wrong: mend them, or use a fence",
+            "no TTL is safe with such clocks: synchronize them, or use fencing",
         ));
     }
-    // Who skips never waits, however much work there is.
+    // Clients that skip form no queue.
     if args.if_taken == Taken::Skip {
         return Ok(());
     }
@@ -246,18 +244,15 @@ fn fits(args: &TuneArgs, inputs: &Inputs) -> Result<(), Failure> {
     let busy = inputs.traffic.asks_per_ns() / f64::from(args.locks) * conditions.mean_hold_ns();
     if busy >= BUSY {
         return Err(Failure::usage_text(
-            format!(
-                "each lock is asked for during {:.0} % of the time: there are too few locks for so much work",
-                busy * 100.0
-            ),
-            "give fewer --clients, a longer --every, more --locks, a shorter --hold, or fewer --pauses; where a client \
-             skips its run if the lock is taken, as a cron job's replicas do, say --if-taken skip",
+            format!("the load of each lock is {:.0} %: too few locks for this work", busy * 100.0),
+            "use fewer --clients, a longer --every, more --locks, a shorter --hold or fewer --pauses; if clients skip their run \
+             when the lock is taken, like replicas of a cron job, add --if-taken skip",
         ));
     }
     Ok(())
 }
 
-/// Simulates, until it is interrupted.
+/// Simulates until done or interrupted.
 async fn look(
     args: &TuneArgs,
     study: Study,
@@ -265,21 +260,21 @@ async fn look(
     mut signals: watch::Receiver<bool>,
     terminal: &Terminal,
 ) -> Result<(Tuning, Duration), Failure> {
-    let watched = Arc::new(Watched::default());
-    let shown = Arc::clone(&watched);
+    let study_progress = Arc::new(StudyProgress::default());
+    let shown = Arc::clone(&study_progress);
     let done = move || shown.done.load(Ordering::Relaxed);
     let (parts, traffic) = (study.parts(), study.traffic);
     let progress = Progress::show(terminal, done, parts, "parts");
-    #[expect(clippy::disallowed_methods, reason = "how long it took is told to the user")]
+    #[expect(clippy::disallowed_methods, reason = "the duration is shown to the user")]
     let began = Instant::now();
-    let watch = Arc::clone(&watched);
+    let watch = Arc::clone(&study_progress);
     let mut work = tokio::task::spawn_blocking(move || study.run(&watch));
     let points = tokio::select! {
         biased;
         points = &mut work => points,
         Ok(_) = signals.wait_for(|interrupted| *interrupted) => {
-            watched.stop.store(true, Ordering::Relaxed);
-            // The threads look up after each part.
+            study_progress.stop.store(true, Ordering::Relaxed);
+            // The threads check for the stop after each part.
             work.await
         }
     };
@@ -290,12 +285,12 @@ async fn look(
     let unfinished = points.iter().filter(|it| it.unfinished).count();
     let cut_short = (unfinished > 0).then(|| {
         let (finished, all) = (points.len() - unfinished, points.len());
-        format!("interrupted when {finished} of {all} settings had been simulated to the end")
+        format!("interrupted after {finished} of {all} settings")
     });
     let (takeover, missed) = match (args.takeover, args.if_taken) {
         (Some(takeover), _) => (takeover, None),
         (None, Taken::Wait) => (Span(TAKEOVER), None),
-        // With no run missed the next run is the one after the crash; it may be answered a little late.
+        // If no run is missed, the next one takes the lock; 5 % of slack for its round trip.
         (None, Taken::Skip) => (Span(args.every.0 + args.every.0 / 20), Some(0)),
     };
     let targets = Targets {
@@ -312,13 +307,13 @@ async fn look(
     if args.if_taken == Taken::Skip {
         let shortest = Duration::from_nanos(inputs.conditions.hold.tail.with_share(0.99));
         advice.because.push(format!(
-            "not simulated: how far the clocks and the starts of the clients are apart. Holds last for {} at least in 99 \
-             of 100 cases; who comes later than that finds the lock free, and a second one does the same run. No TTL \
-             prevents that: note beside the work which run is done",
+            "not simulated: offsets between the clocks and start times of clients. 99 % of holds last {} or longer; a client \
+             that starts later than that finds the lock free and repeats the run. No TTL prevents this: store with the \
+             result which run is done",
             time(Span(shortest))
         ));
     }
-    // A crash leaves a lock behind where its process holds one.
+    // A crash orphans a lock if its process holds one.
     let held = inputs.conditions.hold.mean_ns() * traffic.asks_per_ns();
     let held = held.min(f64::from(args.locks.min(args.clients)));
     let tuning = Tuning {
@@ -330,7 +325,7 @@ async fn look(
         if_taken: args.if_taken.into(),
         holds_per_day: traffic.asks_per_ns() * 86_400e9,
         orphans_per_day: held * args.crashes.per_day(),
-        simulated: watched.holds.load(Ordering::Relaxed),
+        simulated: study_progress.holds.load(Ordering::Relaxed),
         points,
         advice,
         cut_short,
@@ -340,7 +335,7 @@ async fn look(
     Ok((tuning, wall))
 }
 
-/// The line that says it again, without a password.
+/// The replay line, without a password.
 fn replay(words: impl Iterator<Item = String>) -> String {
     let mut line = String::from("picklock");
     let mut is_url = false;
@@ -356,7 +351,7 @@ fn replay(words: impl Iterator<Item = String>) -> String {
     line
 }
 
-/// Writes the report; where it lies.
+/// Writes the report and returns its directory.
 fn write(
     args: &TuneArgs,
     tuning: &Tuning,
@@ -395,7 +390,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_replay_tells_everything_but_the_url() {
+    fn a_replay_line_has_everything_but_the_url() {
         let said = |line: &str| replay(line.split(' ').map(str::to_owned));
         let plain = "tune --hold 5ms --confirm --redis-x y";
         assert_eq!(said(plain), format!("picklock {plain}"));

@@ -1,12 +1,12 @@
 //! The `PICKLOCK_*` variables behind the options.
 //!
-//! Invariant: a variable that is empty is as good as unset, as scripts and CI systems mean it.
+//! Invariant: an empty variable counts as unset, as in scripts and CI systems.
 
 use std::ffi::OsString;
 
 use clap::Command;
 
-/// The command line without the variables that are set to nothing.
+/// The command line without variables that are set but empty.
 pub(super) fn without_blank(command: Command) -> Command {
     let without = |arg: clap::Arg| {
         let is_blank = arg.get_env().and_then(std::env::var_os).is_some_and(|it| it.is_empty());
@@ -15,8 +15,8 @@ pub(super) fn without_blank(command: Command) -> Command {
     command.mut_args(without).mut_subcommands(without_blank)
 }
 
-/// Says which variables are set, for whoever wonders where an option came from. Their values may be
-/// secrets and are not said.
+/// Names the variables that are set, to explain options not on the command line. Their values may be secrets and are
+/// not printed.
 pub(super) fn note(command: &Command) -> Option<String> {
     let is_set = |name: &OsString| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     let names = command.get_arguments().filter_map(|arg| arg.get_env().map(OsString::from));
@@ -24,6 +24,6 @@ pub(super) fn note(command: &Command) -> Option<String> {
         names.filter(is_set).map(|name| name.to_string_lossy().into_owned()).collect();
     (!set.is_empty()).then(|| {
         let set = set.join(", ");
-        format!("note: the environment has {set}, which count where the command line is silent")
+        format!("note: set in the environment: {set}; options on the command line override these")
     })
 }

@@ -1,15 +1,15 @@
 //! A server that is of no use is told of in one message that says what to do, with exit code 69.
 
 mod cli_support;
+mod endpoint_support;
 mod proxy_support;
-mod target_support;
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
 
 use cli_support::{Room, SHORT, Said};
+use endpoint_support::{PASSWORD, Theirs};
 use proxy_support::DEADLINE;
-use target_support::{PASSWORD, Theirs};
 
 /// Runs against this URL; checks what holds for every server of no use.
 fn refused(url: &str, options: &[&str]) -> String {
@@ -47,17 +47,17 @@ fn stranger(answer: &'static str) -> String {
 }
 
 #[test]
-fn nobody_and_strangers_are_told_apart() {
+fn a_closed_port_and_other_services_are_distinguished() {
     let nobody = refused("redis://:hunter2@127.0.0.1:1", &[]);
     assert!(nobody.contains("start the server, or check host"), "{nobody}");
     let web = refused(&stranger("HTTP/1.1 400 Bad Request\r\n\r\n"), &[]);
-    assert!(web.contains("no Redis server (it said `HTTP/1.1 400 Bad Request`)"), "{web}");
+    assert!(web.contains("not a Redis server (it answered `HTTP/1.1 400 Bad Request`)"), "{web}");
     let silent = refused(&stranger(""), &[]);
     assert!(silent.contains("no answer within 3s"), "{silent}");
     let nowhere = refused("redis://picklock.invalid", &[]);
-    assert!(nowhere.contains("`picklock.invalid` cannot be found"), "{nowhere}");
+    assert!(nowhere.contains("`picklock.invalid` cannot be resolved"), "{nowhere}");
     let loading = refused(&stranger("-LOADING Redis is loading the dataset in memory\r\n"), &[]);
-    assert!(loading.contains("wait until `redis-cli PING` says PONG"), "{loading}");
+    assert!(loading.contains("wait until `redis-cli PING` answers PONG"), "{loading}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -67,7 +67,7 @@ async fn passwords_and_rights_are_asked_for() {
     let none = refused(&theirs.url("", ""), &[]);
     assert!(none.contains("give it in the URL"), "{none}");
     let wrong = refused(&theirs.url(":hunter2@", ""), &[]);
-    assert!(wrong.contains("mend user and password in the URL"), "{wrong}");
+    assert!(wrong.contains("correct user and password in the URL"), "{wrong}");
     let database = refused(&theirs.url(":secret@", "/99"), &[]);
     assert!(database.contains("no database 99"), "{database}");
 
@@ -105,10 +105,10 @@ async fn a_server_that_cannot_save_is_told_of() {
     std::fs::create_dir(theirs.server.dir().join("dump.rdb")).unwrap();
     theirs.admin(&["BGSAVE"], "+Background saving started\r\n").await;
     let url = theirs.url("", "");
-    let saving = async { while target_support::open(&url).await.is_ok() {} };
+    let saving = async { while endpoint_support::open(&url).await.is_ok() {} };
     tokio::time::timeout(DEADLINE, saving).await.expect("the snapshot fails in time");
     let message = refused(&url, &[]);
-    assert!(message.contains("MISCONF") && message.contains("mend its disk"), "{message}");
+    assert!(message.contains("MISCONF") && message.contains("fix its disk"), "{message}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

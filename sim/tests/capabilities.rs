@@ -1,9 +1,10 @@
 //! What servers can do is found by trying, and trying leaves nothing behind.
 
+mod endpoint_support;
 mod proxy_support;
 mod servers_support;
-mod target_support;
 
+use endpoint_support::{PASSWORD, Theirs, keys, open, settings};
 use live_world::capability::{self, Capability};
 use live_world::endpoint::{Choice, Endpoint, Settings};
 use live_world::server::find_server;
@@ -11,7 +12,6 @@ use picklock::command::Command;
 use picklock::reply::Reply;
 use scenarios::result::Capable;
 use scenarios::topology::Software;
-use target_support::{PASSWORD, Theirs, keys, open, settings};
 
 /// What a server answered with *yes* to; it did not know of the rest.
 fn yes(found: &[Capability]) -> Vec<&'static str> {
@@ -22,14 +22,14 @@ fn yes(found: &[Capability]) -> Vec<&'static str> {
 
 /// Tries a server out, twice: the first time has changed nothing.
 async fn tried(choice: Choice, settings: &Settings) -> Vec<Capability> {
-    let target = Endpoint::open(choice, keys(), settings).await.unwrap();
+    let endpoint = Endpoint::open(choice, keys(), settings).await.unwrap();
     let id = Command::new("CLIENT").arg("ID");
-    let before = target.command(&id).await.unwrap();
-    let found = capability::of(&target).await;
-    assert_eq!(found, capability::of(&target).await);
-    assert_eq!(target.command(&id).await.unwrap(), before, "the connection is the same");
-    assert_eq!(target.command(&Command::new("DBSIZE")).await, Ok(Reply::Int(0)));
-    target.close().await;
+    let before = endpoint.command(&id).await.unwrap();
+    let found = capability::of(&endpoint).await;
+    assert_eq!(found, capability::of(&endpoint).await);
+    assert_eq!(endpoint.command(&id).await.unwrap(), before, "the connection is the same");
+    assert_eq!(endpoint.command(&Command::new("DBSIZE")).await, Ok(Reply::Int(0)));
+    endpoint.close().await;
     found
 }
 
@@ -75,8 +75,8 @@ async fn what_a_user_may_not_do_is_refused_and_no_error() {
     let mut theirs = Theirs::start(&[]).await;
     let create = ["ACL", "SETUSER", "bob", "on", ">hunter2", "+@all", "-eval", "-function", "~*"];
     theirs.admin(&create, "+OK\r\n").await;
-    let target = open(&theirs.url(&format!("bob:{PASSWORD}@"), "")).await.unwrap();
-    let found = capability::of(&target).await;
+    let endpoint = open(&theirs.url(&format!("bob:{PASSWORD}@"), "")).await.unwrap();
+    let found = capability::of(&endpoint).await;
     let of = |name: &str| found.iter().find(|it| it.name == name).unwrap();
     assert_eq!((of("Lua scripts").can, of("FUNCTION").can), (Capable::Refused, Capable::Refused));
     assert!(of("Lua scripts").said.as_ref().unwrap().starts_with("NOPERM"), "{found:?}");
@@ -87,9 +87,9 @@ async fn what_a_user_may_not_do_is_refused_and_no_error() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_has_gone_is_unknown_and_no_error() {
     let mut theirs = Theirs::start(&[]).await;
-    let target = open(&theirs.url("", "")).await.unwrap();
+    let endpoint = open(&theirs.url("", "")).await.unwrap();
     theirs.server.kill().await.unwrap();
-    let found = capability::of(&target).await;
+    let found = capability::of(&endpoint).await;
     assert_eq!(found.len(), 8);
     assert!(found.iter().all(|it| (it.can, &it.said) == (Capable::Unknown, &None)), "{found:?}");
 }

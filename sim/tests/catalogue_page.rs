@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use harness::matrix;
+use harness::progress::BatchProgress;
 use scenarios::catalog;
 use scenarios::matrix::{Matrix, Pair, Totals, locks};
 use virtual_world::{VirtualWorld, WORLD};
@@ -18,7 +19,7 @@ fn the_page_shows_what_is_found_and_all_of_it_is_expected() {
         })
         .collect();
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let progress = matrix::Progress::default();
+    let progress = BatchProgress::default();
     let found = matrix::pairs(VirtualWorld::default, &scenarios, None, threads, &progress).unwrap();
     let found = Matrix::new(WORLD, None, found, false);
     let page = reports::matrix::markdown(std::slice::from_ref(&found), &catalog::all().unwrap());

@@ -128,11 +128,11 @@ fn what_is_not_asked_is_told_and_can_be_asked() {
     assert_eq!((code, result.verdict), (0, Outcome::Held));
     let told = ["availability", "wake-up", "fairness", "efficiency"];
     for name in told {
-        let told = format!("{name}: not asked; give --");
+        let told = format!("{name}: not checked, no threshold; set one, such as --");
         assert!(result.remarks.iter().any(|it| it.starts_with(&told)), "{:?}", result.remarks);
     }
     let said = room.run(&["check", &unasked]).ended(0);
-    assert!(said.stdout.contains("availability: not asked"), "{}", said.stdout);
+    assert!(said.stdout.contains("availability: not checked"), "{}", said.stdout);
 
     let options = ["--available-within", "8s", "--woken-within", "1h", "--fair-within", "1000"];
     let options = [&["check", &unasked], &options[..], &["--commands-within", "1e6"]].concat();
@@ -158,7 +158,7 @@ fn what_was_cut_short_holds_nothing_and_misses_nothing() {
     assert!(said.stdout.contains("the run did not come to its end"), "{}", said.stdout);
     let head = room.file("head.jsonl", lines[0]);
     let said = room.run(&["check", &head]).ended(3);
-    assert!(said.message().contains("a head and no event"), "{}", said.stderr);
+    assert!(said.message().contains("a head but no events"), "{}", said.stderr);
 }
 
 /// The least that is worth judging, as the document shows it.

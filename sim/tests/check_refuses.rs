@@ -71,7 +71,7 @@ fn other_files_are_refused_with_what_to_do() {
     }
     room.file("history.jsonl", HEAD);
     let said = room.run(&["check", "."]).ended(2);
-    assert!(said.message().contains("name the history in it: ./history.jsonl"), "{}", said.stderr);
+    assert!(said.message().contains("give the history in it: ./history.jsonl"), "{}", said.stderr);
     assert!(room.run(&["check"]).ended(2).message().contains("HISTORY.jsonl"));
     // What can be opened and not read is the machine's affair.
     let said = room.run(&["check", "/proc/self/mem"]).ended(69);

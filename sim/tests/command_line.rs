@@ -16,10 +16,10 @@ const WRONG: [(&[&str], &str); 57] = [
     (&["--scenario", "../bonus-pool"], "cannot read the scenario ../bonus-pool"),
     (&["--scenario", "missing.toml"], "give the path of a scenario file"),
     (&["--scenario", "/"], "Is a directory"),
-    (&["--scenario", "/dev/zero"], "no scenario is"),
+    (&["--scenario", "/dev/zero"], "so it is no scenario"),
     (&["bonus-pool"], "--scenario bonus-pool"),
     (&["run", "bonus-pool"], "--scenario bonus-pool"),
-    (&["--scenario", "bonus-pool", "list"], "options go behind it"),
+    (&["--scenario", "bonus-pool", "list"], "must follow `list`"),
     (&["--scenario", "bonus-pool", "--lock", "singel"], "did you mean `single`?"),
     (&["--scenario", "bonus-pool", "--lock", "paxos"], "the recipes are: none, "),
     (&["--scenario", "bonus-pool", "--clients", "0"], "at least one client"),
@@ -36,7 +36,7 @@ const WRONG: [(&[&str], &str); 57] = [
     (&["--scenario", "bonus-pool", "--ttl", "1ms"], "change the TTL with --ttl"),
     (&["--scenario", "bonus-pool", "--set", "lock.tll=1s"], "did you mean `ttl`?"),
     (&["--scenario", "bonus-pool", "--set", "lock.retries=-1"], "a whole number"),
-    (&["--scenario", "bonus-pool", "--set", "nonsense"], "write it as key=value"),
+    (&["--scenario", "bonus-pool", "--set", "nonsense"], "use key=value"),
     (
         &["--scenario", "failover", "--world", "embedded"],
         "install a redis-server and use --world redis",
@@ -56,23 +56,23 @@ const WRONG: [(&[&str], &str); 57] = [
     (&["--scenario", "bonus-pool", "--redis", "localhost"], "redis://"),
     (&["--scenario", "bonus-pool", "--world", "embedded", "--redis", "redis://h"], "leave one"),
     (&["--scenario", "bonus-pool", "--tls-insecure"], "--redis rediss://"),
-    (&["-q", "-v", "list"], "leave one away"),
+    (&["-q", "-v", "list"], "remove one"),
     (&["show", "singel"], "did you mean `single`?"),
     // Another letter is another word.
     (&["show", "nope"], "`picklock list` shows the names"),
     (&["--scenario", "bonus-pool", "--threads", "2"], "add --seeds A..B"),
     (&["run", "--scenario", "bonus-pool", "--threads", "2"], "add --seeds A..B"),
     (&["--scenario", "bonus-pool", "--set", "fault.0.for=1s"], "the scenario has no `fault`"),
-    (&["list", "--format", "junit"], "write human or json"),
+    (&["list", "--format", "junit"], "use human or json"),
     (&["help", "matrx"], "unrecognized subcommand"),
     (&["matrix", "--scenario", "missing.toml"], "give the path of a scenario file"),
-    (&["show", "single", "--toml"], "tells what there is to say of it"),
+    (&["show", "single", "--toml"], "describes it"),
     (&["show", "failover", "--lock", "singel"], "did you mean `single`?"),
     (&["matrix", "--scenario", "gc-paus"], "did you mean `gc-pause`?"),
     (&["matrix", "--lock", "single,singel"], "did you mean `single`?"),
-    (&["matrix", "--format", "html"], "write human, json, junit or markdown"),
-    (&["matrix", "--format", "junit="], "name a file behind the ="),
-    (&["matrix", "--format", "human", "--format", "json"], "stdout takes one format"),
+    (&["matrix", "--format", "html"], "use human, json, junit or markdown"),
+    (&["matrix", "--format", "junit="], "add a file name after the ="),
+    (&["matrix", "--format", "human", "--format", "json"], "only one format can go to stdout"),
     (&["matrix", "--seeds", "3..3"], "is empty"),
     (&["matrix", "--world", "embedded", "--seeds", "0..9"], "only the virtual world has them"),
     (&["--scenario", "gc-pause", "--searched"], "add --world virtual"),
@@ -206,7 +206,7 @@ fn variables_stand_behind_the_command_line_and_are_named_in_errors() {
     let room = Room::new().with("PICKLOCK_TTL", "5").with("PICKLOCK_OUT", "");
     let said = room.run(&["--scenario", "bonus-pool"]).ended(2);
     assert!(said.message().contains("the unit is missing"), "{}", said.stderr);
-    assert!(said.message().contains("the environment has PICKLOCK_TTL, "), "{}", said.stderr);
+    assert!(said.message().contains("set in the environment: PICKLOCK_TTL"), "{}", said.stderr);
     // What the command line says is not looked for anywhere else, and later things are looked at.
     let said = room.run(&["--scenario", "bonus-pool", "--ttl", "0"]).ended(2);
     assert!(said.message().contains("protects nothing"), "{}", said.stderr);
@@ -265,7 +265,7 @@ fn results_that_do_not_fit_where_stdout_leads_are_no_success() {
     let output = command.stdout(full()).stderr(Stdio::piped()).output().unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(69), "{stderr}");
-    assert!(stderr.contains("cannot be written to stdout"), "{stderr}");
+    assert!(stderr.contains("cannot write the results to stdout"), "{stderr}");
 }
 
 #[test]
@@ -383,5 +383,5 @@ fn a_run_is_written_in_every_form() {
         assert!(!junit.contains("time=\"0.000\""), "{junit}");
     }
     let twice = room.run(&[&run[..], &["--format", "json", "--format", "junit"]].concat()).ended(2);
-    assert!(twice.message().contains("stdout takes one format"), "{}", twice.stderr);
+    assert!(twice.message().contains("only one format can go to stdout"), "{}", twice.stderr);
 }

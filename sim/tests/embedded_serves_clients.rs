@@ -6,10 +6,10 @@ use std::process::Command;
 use std::time::Duration;
 
 use live_world::embedded::{EmbeddedServer, start};
-use redis_model::options::Options;
+use redis_model::options::ModelOptions;
 
 fn server() -> EmbeddedServer {
-    start(Options::default()).expect("a port on the loopback interface")
+    start(ModelOptions::default()).expect("a port on the loopback interface")
 }
 
 fn tool(server: &EmbeddedServer, name: &str, args: &[&str]) -> String {

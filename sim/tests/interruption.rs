@@ -1,17 +1,17 @@
 //! However a run is ended, nothing of it stays behind, and whoever asked politely gets a report.
 
 mod cli_support;
+mod endpoint_support;
 mod proxy_support;
-mod target_support;
 
 use std::fs;
 
 use cli_support::{LONG, Room, eventually, sets};
+use endpoint_support::Theirs;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use scenarios::sweep::Sweep;
 use scenarios::verdict::Outcome;
-use target_support::Theirs;
 
 /// Waits until clients are at work: everybody but the holder tries again and again.
 fn clients_are_at_work(port: u16) {

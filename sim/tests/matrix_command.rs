@@ -1,13 +1,13 @@
 //! `picklock matrix` as its user meets it: what it prints and writes, and how it ends.
 
 mod cli_support;
+mod endpoint_support;
 mod proxy_support;
 mod servers_support;
-mod target_support;
 
 use cli_support::Room;
+use endpoint_support::Theirs;
 use scenarios::matrix::{Conformance, Matrix, Several};
-use target_support::Theirs;
 
 #[test]
 fn what_is_expected_ends_well_and_is_written_in_every_form() {

@@ -8,8 +8,8 @@ use std::path::Path;
 use std::process::{Child, Stdio};
 use std::sync::Arc;
 
-use fault_proxy::{Addresses, ClientId, Detail, Event, Link, Plan, Proxy, Upstream};
-use live_world::server::{Server, ServerSpec, find_server};
+use fault_proxy::{Addresses, ClientId, Detail, Link, Plan, Proxy, ProxyEvent, Upstream};
+use live_world::server::{PrivateServer, ServerSpec, find_server};
 use live_world::supervisor::Supervisor;
 use picklock::command::Command;
 use picklock::env::{Conn, Env, Node};
@@ -24,7 +24,7 @@ struct Bed {
     proxy: Proxy,
     addresses: Arc<Addresses>,
     supervisor: Supervisor,
-    running: Vec<Server>,
+    running: Vec<PrivateServer>,
     servers: Vec<SocketAddr>,
     links: Vec<Link>,
 }
@@ -44,7 +44,7 @@ impl Bed {
         let binary = find_server(None, None).unwrap().path;
         let args = args.iter().map(ToString::to_string).collect();
         let spec = ServerSpec { args, ..ServerSpec::new(binary) };
-        let server = Server::start(&self.supervisor, spec).await.unwrap();
+        let server = PrivateServer::start(&self.supervisor, spec).await.unwrap();
         self.link_to(server.addr());
         self.running.push(server);
     }
@@ -104,8 +104,8 @@ impl Bed {
     /// Everything that was not rewritten.
     fn left(&self) -> Vec<String> {
         let records = self.proxy.log().records();
-        let left = |event: &Event| match event {
-            Event::LeftAddress(place) => Some(place.clone()),
+        let left = |event: &ProxyEvent| match event {
+            ProxyEvent::LeftAddress(place) => Some(place.clone()),
             _ => None,
         };
         records.iter().filter_map(|record| left(&record.event)).collect()

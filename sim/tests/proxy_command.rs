@@ -157,12 +157,12 @@ fn a_port_that_is_taken_is_69_and_what_is_wrong_on_the_command_line_is_2() {
     for (args, says) in [
         (&["--fault", "drop-reply SET nht=3"][..], "did you mean nth?"),
         (&["--fault", "latency=5"], "the unit is missing"),
-        (&["--fault", "reset GET nth=x"], "nth takes the number of a request, from 1 on"),
-        (&["--fault", "reset GET from=0"], "from takes the number of a request, from 1 on"),
-        (&["--fault", "cut proxy=cache"], "there is no proxy cache"),
-        (&["--upstream", "127.0.0.1:2"], "1 to listen on, and 2 to lead to"),
-        (&["--listen", "nowhere", "--upstream", "127.0.0.1:1"], "no address to listen on"),
-        (&["--listen", "b=0", "--upstream", "x"], "no address of a server"),
+        (&["--fault", "reset GET nth=x"], "nth must be a request number, 1 or higher"),
+        (&["--fault", "reset GET from=0"], "from must be a request number, 1 or higher"),
+        (&["--fault", "cut proxy=cache"], "no proxy is called cache"),
+        (&["--upstream", "127.0.0.1:2"], "1 --listen, but 2 --upstream"),
+        (&["--listen", "nowhere", "--upstream", "127.0.0.1:1"], "not an address to listen on"),
+        (&["--listen", "b=0", "--upstream", "x"], "not a server address"),
         (&["--listen", "redis-1=0", "--upstream", "127.0.0.1:1"], "already"),
     ] {
         let said = run(args).ended(2);

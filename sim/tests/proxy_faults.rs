@@ -5,7 +5,7 @@ mod proxy_support;
 use std::time::Duration;
 
 use fault_proxy::{
-    Action, AfterLostReply, ClientId, Cut, Event, Gate, Latency, Occurrence, Plan, Rule, Side,
+    Action, AfterLostReply, ClientId, Cut, Gate, Latency, Occurrence, Plan, ProxyEvent, Rule, Side,
     Upstream,
 };
 use picklock::env::Node;
@@ -52,7 +52,10 @@ async fn after_a_lost_reply_nothing_more_comes_and_nothing_more_goes() {
 /// The request whose reply was lost.
 fn lost_reply(bed: &Bed) -> Option<u64> {
     let records = bed.proxy.log().records();
-    records.iter().find(|record| matches!(record.event, Event::ReplyLost)).map(|found| found.frame)
+    records
+        .iter()
+        .find(|record| matches!(record.event, ProxyEvent::ReplyLost))
+        .map(|found| found.frame)
 }
 
 #[tokio::test]
@@ -269,7 +272,9 @@ async fn an_unreachable_server_shows_as_a_reset_and_in_the_log() {
         assert!(proxy_support::Raw(stream).end().await.is_err());
     }
     let records = bed.proxy.log().records();
-    assert!(matches!(records[0].event, Event::Unreachable(_)) && records[0].client == ClientId(1));
+    assert!(
+        matches!(records[0].event, ProxyEvent::Unreachable(_)) && records[0].client == ClientId(1)
+    );
     link.set_upstream(Upstream::Tcp(bed.server.addr()));
     let mut client = proxy_support::Raw(tokio::net::TcpStream::connect(link.addr()).await.unwrap());
     client.send("PING\r\n").await;

@@ -4,13 +4,13 @@ mod proxy_support;
 
 use std::sync::Arc;
 
-use fault_proxy::{Addresses, ClientId, Detail, Event, Link, Plan, Proxy, Side, Upstream};
+use fault_proxy::{Addresses, ClientId, Detail, Link, Plan, Proxy, ProxyEvent, Side, Upstream};
 use picklock::env::Node;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, TestRng, TestRunner};
 use proxy_support::{DEADLINE, Raw, accept, dial};
-use redis_model::resp::frame::{FrameError, Limits, Scanner};
+use resp::frame::{FrameError, Limits, Scanner};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -151,9 +151,9 @@ async fn whatever_is_sent_the_connection_ends_and_the_proxy_does_not() {
             refused(Scanner::replies(Limits::default()), &answers),
         ];
         let records = bed.proxy.log().take();
-        let is_opaque = records.iter().any(|it| matches!(it.event, Event::Opaque(_)));
+        let is_opaque = records.iter().any(|it| matches!(it.event, ProxyEvent::Opaque(_)));
         let malformed = records.iter().find_map(|it| match it.event {
-            Event::Malformed(side, why) => Some((side, why)),
+            ProxyEvent::Malformed(side, why) => Some((side, why)),
             _ => None,
         });
         match malformed {

@@ -4,7 +4,7 @@ mod proxy_support;
 
 use std::time::Duration;
 
-use fault_proxy::{Action, ClientId, Cut, Event, Latency, Rule, Side, Upstream};
+use fault_proxy::{Action, ClientId, Cut, Latency, ProxyEvent, Rule, Side, Upstream};
 use proxy_support::{DEADLINE, Pipe, accept, dial};
 use scenarios::distribution::Distribution;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -33,7 +33,7 @@ async fn any_bytes_pass_in_both_directions_and_no_rule_applies() {
     let places: Vec<(ClientId, u64)> =
         records.iter().map(|it| (it.client, it.connection)).collect();
     assert_eq!(places, [(ClientId(3), 1), (ClientId(3), 2)]);
-    assert!(records.iter().all(|it| matches!(it.event, Event::Opaque(_))), "{records:?}");
+    assert!(records.iter().all(|it| matches!(it.event, ProxyEvent::Opaque(_))), "{records:?}");
 }
 
 #[tokio::test]

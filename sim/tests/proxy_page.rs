@@ -1,6 +1,6 @@
 //! What docs/proxy.md says can be written, can be.
 
-use fault_proxy::Written;
+use fault_proxy::ParsedFault;
 use fault_proxy::switchboard::Toxic;
 use serde_json::Value;
 
@@ -30,12 +30,12 @@ fn every_fault_of_the_page_can_be_read() {
         rows.filter_map(|row| row.strip_prefix("| `")?.split('`').next()).collect();
     assert!(rows.len() > 15, "{rows:?}");
     for text in given.into_iter().chain(rows) {
-        text.parse::<Written>().unwrap_or_else(|why| panic!("{text}: {why}"));
+        text.parse::<ParsedFault>().unwrap_or_else(|why| panic!("{text}: {why}"));
     }
     // Options, each behind a fault that can have it.
     for option in ["direction=requests", "direction=replies", "direction=both", "toxicity=0.3"] {
         assert!(chapter("Fault texts").contains(option), "{option}");
-        format!("latency=5ms {option}").parse::<Written>().unwrap();
+        format!("latency=5ms {option}").parse::<ParsedFault>().unwrap();
     }
 }
 

@@ -6,7 +6,9 @@ mod proxy_support;
 
 use std::path::PathBuf;
 
-use fault_proxy::{Action, ClientId, Event, Link, Plan, Rule, Side, TlsError, Trust, Upstream};
+use fault_proxy::{
+    Action, ClientId, Link, Plan, ProxyEvent, Rule, Side, TlsError, Trust, Upstream,
+};
 use picklock::env::Node;
 use proxy_support::{Bed, Raw, eventually, file, terminator};
 use tokio::net::TcpStream;
@@ -54,7 +56,7 @@ async fn an_unknown_certificate_is_refused_unless_anyone_is_trusted() {
     let log = bed.proxy.log();
     eventually("the refusal is logged", || !log.records().is_empty()).await;
     let records = log.records();
-    let Event::Unreachable(why) = &records[0].event else { panic!("{records:?}") };
+    let ProxyEvent::Unreachable(why) = &records[0].event else { panic!("{records:?}") };
     assert!(why.contains("certificate"), "{why}");
 }
 

@@ -2,7 +2,7 @@
 
 mod proxy_support;
 
-use fault_proxy::{Event, Plan, Side};
+use fault_proxy::{Plan, ProxyEvent, Side};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, TestRunner};
@@ -112,7 +112,7 @@ async fn monitor_and_suppressed_replies_do_not_break_the_connection() {
     quiet.expect("+OK\r\n$1\r\n2\r\n").await;
     monitor.read_until(b"\"GET\" \"k\"\r\n").await;
     let records = bed.proxy.log().records();
-    assert!(matches!(records[0].event, Event::Opaque(_)));
+    assert!(matches!(records[0].event, ProxyEvent::Opaque(_)));
 }
 
 #[tokio::test]
@@ -130,7 +130,7 @@ async fn a_client_that_does_not_speak_resp_is_passed_through_and_noted() {
     assert_eq!(got, hello);
     tokio::io::AsyncWriteExt::write_all(&mut served, b"\x15\x03anything").await.unwrap();
     client.expect(b"\x15\x03anything").await;
-    assert!(matches!(bed.proxy.log().records()[0].event, Event::Opaque(_)));
+    assert!(matches!(bed.proxy.log().records()[0].event, ProxyEvent::Opaque(_)));
 }
 
 #[tokio::test]
@@ -155,6 +155,6 @@ async fn hostile_bytes_close_their_connection_and_no_other() {
     good.send("PING\r\n").await;
     good.expect("+PONG\r\n").await;
     let records = bed.proxy.log().records();
-    let malformed = |event: &Event| matches!(event, Event::Malformed(Side::Request, _));
+    let malformed = |event: &ProxyEvent| matches!(event, ProxyEvent::Malformed(Side::Request, _));
     assert_eq!(records.iter().filter(|record| malformed(&record.event)).count(), hostile.len());
 }

@@ -7,7 +7,7 @@ use std::num::NonZeroU64;
 use std::time::Duration;
 
 use fault_proxy::{
-    ClientId, Detail, Effect, EffectId, Event, Latency, Plan, Protocol, Proxy, Side, Toxicity,
+    ClientId, Detail, Effect, EffectId, Latency, Plan, Protocol, Proxy, ProxyEvent, Side, Toxicity,
     Upstream,
 };
 use picklock::env::Node;
@@ -27,7 +27,8 @@ async fn pipe() -> Pipe {
 /// What ended connections of this link, or directions of them.
 fn ended_by(pipe: &Pipe) -> Vec<EffectId> {
     let records = pipe.proxy.log().records();
-    let ended = |event: &Event| if let Event::EndedBy(id) = event { Some(*id) } else { None };
+    let ended =
+        |event: &ProxyEvent| if let ProxyEvent::EndedBy(id) = event { Some(*id) } else { None };
     records.iter().filter_map(|record| ended(&record.event)).collect()
 }
 
@@ -213,8 +214,8 @@ async fn befallen(seed: u64) -> Vec<bool> {
         befallen.push(client.end().await.is_ok_and(|rest| rest.is_empty()));
         let log = proxy.log().records();
         let decided = log.iter().find_map(|record| match record.event {
-            Event::Befallen(_) if record.connection == number => Some(true),
-            Event::Spared(_) if record.connection == number => Some(false),
+            ProxyEvent::Struck(_) if record.connection == number => Some(true),
+            ProxyEvent::Spared(_) if record.connection == number => Some(false),
             _ => None,
         });
         assert_eq!(decided, befallen.last().copied());

@@ -1,17 +1,17 @@
 //! Verdict, exit code and report of whole runs, through the binary, in both live worlds.
 
 mod cli_support;
+mod endpoint_support;
 mod proxy_support;
-mod target_support;
 
 use std::fs;
 
 use cli_support::{Room, SHORT, Said};
+use endpoint_support::Theirs;
 use scenarios::history::{self, History};
 use scenarios::judge::{Circumstances, judge};
 use scenarios::result::{Capable, RunResult};
 use scenarios::verdict::{Level, Outcome};
-use target_support::Theirs;
 
 const WORLDS: [&str; 2] = ["embedded", "redis"];
 

@@ -60,15 +60,15 @@ async fn every_story_of_servers_comes_out_as_in_the_virtual_world() {
 }
 
 #[test]
-fn where_nobody_knows_what_is_on_a_disk_nothing_is_claimed() {
+fn a_server_without_the_library_is_struck_by_no_power_loss_and_no_clock_step() {
     let room = Room::new();
-    // As a static executable does, it takes no notice of the library.
+    // Like a static executable, it does not load the library.
     let real = find_server(None, None).unwrap().path;
     let script = format!("#!/bin/sh\nunset LD_PRELOAD\nexec '{}' \"$@\"\n", real.display());
     let server = room.program("redis-server", &script);
     for (scenario, what) in [
-        ("power-loss", "nobody knows what is on its disk"),
-        ("clock-step", "its clock cannot be set"),
+        ("power-loss", "what is on its disk is unknown"),
+        ("clock-step", "its clock cannot be changed"),
     ] {
         let said = room.run(&["--scenario", scenario, "--server-bin", &server]).ended(3);
         let message = said.stdout.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use live_world::supervisor::{COMMAND, Event, Port, Request, Signal, Start};
+use live_world::supervisor::{
+    COMMAND, Port, Signal, StartRequest, SupervisorEvent, SupervisorRequest,
+};
 use nix::errno::Errno;
 use nix::sys::signal::{Signal as Sig, kill};
 use nix::unistd::Pid;
@@ -61,19 +63,19 @@ impl Supervised {
         Self { child, stdin, lines, temp }
     }
 
-    fn send(&mut self, request: &Request) {
+    fn send(&mut self, request: &SupervisorRequest) {
         let line = serde_json::to_string(request).unwrap();
         writeln!(self.stdin.as_mut().unwrap(), "{line}").unwrap();
     }
 
-    fn next(&mut self) -> Event {
+    fn next(&mut self) -> SupervisorEvent {
         serde_json::from_str(&self.lines.next().unwrap().unwrap()).unwrap()
     }
 
     fn start(&mut self, id: u32) -> (i32, u16, PathBuf) {
         self.send(&start(id));
         match self.next() {
-            Event::Started { pid, port, dir, .. } => (pid, port, dir),
+            SupervisorEvent::Started { pid, port, dir, .. } => (pid, port, dir),
             other => panic!("{other:?}"),
         }
     }
@@ -87,10 +89,10 @@ impl Supervised {
     }
 }
 
-fn start(id: u32) -> Request {
+fn start(id: u32) -> SupervisorRequest {
     let binary = "redis-server".into();
     let (port, args, config) = (Port::Auto, Vec::new(), String::new());
-    Request::Start(Start { id, binary, port, args, config, paged: false })
+    SupervisorRequest::Start(StartRequest { id, binary, port, args, config, paged: false })
 }
 
 fn entries(dir: &Path) -> usize {
@@ -117,7 +119,7 @@ fn a_stopped_server_is_ended_too() {
     let mut supervised = Supervised::spawn();
     let (pid, port, _) = supervised.start(0);
     eventually("it listens", || connects(port));
-    supervised.send(&Request::Signal { id: 0, signal: Signal::Stop });
+    supervised.send(&SupervisorRequest::Signal { id: 0, signal: Signal::Stop });
     eventually("it is stopped", || process_state(pid) == Some('T'));
     supervised.end(&[pid]);
 }
@@ -131,9 +133,9 @@ fn signals_to_the_supervisor_change_nothing_and_its_servers_still_hear_theirs() 
     for signal in [Sig::SIGINT, Sig::SIGTERM, Sig::SIGHUP] {
         kill(supervisor, signal).unwrap();
     }
-    supervised.send(&Request::Signal { id: 0, signal: Signal::Term });
+    supervised.send(&SupervisorRequest::Signal { id: 0, signal: Signal::Term });
     match supervised.next() {
-        Event::Exited { id: 0, status, log } => {
+        SupervisorEvent::Exited { id: 0, status, log } => {
             assert_eq!(status, "exit status: 0");
             assert!(log.contains("bye bye"), "{log}");
         }
@@ -146,12 +148,12 @@ fn signals_to_the_supervisor_change_nothing_and_its_servers_still_hear_theirs() 
 fn requests_that_make_no_sense_are_answered_and_survived() {
     let mut supervised = Supervised::spawn();
     writeln!(supervised.stdin.as_mut().unwrap(), "nonsense").unwrap();
-    assert!(matches!(supervised.next(), Event::Error { id: None, .. }));
-    supervised.send(&Request::Stop { id: 7 });
-    assert!(matches!(supervised.next(), Event::Error { id: Some(7), .. }));
+    assert!(matches!(supervised.next(), SupervisorEvent::Error { id: None, .. }));
+    supervised.send(&SupervisorRequest::Stop { id: 7 });
+    assert!(matches!(supervised.next(), SupervisorEvent::Error { id: Some(7), .. }));
     let (pid, _, _) = supervised.start(0);
     supervised.send(&start(0));
-    assert!(matches!(supervised.next(), Event::Error { id: Some(0), .. }));
+    assert!(matches!(supervised.next(), SupervisorEvent::Error { id: Some(0), .. }));
     supervised.end(&[pid]);
 }
 
@@ -225,7 +227,7 @@ fn kill_owner(moment: Option<Duration>) {
         .env("TMPDIR", temp.path())
         .spawn()
         .unwrap();
-    let started = || -> Vec<Event> {
+    let started = || -> Vec<SupervisorEvent> {
         let text = std::fs::read_to_string(room.path().join("out")).unwrap_or_default();
         let complete = text.rfind('\n').map_or("", |end| &text[..end]);
         complete.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
@@ -242,7 +244,7 @@ fn kill_owner(moment: Option<Duration>) {
     owner.wait().unwrap();
     eventually("the supervisor is gone", || process_is_gone(supervisor));
     for event in started() {
-        if let Event::Started { pid, .. } = event {
+        if let SupervisorEvent::Started { pid, .. } = event {
             assert!(process_is_gone(pid), "server {pid} is left");
         }
     }

@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use live_world::server::{Server, ServerError, ServerSpec, find_server};
+use live_world::server::{PrivateServer, PrivateServerError, ServerSpec, find_server};
 use live_world::supervisor::{Signal, Supervisor};
 
 fn supervisor() -> Supervisor {
@@ -23,15 +23,15 @@ fn program(dir: &Path, script: &str) -> PathBuf {
     path
 }
 
-fn client(server: &Server) -> redis::Client {
+fn client(server: &PrivateServer) -> redis::Client {
     redis::Client::open(format!("redis://{}", server.addr())).unwrap()
 }
 
 #[tokio::test]
 async fn several_servers_answer_and_stop() {
     let supervisor = supervisor();
-    let mut first = Server::start(&supervisor, spec()).await.unwrap();
-    let second = Server::start(&supervisor, spec()).await.unwrap();
+    let mut first = PrivateServer::start(&supervisor, spec()).await.unwrap();
+    let second = PrivateServer::start(&supervisor, spec()).await.unwrap();
     assert_ne!(first.addr(), second.addr());
     assert!(first.addr().ip().is_loopback());
     assert_eq!(first.version(), find_server(None, None).unwrap().version);
@@ -40,7 +40,7 @@ async fn several_servers_answer_and_stop() {
     assert_eq!(pong, "PONG");
     first.stop().await.unwrap();
     assert!(!first.is_running());
-    assert!(matches!(first.signal(Signal::Stop), Err(ServerError::NotRunning(_))));
+    assert!(matches!(first.signal(Signal::Stop), Err(PrivateServerError::NotRunning(_))));
     let dir = second.dir().to_owned();
     assert!(dir.exists());
     drop((first, second));
@@ -52,7 +52,8 @@ async fn several_servers_answer_and_stop() {
 async fn a_killed_server_starts_again_on_its_port_with_its_data() {
     let supervisor = supervisor();
     let args = ["--appendonly", "yes", "--appendfsync", "always"].map(String::from).to_vec();
-    let mut server = Server::start(&supervisor, ServerSpec { args, ..spec() }).await.unwrap();
+    let mut server =
+        PrivateServer::start(&supervisor, ServerSpec { args, ..spec() }).await.unwrap();
     let (addr, pid) = (server.addr(), server.pid());
     let mut connection = client(&server).get_multiplexed_async_connection().await.unwrap();
     let () = redis::cmd("SET").arg("k").arg("v").query_async(&mut connection).await.unwrap();
@@ -68,8 +69,8 @@ async fn a_killed_server_starts_again_on_its_port_with_its_data() {
 #[tokio::test]
 async fn a_server_that_dies_at_start_shows_its_own_log() {
     let bad = ServerSpec { config: "no-such-option 1\n".into(), ..spec() };
-    let error = Server::start(&supervisor(), bad).await.unwrap_err();
-    assert!(matches!(error, ServerError::Died { .. }), "{error}");
+    let error = PrivateServer::start(&supervisor(), bad).await.unwrap_err();
+    assert!(matches!(error, PrivateServerError::Died { .. }), "{error}");
     assert!(error.to_string().contains("no-such-option"), "{error}");
 }
 
@@ -84,21 +85,21 @@ async fn a_port_that_somebody_else_took_is_not_the_last() {
         real = spec().binary.display()
     );
     let spec = ServerSpec::new(program(dir.path(), &once));
-    let mut server = Server::start(&supervisor(), spec).await.unwrap();
+    let mut server = PrivateServer::start(&supervisor(), spec).await.unwrap();
     assert_eq!(std::fs::read_to_string(&tries).unwrap().lines().count(), 2);
     // One that has to have its own port again says so.
     server.kill().await.unwrap();
     let _taken = std::net::TcpListener::bind(server.addr()).unwrap();
     let error = server.restart().await.unwrap_err();
-    assert!(matches!(error, ServerError::Died { .. }), "{error}");
+    assert!(matches!(error, PrivateServerError::Died { .. }), "{error}");
     assert!(error.to_string().contains("Address already in use"), "{error}");
 }
 
 #[tokio::test]
 async fn a_missing_binary_is_named() {
     let missing = ServerSpec::new("/nonexistent/redis-server");
-    let error = Server::start(&supervisor(), missing).await.unwrap_err();
-    assert!(matches!(error, ServerError::Refused(_)), "{error}");
+    let error = PrivateServer::start(&supervisor(), missing).await.unwrap_err();
+    assert!(matches!(error, PrivateServerError::Refused(_)), "{error}");
     assert!(error.to_string().contains("/nonexistent/redis-server"), "{error}");
 }
 
@@ -107,6 +108,6 @@ async fn a_program_that_never_answers_is_given_up() {
     let dir = tempfile::tempdir().unwrap();
     let silent = ServerSpec::new(program(dir.path(), "exec sleep 600"));
     let spec = ServerSpec { ready_within: Duration::from_millis(200), ..silent };
-    let error = Server::start(&supervisor(), spec).await.unwrap_err();
-    assert!(matches!(error, ServerError::NotReady { .. }), "{error}");
+    let error = PrivateServer::start(&supervisor(), spec).await.unwrap_err();
+    assert!(matches!(error, PrivateServerError::NotReady { .. }), "{error}");
 }

@@ -5,7 +5,7 @@ mod cli_support;
 
 use cli_support::{Room, eventually};
 use nix::sys::signal::Signal;
-use scenarios::tuning::{TargetStatus, Tuning};
+use ttl_model::tuning::{TargetStatus, Tuning};
 
 const FEW: [&str; 8] =
     ["tune", "--preset", "go", "--hold", "lognormal:5ms,p99=80ms", "--holds", "2000", "--format"];
@@ -47,7 +47,7 @@ fn what_cannot_be_met_ends_as_designed() {
     let short = [&long[..], &["--lock", "none", "--ttl", "1s,2s"]].concat();
     let said = ended(1, &short);
     assert!(
-        said.contains("no TTL makes overlaps so rare") && said.contains("use a fence"),
+        said.contains("no TTL makes overlaps rare enough") && said.contains("use fencing"),
         "{said}"
     );
     let slow = [&long[..], &["--ttl", "5s,1h", "--lost", "1/day"]].concat();
@@ -80,8 +80,11 @@ fn what_cannot_be_counted_with_is_refused_with_an_advice() {
         (&["--preset", "go", "--hold", &empty], "empty"),
         (&["--preset", "go", "--hold", &broken], "line 1"),
         (&["--preset", "go", "--hold", "5ms", "--ttl", "20ms", "--rtt", "50ms"], "too short"),
-        (&["--preset", "go", "--hold", "5ms", "--ttl", "5s", "--renew", "9s"], "no point"),
-        (&["--preset", "go", "--hold", "5ms", "--renew", "3/2"], "no part of the TTL"),
+        (
+            &["--preset", "go", "--hold", "5ms", "--ttl", "5s", "--renew", "9s"],
+            "no setting to evaluate",
+        ),
+        (&["--preset", "go", "--hold", "5ms", "--renew", "3/2"], "not a fraction"),
         (&["--preset", "go", "--hold", "5ms", "--overlaps", "NaN/year"], "no number"),
         (&["--preset", "go", "--hold", "5ms", "--overlaps", "0/year"], "how rare"),
         (&["--preset", "go", "--hold", "1s"], "too few locks"),
@@ -124,10 +127,10 @@ fn replicas_of_a_cron_job_have_an_advice() {
     let words = joined(&said);
     for text in [
         "take a TTL of 45 s, without renewal",
-        "66.7 % of all runs find the lock taken and are left out",
-        "a crash costs 0.00 runs that nobody does on the average, 0 in 99 of 100 cases at most (0 wanted)",
-        "shorter without renewal is too short: a TTL of 30 s",
-        "Holds last for 30 s at least",
+        "66.7 % of all runs find the lock taken and are skipped",
+        "a crash misses 0.00 runs on average, at most 0 in 99 % of cases (target: 0)",
+        "a shorter TTL without renewal is not enough: a TTL of 30 s",
+        "99 % of holds last 30 s or longer",
         "runs missed (p99)",
     ] {
         assert!(words.contains(text), "{text}: {said}");
@@ -170,13 +173,13 @@ fn who_ends_it_early_has_what_was_found_and_is_told_that_it_is_not_all() {
     tune.signal(Signal::SIGINT);
     let said = tune.said().ended(130);
     assert!(
-        said.stdout.contains("incomplete: interrupted when 0 of 72 settings"),
+        said.stdout.contains("incomplete: interrupted after 0 of 72 settings"),
         "{}",
         said.stdout
     );
     assert!(said.stdout.contains("answer: cannot say"), "{}", said.stdout);
     assert!(
-        said.message().contains("for the others: picklock tune --preset go"),
+        said.message().contains("for the rest run: picklock tune --preset go"),
         "{}",
         said.stderr
     );

@@ -3,7 +3,7 @@
 mod cli_support;
 
 use cli_support::Room;
-use scenarios::tuning::{ConfirmationOutcome, Tuning};
+use ttl_model::tuning::{ConfirmationOutcome, Tuning};
 
 #[test]
 fn leases_on_a_real_server_go_wrong_as_often_as_the_model_says() {

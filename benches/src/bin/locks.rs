@@ -18,7 +18,7 @@ use benches::figures::{median, micros, percentile};
 use benches::load::throughput;
 use benches::locks::{for_long, in_line, notified, polling};
 use benches::served::beside_server;
-use live_world::server::Server;
+use live_world::server::PrivateServer;
 use picklock::command::Command;
 use picklock::env::{Conn, Env};
 use picklock::{Node, TokioEnv};
@@ -38,7 +38,7 @@ fn main() -> ExitCode {
     beside_server("locks", Builder::new_multi_thread(), measure)
 }
 
-async fn measure(server: &Server) -> Result<(), Box<dyn Error>> {
+async fn measure(server: &PrivateServer) -> Result<(), Box<dyn Error>> {
     let bench = Bench { addr: server.addr(), control: open(server.addr())? };
     println!("redis-server {}; every client with connections of its own\n", server.version());
     for waiters in WAITERS {

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use benches::figures::{micros, percentile};
 use benches::served::beside_server;
-use live_world::server::{Server, ServerSpec, find_server};
+use live_world::server::{PrivateServer, ServerSpec, find_server};
 use live_world::supervisor::{Signal, Supervisor};
 use picklock::{Locks, Node, Options, Redlock, Released, TokioEnv, TokioOptions};
 use tokio::runtime::Builder;
@@ -39,7 +39,7 @@ async fn several() -> Result<(), Box<dyn Error>> {
     let supervisor = Supervisor::spawn(None)?;
     let mut servers = Vec::new();
     for _ in 0..SERVERS {
-        servers.push(Server::start(&supervisor, ServerSpec::new(&binary.path)).await?);
+        servers.push(PrivateServer::start(&supervisor, ServerSpec::new(&binary.path)).await?);
     }
     let measured = pairs(&servers).await;
     for server in &mut servers {
@@ -52,7 +52,7 @@ async fn several() -> Result<(), Box<dyn Error>> {
 }
 
 /// One after the other, with nobody in the way; then the same with one server that stands still.
-async fn pairs(servers: &[Server]) -> Result<(), Box<dyn Error>> {
+async fn pairs(servers: &[PrivateServer]) -> Result<(), Box<dyn Error>> {
     println!("a lock on {SERVERS} servers, {PAIRS} acquisitions and releases, one after the other");
     println!("{:<28} {:>22} {:>22}", "", "acquired, p50 and p99", "released, p50 and p99");
     for _ in 0..ROUNDS {
@@ -66,7 +66,7 @@ async fn pairs(servers: &[Server]) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-async fn round(servers: &[Server]) -> Result<String, Box<dyn Error>> {
+async fn round(servers: &[PrivateServer]) -> Result<String, Box<dyn Error>> {
     let clients = servers.iter().map(|it| redis::Client::open(format!("redis://{}/", it.addr())));
     let env = TokioEnv::from_clients(clients.collect::<Result<_, _>>()?, TokioOptions::default());
     let nodes = (0_u16..).map(Node).take(SERVERS);
@@ -89,7 +89,7 @@ async fn round(servers: &[Server]) -> Result<String, Box<dyn Error>> {
     Ok(format!("{:>22} {:>22}", both(&acquired), both(&released)))
 }
 
-async fn renewals(server: &Server) -> Result<(), Box<dyn Error>> {
+async fn renewals(server: &PrivateServer) -> Result<(), Box<dyn Error>> {
     println!(
         "{HOLDERS} locks taken at once over one connection and renewed every third of the TTL"
     );

@@ -15,7 +15,7 @@ use benches::counted::sent;
 use benches::figures::{millis, percentile};
 use benches::locks::{Polling, for_long, in_line, notified};
 use benches::served::beside_server;
-use live_world::server::Server;
+use live_world::server::PrivateServer;
 use picklock::TokioEnv;
 use reports::chart::{Growth, Series};
 use reports::file;
@@ -29,7 +29,7 @@ fn main() -> ExitCode {
     beside_server("polling", Builder::new_multi_thread(), measure)
 }
 
-async fn measure(server: &Server) -> Result<(), Box<dyn Error>> {
+async fn measure(server: &PrivateServer) -> Result<(), Box<dyn Error>> {
     let directory = std::env::args_os().nth(1).map(PathBuf::from);
     let url = format!("redis://{}/", server.addr());
     println!(

@@ -15,7 +15,7 @@ use benches::haproxy::Haproxy;
 use benches::load::{latencies, throughput};
 use benches::served::beside_server;
 use fault_proxy::{ClientId, Detail, Latency, Plan, Proxy, Upstream};
-use live_world::server::Server;
+use live_world::server::PrivateServer;
 use picklock::env::Node;
 use tokio::runtime::Builder;
 
@@ -41,7 +41,7 @@ fn main() -> ExitCode {
     beside_server("proxy", Builder::new_current_thread(), measure)
 }
 
-async fn measure(server: &Server) -> Result<(), Box<dyn Error>> {
+async fn measure(server: &PrivateServer) -> Result<(), Box<dyn Error>> {
     let copy = PlainCopy::start(server.addr())?;
     let haproxy = Haproxy::start(server.addr())?;
     let proxy = Proxy::start(Detail::Faults)?;

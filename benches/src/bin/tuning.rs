@@ -15,13 +15,13 @@ use benches::figures::{micros, millis, percentile, spread};
 use benches::locks::{InLine, Ours, in_line, notified, polling};
 use benches::renewed::{REST, interval, renewed};
 use benches::served::beside_server;
-use live_world::server::Server;
+use live_world::server::PrivateServer;
 use picklock::options::OptionsBuilder;
 use picklock::{Options, TokioEnv};
 use reports::chart::{Growth, Series};
 use reports::file;
 use tokio::runtime::Builder;
-use ttl_model::closed::orphaned_renewed_ns;
+use ttl_model::closed_form::orphaned_renewed_ns;
 
 const TTLS: [Duration; 5] = [
     Duration::from_millis(300),
@@ -53,7 +53,7 @@ fn main() -> ExitCode {
     beside_server("tuning", Builder::new_multi_thread(), measure)
 }
 
-async fn measure(server: &Server) -> Result<(), Box<dyn Error>> {
+async fn measure(server: &PrivateServer) -> Result<(), Box<dyn Error>> {
     let directory = std::env::args_os().nth(1).map(PathBuf::from);
     if let Some(directory) = &directory {
         std::fs::create_dir_all(directory)?;

@@ -10,30 +10,32 @@ use super::diagnostic::Diagnostic;
 use super::tree::Tree;
 
 /// Every package, those of the workspace that it may depend on, and its runtime: a row for each.
-const PACKAGES: [(&str, &str, Runtime); 13] = [
+const PACKAGES: [(&str, &str, Runtime); 15] = [
     ("picklock", "test-server", Runtime::Optional),
     ("test-server", "", Runtime::Never),
     ("scenarios", "picklock", Runtime::Never),
-    ("reports", "scenarios", Runtime::Never),
+    ("ttl-model", "picklock scenarios", Runtime::Never),
+    ("reports", "scenarios ttl-model", Runtime::Never),
     ("harness", "picklock scenarios", Runtime::Never),
-    ("redis-model", "picklock scenarios", Runtime::Never),
-    ("ttl-model", "picklock scenarios reports", Runtime::Never),
-    ("virtual-world", "picklock scenarios harness redis-model ttl-model", Runtime::Never),
-    ("fault-proxy", "picklock scenarios redis-model", Runtime::Free),
+    ("resp", "picklock", Runtime::Never),
+    ("redis-lua", "resp", Runtime::Never),
+    ("redis-model", "picklock scenarios resp redis-lua test-server", Runtime::Never),
+    ("virtual-world", "picklock scenarios harness resp redis-model ttl-model", Runtime::Never),
+    ("fault-proxy", "picklock scenarios resp redis-model", Runtime::Free),
     (
         "live-world",
-        "picklock scenarios reports harness redis-model ttl-model fault-proxy",
+        "picklock scenarios reports harness resp redis-model ttl-model fault-proxy",
         Runtime::Free,
     ),
     (
         "sim",
-        "picklock scenarios reports harness redis-model ttl-model virtual-world fault-proxy \
-         live-world test-server",
+        "picklock scenarios reports harness resp redis-model ttl-model virtual-world fault-proxy live-world \
+         test-server",
         Runtime::Free,
     ),
     (
         "benches",
-        "picklock scenarios reports harness redis-model ttl-model virtual-world fault-proxy live-world",
+        "picklock scenarios reports harness resp redis-model ttl-model virtual-world fault-proxy live-world",
         Runtime::Free,
     ),
     ("ci", "", Runtime::Never),

@@ -3,10 +3,10 @@
 //! Invariant: a share that was counted says what it may be.
 
 use scenarios::span::Span;
-use scenarios::tuning::{ComparedShare, Confirmation, ConfirmationOutcome, Confirmed};
+use ttl_model::tuning::{ComparedShare, Confirmation, ConfirmationOutcome, Confirmed};
 
-use super::time;
 use crate::format::count;
+use ttl_model::format::time;
 
 /// What the columns are called.
 pub(super) const HEADER: [&str; 6] =

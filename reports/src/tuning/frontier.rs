@@ -17,18 +17,18 @@ use std::path::Path;
 use plotters::prelude::DrawingBackend;
 use plotters::style::text_anchor::HPos;
 use plotters::style::{RGBColor, WHITE};
-use scenarios::tuning::{Protection, Tuning};
+use ttl_model::tuning::{Protection, Tuning};
 
 use self::captions::{ASCENT, Callout, Captions, LEADING, RING, TextBox};
 use self::plot::{LEFT, Plot, PlotLine, RIGHT, TOP};
 use self::series::{FailureMode, RenewalRule};
-use super::time;
 use crate::chart::ChartError;
 use crate::chart::layout::{BOTTOM, LINE_WIDTH, MARGIN, MARK_RADIUS, SCALE, SIZE, SUBTITLE, TITLE};
 use crate::chart::palette::{AXIS, FAINT_INK, GRID, INK, MET, MET_INK, Marker, line};
 use crate::chart::pen::Pen;
 use crate::chart::render::{Drawing, png_of, svg_of};
 use crate::format::plain;
+use ttl_model::format::time;
 
 /// By so much a stroke is wider than another that lies on it.
 const WIDER: f64 = 3.0;

@@ -4,7 +4,7 @@
 //! is, for it was drawn here.
 
 use maud::{Markup, PreEscaped, html};
-use scenarios::tuning::{Confirmation, Protection, TargetStatus, Tuning};
+use ttl_model::tuning::{Confirmation, Protection, TargetStatus, Tuning};
 
 use super::confirmed;
 use super::table::{about, answer, belief, header, is_chosen, row};

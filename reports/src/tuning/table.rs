@@ -4,11 +4,12 @@
 //! Invariant: the advice comes last, where a reader looks first.
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
-use scenarios::tuning::{Confirmation, Delay, IfTaken, Point, Protection, TargetStatus, Tuning};
+use ttl_model::tuning::{Confirmation, Delay, IfTaken, Point, Protection, TargetStatus, Tuning};
 
-use super::{confirmed, share, time};
+use super::{confirmed, share};
 use crate::format::{count, plain};
 use crate::terminal::{Style, Verbosity};
+use ttl_model::format::time;
 
 /// A source that is longer does not stand in the table.
 const LONG: usize = 32;
@@ -192,7 +193,7 @@ fn lines(header: &[&str], rows: Vec<Vec<String>>, numbers: &[usize]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use scenarios::tuning::Skips;
+    use ttl_model::tuning::Skips;
 
     use super::*;
     use crate::tuning::testing::{point, tuning};

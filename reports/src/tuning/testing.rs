@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use scenarios::span::Span;
-use scenarios::tuning::{
+use ttl_model::tuning::{
     Advice, Delay, How, IfTaken, Input, Point, Protection, SCHEMA, Share, TargetStatus, Targets,
     Tuning,
 };

@@ -1,7 +1,7 @@
-//! Where a client finds each server: the map by which replies are rewritten for it.
+//! Where a client reaches each server: the map by which replies are rewritten for it.
 //!
-//! Invariant: a server's address leads to the link that belongs to this client, or is not in the map.
-//! Deliberately absent: names. `localhost` is known, and any other name is left to whoever sent it.
+//! Invariant: a server's address maps to the link of this client, or is not in the map. Host names other than
+//! `localhost` are not mapped.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};

@@ -1,8 +1,8 @@
 //! One connection: two sockets, two lanes, one task.
 //!
-//! Invariant: what the client sees is what a real network could show it: a prefix of the true
-//! stream in each direction, later or cut short, never reordered or spliced, and never changed but
-//! for the addresses that the link's plan has rewritten. Deliberately absent: retries. Both legs of a connection live and die together.
+//! Invariant: the client sees what a real network could show it: in each direction a prefix of the true stream, later
+//! or cut short, never reordered or spliced, and unchanged except for addresses that the link's plan rewrites. Both
+//! legs of a connection live and die together; the proxy never reconnects.
 
 #![expect(clippy::disallowed_methods, reason = "the live worlds run in real time")]
 
@@ -13,33 +13,35 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
+use redis_model::first_key::first_key;
+use resp::frame::{FrameKind, RequestFrame, Scanner};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
-use super::effect::{Befallen, Doom};
-use super::lane::{Lane, Written};
+use super::effect::{ActiveEffects, ScheduledEnd};
+use super::ids::Side;
+use super::lane::{Lane, WriteProgress};
 use super::latency::{Draws, Latency};
 use super::link::{AfterLostReply, LinkState, Protocol};
-use super::log::{Detail, Event};
-use super::rewrite::{Asked, rewrite};
-use super::rule::{Action, Rules, Side};
-use super::session::{Passage, Session};
-use super::timer::Timer;
-use redis_model::resp::frame::{Kind, Request, Scanner};
+use super::log::{Detail, ProxyEvent};
+use super::rewrite::{AddressQuery, rewrite};
+use super::rule::{Action, Rules};
+use super::session::{Passage, ProxySession};
+use super::timer::WakeTimer;
 
 /// How a connection ended.
 #[derive(Debug, PartialEq, Eq)]
-enum End {
+enum ConnectionEnd {
     Closed,
     Reset,
 }
 
 /// What a connection needs to know of its surroundings.
 #[derive(Clone, Debug)]
-pub(super) struct Around {
+pub(super) struct ConnectionContext {
     pub(super) link: Arc<LinkState>,
     pub(super) rules: Arc<Rules>,
-    pub(super) timer: Arc<Timer>,
+    pub(super) timer: Arc<WakeTimer>,
     /// Unique in the proxy.
     pub(super) task: u64,
     /// Which connection of the link, from 1.
@@ -51,25 +53,30 @@ pub(super) struct Around {
 }
 
 /// The frame that takes this one's place, if it names servers to which the client has links.
-fn rewritten(around: &Around, kind: Kind, frame: &[u8], asked: &Asked) -> Option<BytesMut> {
+fn rewritten(
+    around: &ConnectionContext,
+    kind: FrameKind,
+    frame: &[u8],
+    asked: &AddressQuery,
+) -> Option<BytesMut> {
     let addresses = around.link.plan.addresses.as_ref()?;
     if !asked.concerns(kind, frame) {
         return None;
     }
     let rewritten = rewrite(frame, asked, addresses, around.server);
     for place in rewritten.left {
-        around.link.log.note(around.link.place(around.number), Event::LeftAddress(place));
+        around.link.log.note(around.link.place(around.number), ProxyEvent::LeftAddress(place));
     }
     rewritten.bytes
 }
 
-struct Connection<U> {
-    around: Around,
+struct ProxiedConnection<U> {
+    around: ConnectionContext,
     client: TcpStream,
     upstream: U,
     requests: Lane,
     replies: Lane,
-    session: Session,
+    session: ProxySession,
     /// The version of the switches that has been taken over.
     version: Option<u64>,
     /// True once the first bytes of the client have been looked at.
@@ -79,11 +86,11 @@ struct Connection<U> {
     broken: bool,
     /// When the silence after a lost frame is to end.
     grace_ends: Option<Instant>,
-    befallen: Befallen,
+    struck: ActiveEffects,
 }
 
 /// Carries a connection to its end.
-pub(super) async fn run<U>(around: Around, client: TcpStream, upstream: U)
+pub(super) async fn run<U>(around: ConnectionContext, client: TcpStream, upstream: U)
 where
     U: AsyncRead + AsyncWrite + Unpin,
 {
@@ -98,34 +105,34 @@ where
     let requests = lane(Scanner::requests(plan.limits), 0);
     let replies = lane(Scanner::replies(plan.limits), 1);
     let protocol = plan.protocol;
-    let mut connection = Connection {
+    let mut connection = ProxiedConnection {
         around,
         client,
         upstream,
         requests,
         replies,
-        session: Session::default(),
+        session: ProxySession::default(),
         version: None,
         begun: false,
         opaque: false,
         broken: false,
         grace_ends: None,
-        befallen: Befallen::default(),
+        struck: ActiveEffects::default(),
     };
     if protocol == Protocol::Opaque {
-        connection.become_opaque("the link carries bytes that are not looked at");
+        connection.become_opaque("the link is opaque");
     }
     let end = poll_fn(|cx| connection.poll(cx)).await;
     connection.around.link.wakers.remove(connection.around.task);
-    if end == End::Reset {
+    if end == ConnectionEnd::Reset {
         // Closing then sends RST. The server's leg closes in the usual way, so that it still gets
         // what was sent before.
         let _ = connection.client.set_zero_linger();
     }
 }
 
-impl<U: AsyncRead + AsyncWrite + Unpin> Connection<U> {
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<End> {
+impl<U: AsyncRead + AsyncWrite + Unpin> ProxiedConnection<U> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<ConnectionEnd> {
         if let Some(end) = self.must_end(cx) {
             return Poll::Ready(end);
         }
@@ -141,10 +148,10 @@ impl<U: AsyncRead + AsyncWrite + Unpin> Connection<U> {
                 }
                 self.tell_limit(Side::Request);
             }
-            let Around { timer, task, .. } = &self.around;
+            let ConnectionContext { timer, task, .. } = &self.around;
             match self.requests.poll_write(cx, &mut self.upstream, timer, *task, Instant::now) {
-                Ok(Written::Waiting | Written::Closed) => {}
-                Ok(Written::Reset) => return Poll::Ready(End::Reset),
+                Ok(WriteProgress::Waiting | WriteProgress::Closed) => {}
+                Ok(WriteProgress::Reset) => return Poll::Ready(ConnectionEnd::Reset),
                 Err(_) => self.requests.lose_all(),
             }
             if let Poll::Ready(read) = self.replies.poll_read(cx, &mut self.upstream) {
@@ -156,15 +163,19 @@ impl<U: AsyncRead + AsyncWrite + Unpin> Connection<U> {
                 }
                 self.tell_limit(Side::Reply);
             }
-            let Around { timer, task, .. } = &self.around;
+            let ConnectionContext { timer, task, .. } = &self.around;
             match self.replies.poll_write(cx, &mut self.client, timer, *task, Instant::now) {
-                Ok(Written::Waiting) => {}
-                Ok(Written::Closed) if !self.broken => return Poll::Ready(End::Closed),
-                Ok(Written::Closed | Written::Reset) => return Poll::Ready(End::Reset),
+                Ok(WriteProgress::Waiting) => {}
+                Ok(WriteProgress::Closed) if !self.broken => {
+                    return Poll::Ready(ConnectionEnd::Closed);
+                }
+                Ok(WriteProgress::Closed | WriteProgress::Reset) => {
+                    return Poll::Ready(ConnectionEnd::Reset);
+                }
                 Err(_) => self.replies.lose_all(),
             }
             if self.requests.ended && self.replies.ended && self.is_silent() {
-                return Poll::Ready(End::Closed);
+                return Poll::Ready(ConnectionEnd::Closed);
             }
             // A full lane is not read, so nothing wakes it when writing has made room.
             let room = [self.requests.is_full(), self.replies.is_full()] != full;
@@ -175,8 +186,8 @@ impl<U: AsyncRead + AsyncWrite + Unpin> Connection<U> {
     }
 
     /// Takes over the link's switches; says where the connection is to be ended at once.
-    fn must_end(&mut self, cx: &mut Context<'_>) -> Option<End> {
-        let Around { link, timer, task, number, epoch, .. } = &self.around;
+    fn must_end(&mut self, cx: &mut Context<'_>) -> Option<ConnectionEnd> {
+        let ConnectionContext { link, timer, task, number, epoch, .. } = &self.around;
         if self.version.is_none() {
             // Before the first look, so that no change is missed; a task keeps its waker.
             link.wakers.register(*task, cx.waker());
@@ -185,39 +196,39 @@ impl<U: AsyncRead + AsyncWrite + Unpin> Connection<U> {
         if self.version != Some(version) {
             self.version = Some(version);
             let switches = link.switches();
-            let tell = |id, is_befallen| {
-                let event = if is_befallen { Event::Befallen(id) } else { Event::Spared(id) };
-                if is_befallen {
-                    link.note_befallen(id);
+            let tell = |id, is_struck| {
+                let event = if is_struck { ProxyEvent::Struck(id) } else { ProxyEvent::Spared(id) };
+                if is_struck {
+                    link.note_struck(id);
                 }
                 link.log.note(link.place(*number), event);
             };
-            let [requests, replies] = self.befallen.take_over(
+            let [requests, replies] = self.struck.take_over(
                 &switches.effects,
                 Instant::now(),
-                |installed| link.befalls(installed, *number),
-                |installed, is_befallen| tell(installed.id, is_befallen),
+                |installed| link.strikes(installed, *number),
+                |installed, is_struck| tell(installed.id, is_struck),
             );
             self.requests.take_over(switches.cut.requests(), switches.requests, requests);
             self.replies.take_over(switches.cut.replies(), switches.replies, replies);
             if switches.epoch != *epoch {
-                return Some(End::Reset);
+                return Some(ConnectionEnd::Reset);
             }
-            if let Some((at, ..)) = self.befallen.doom {
+            if let Some((at, ..)) = self.struck.scheduled_end {
                 timer.wake_at(at, cx.waker());
             }
         }
         if self.grace_ends.is_some_and(|end| Instant::now() >= end) {
-            self.note(Event::GraceOver);
-            return Some(End::Reset);
+            self.note(ProxyEvent::GraceOver);
+            return Some(ConnectionEnd::Reset);
         }
-        if let Some((at, id, how)) = self.befallen.doom
+        if let Some((at, id, how)) = self.struck.scheduled_end
             && Instant::now() >= at
         {
-            self.note(Event::EndedBy(id));
+            self.note(ProxyEvent::EndedBy(id));
             return Some(match how {
-                Doom::Closed => End::Closed,
-                Doom::Reset => End::Reset,
+                ScheduledEnd::Closed => ConnectionEnd::Closed,
+                ScheduledEnd::Reset => ConnectionEnd::Reset,
             });
         }
         None
@@ -227,7 +238,7 @@ impl<U: AsyncRead + AsyncWrite + Unpin> Connection<U> {
     fn tell_limit(&mut self, side: Side) {
         let lane = if side == Side::Request { &mut self.requests } else { &mut self.replies };
         if let Some(id) = lane.closed_by.take() {
-            self.note(Event::EndedBy(id));
+            self.note(ProxyEvent::EndedBy(id));
         }
     }
 
@@ -247,11 +258,11 @@ impl<U: AsyncRead + AsyncWrite + Unpin> Connection<U> {
                 Err(error) => {
                     self.requests.forward(run, now);
                     self.requests.reset(now);
-                    self.note(Event::Malformed(Side::Request, error));
+                    self.note(ProxyEvent::Malformed(Side::Request, error));
                     return;
                 }
             };
-            if frame.kind == Kind::Empty {
+            if frame.kind == FrameKind::Empty {
                 run += frame.len;
                 continue;
             }
@@ -269,9 +280,9 @@ impl<U: AsyncRead + AsyncWrite + Unpin> Connection<U> {
         len: usize,
         now: Instant,
     ) -> usize {
-        let Around { link, rules, number, .. } = &self.around;
+        let ConnectionContext { link, rules, number, .. } = &self.around;
         let lane = &mut self.requests;
-        let request = Request::new(&lane.input[run..run + len]);
+        let request = RequestFrame::new(&lane.input[run..run + len]);
         let frame = self.session.next_frame();
         let name = request.name();
         link.count(|counters| {
@@ -280,13 +291,13 @@ impl<U: AsyncRead + AsyncWrite + Unpin> Connection<U> {
         });
         let decision = rules.decide(link.place(*number), link.plan.seed, name, request);
         let write = |event| {
-            link.log.write(link.place(*number), frame, Some(name), request.first_key(), event)
+            link.log.write(link.place(*number), frame, Some(name), first_key(request), event)
         };
         for (id, action) in decision.applied() {
-            write(Event::Fault(*id, action.clone()));
+            write(ProxyEvent::Fault(*id, action.clone()));
         }
         if decision.applied().next().is_none() && link.log.detail() == Detail::Requests {
-            write(Event::Request);
+            write(ProxyEvent::Request);
         }
         let (action, fate) = (decision.request.map(|it| it.1), decision.reply.map(|it| it.1));
         let held = match action {
@@ -344,7 +355,7 @@ impl<U: AsyncRead + AsyncWrite + Unpin> Connection<U> {
                 Err(error) => {
                     lane.forward(run, now);
                     lane.reset(now);
-                    self.note(Event::Malformed(Side::Reply, error));
+                    self.note(ProxyEvent::Malformed(Side::Reply, error));
                     return;
                 }
             };
@@ -376,8 +387,8 @@ impl<U: AsyncRead + AsyncWrite + Unpin> Connection<U> {
                 Passage::Apply(Action::Drop(_)) | Passage::Silence => lane.lose_rest(),
                 Passage::Lose(request) => {
                     lane.lose_rest();
-                    let Around { link, number, .. } = &self.around;
-                    link.log.write(link.place(*number), request, None, None, Event::ReplyLost);
+                    let ConnectionContext { link, number, .. } = &self.around;
+                    link.log.write(link.place(*number), request, None, None, ProxyEvent::ReplyLost);
                     self.begin_grace(cx, now);
                 }
             }
@@ -414,7 +425,7 @@ impl<U: AsyncRead + AsyncWrite + Unpin> Connection<U> {
         if self.session.owes_silence() {
             self.replies.lose_rest();
         }
-        self.note(Event::Opaque(why));
+        self.note(ProxyEvent::Opaque(why));
     }
 
     fn begin_grace(&mut self, cx: &mut Context<'_>, now: Instant) {
@@ -427,8 +438,8 @@ impl<U: AsyncRead + AsyncWrite + Unpin> Connection<U> {
         }
     }
 
-    fn note(&self, event: Event) {
-        let Around { link, number, .. } = &self.around;
+    fn note(&self, event: ProxyEvent) {
+        let ConnectionContext { link, number, .. } = &self.around;
         link.log.note(link.place(*number), event);
     }
 }

@@ -1,4 +1,4 @@
-//! How the system says that no file descriptor is left.
+//! Detects that the system is out of file descriptors.
 
 use nix::errno::Errno;
 

@@ -1,15 +1,14 @@
-//! What befalls the wire of a link: effects that can be put there and taken away while it is used.
+//! Effects: faults on the wire of a link, added and removed while it is in use.
 //!
-//! Invariant: which connections an effect befalls follows from the link's seed, the connection's
-//! number and the effect's, and from nothing else. Deliberately absent: bytes that are lost or changed
-//! in the middle, which no TCP connection shows its ends.
+//! Invariant: which connections an effect strikes follows from the link's seed, the connection's number and the
+//! effect's, and nothing else. No bytes are lost or changed in the middle: TCP never shows that to its ends.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 use std::time::{Duration, Instant};
 
+use super::ids::Side;
 use super::latency::{Draws, Latency};
-use super::rule::Side;
 
 /// What befalls one direction of a wire.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,7 +58,7 @@ impl Toxicity {
     }
 
     /// Whether the connection of these names is befallen.
-    pub(super) fn befalls(self, seed: u64, names: [u64; 4]) -> bool {
+    pub(super) fn strikes(self, seed: u64, names: [u64; 4]) -> bool {
         // Named apart from the latencies of directions, which are 0 and 1.
         self == Self::ALL || Draws::new(seed ^ APART, names).below(Self::WHOLE) < self.0
     }
@@ -73,7 +72,7 @@ pub struct EffectId(pub u64);
 
 /// An effect on a link.
 #[derive(Clone, Debug)]
-pub(super) struct Installed {
+pub(super) struct InstalledEffect {
     pub(super) id: EffectId,
     pub(super) side: Side,
     pub(super) effect: Effect,
@@ -82,7 +81,7 @@ pub(super) struct Installed {
 
 /// What befalls one direction of one connection at present.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Wire {
+pub(super) struct WireState {
     pub(super) latencies: Vec<Latency>,
     /// Bytes a second: the least of those that are in force.
     pub(super) bandwidth: Option<NonZeroU64>,
@@ -92,7 +91,7 @@ pub(super) struct Wire {
     pub(super) limit: Option<(EffectId, u64)>,
 }
 
-impl Wire {
+impl WireState {
     fn add(&mut self, id: EffectId, effect: &Effect) {
         match effect {
             Effect::Latency(latency) => self.latencies.push(latency.clone()),
@@ -114,52 +113,56 @@ impl Wire {
 
 /// How an effect ends a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Doom {
+pub(super) enum ScheduledEnd {
     Closed,
     Reset,
 }
 
 /// The effects on one connection: which there are, and since when.
 #[derive(Debug, Default)]
-pub(super) struct Befallen {
+pub(super) struct ActiveEffects {
     /// Whether each effect on the link befalls the connection, and since when it has been there.
     seen: BTreeMap<EffectId, (bool, Instant)>,
     /// When the connection is to be ended, by which effect, and how.
-    pub(super) doom: Option<(Instant, EffectId, Doom)>,
+    pub(super) scheduled_end: Option<(Instant, EffectId, ScheduledEnd)>,
 }
 
-impl Befallen {
+impl ActiveEffects {
     /// Takes over what is on the link now. Gives what befalls requests and replies, and tells of each
     /// effect that is new whether it befalls the connection.
     pub(super) fn take_over(
         &mut self,
-        installed: &[Installed],
+        installed: &[InstalledEffect],
         now: Instant,
-        befalls: impl Fn(&Installed) -> bool,
-        mut tell: impl FnMut(&Installed, bool),
-    ) -> [Wire; 2] {
+        strikes: impl Fn(&InstalledEffect) -> bool,
+        mut tell: impl FnMut(&InstalledEffect, bool),
+    ) -> [WireState; 2] {
         self.seen.retain(|id, _| installed.iter().any(|it| it.id == *id));
-        self.doom = None;
-        let mut wires = [Wire::default(), Wire::default()];
+        self.scheduled_end = None;
+        let mut wires = [WireState::default(), WireState::default()];
         for it in installed {
-            let (is_befallen, since) = *self.seen.entry(it.id).or_insert_with(|| {
-                let is_befallen = befalls(it);
-                tell(it, is_befallen);
-                (is_befallen, now)
+            let (is_struck, since) = *self.seen.entry(it.id).or_insert_with(|| {
+                let is_struck = strikes(it);
+                tell(it, is_struck);
+                (is_struck, now)
             });
-            if !is_befallen {
+            if !is_struck {
                 continue;
             }
             wires[usize::from(it.side == Side::Reply)].add(it.id, &it.effect);
-            let doom = match it.effect {
-                Effect::Timeout(after) => since.checked_add(after).map(|at| (at, Doom::Closed)),
-                Effect::ResetAfter(after) => since.checked_add(after).map(|at| (at, Doom::Reset)),
+            let scheduled_end = match it.effect {
+                Effect::Timeout(after) => {
+                    since.checked_add(after).map(|at| (at, ScheduledEnd::Closed))
+                }
+                Effect::ResetAfter(after) => {
+                    since.checked_add(after).map(|at| (at, ScheduledEnd::Reset))
+                }
                 _ => None,
             };
-            if let Some((at, how)) = doom
-                && self.doom.is_none_or(|(sooner, ..)| at < sooner)
+            if let Some((at, how)) = scheduled_end
+                && self.scheduled_end.is_none_or(|(sooner, ..)| at < sooner)
             {
-                self.doom = Some((at, it.id, how));
+                self.scheduled_end = Some((at, it.id, how));
             }
         }
         wires
@@ -175,13 +178,13 @@ mod tests {
     fn a_toxicity_is_a_part_of_all_connections() {
         let struck = |part: f64, seed| {
             let toxicity = Toxicity::of(part).unwrap();
-            (0..1000).filter(|number| toxicity.befalls(seed, [0, 0, *number, 1])).count()
+            (0..1000).filter(|number| toxicity.strikes(seed, [0, 0, *number, 1])).count()
         };
         assert_eq!((struck(0.0, 1), struck(1.0, 1)), (0, 1000));
         assert!((200..300).contains(&struck(0.25, 1)), "{}", struck(0.25, 1));
         let which = |seed| -> Vec<bool> {
             let half = Toxicity::of(0.5).unwrap();
-            (0..64).map(|number| half.befalls(seed, [0, 0, number, 1])).collect()
+            (0..64).map(|number| half.strikes(seed, [0, 0, number, 1])).collect()
         };
         assert_eq!(which(1), which(1));
         assert_ne!(which(1), which(2));
@@ -191,8 +194,8 @@ mod tests {
         assert_eq!(Toxicity::of(0.3).map(Toxicity::part), Some(0.3));
     }
 
-    fn installed(id: u64, side: Side, effect: Effect) -> Installed {
-        Installed { id: EffectId(id), side, effect, toxicity: Toxicity::ALL }
+    fn installed(id: u64, side: Side, effect: Effect) -> InstalledEffect {
+        InstalledEffect { id: EffectId(id), side, effect, toxicity: Toxicity::ALL }
     }
 
     #[test]
@@ -210,11 +213,11 @@ mod tests {
             installed(8, Side::Reply, Effect::HalfOpen),
         ];
         let mut told = Vec::new();
-        let mut befallen = Befallen::default();
+        let mut struck = ActiveEffects::default();
         let now = Instant::now();
-        let spare = |it: &Installed| it.id != EffectId(2);
-        let tell = |it: &Installed, is_befallen| told.push((it.id.0, is_befallen));
-        let [requests, replies] = befallen.take_over(&all, now, spare, tell);
+        let spare = |it: &InstalledEffect| it.id != EffectId(2);
+        let tell = |it: &InstalledEffect, is_struck| told.push((it.id.0, is_struck));
+        let [requests, replies] = struck.take_over(&all, now, spare, tell);
         assert_eq!(replies.latencies, [Latency::Fixed(ms(5))]);
         assert_eq!(
             (requests.bandwidth, requests.limit),
@@ -227,7 +230,7 @@ mod tests {
         assert_eq!(told.len(), 8);
         assert_eq!(told[1], (2, false));
         // Whatever was decided stays so, and is told once.
-        let [_, replies] = befallen.take_over(&all, now, |_| true, |it, _| panic!("{it:?}"));
+        let [_, replies] = struck.take_over(&all, now, |_| true, |it, _| panic!("{it:?}"));
         assert_eq!(replies.latencies.len(), 1);
     }
 
@@ -235,17 +238,17 @@ mod tests {
     fn the_sooner_end_comes_counted_from_when_the_effect_was_there() {
         let ms = Duration::from_millis;
         let mut all = vec![installed(1, Side::Reply, Effect::Timeout(ms(50)))];
-        let mut befallen = Befallen::default();
+        let mut struck = ActiveEffects::default();
         let start = Instant::now();
-        let [requests, replies] = befallen.take_over(&all, start, |_| true, |_, _| {});
+        let [requests, replies] = struck.take_over(&all, start, |_| true, |_, _| {});
         assert!(replies.cut && !requests.cut);
         all.push(installed(2, Side::Reply, Effect::ResetAfter(ms(10))));
-        befallen.take_over(&all, start + ms(30), |_| true, |_, _| {});
-        assert_eq!(befallen.doom, Some((start + ms(40), EffectId(2), Doom::Reset)));
+        struck.take_over(&all, start + ms(30), |_| true, |_, _| {});
+        assert_eq!(struck.scheduled_end, Some((start + ms(40), EffectId(2), ScheduledEnd::Reset)));
         all.pop();
-        befallen.take_over(&all, start + ms(35), |_| true, |_, _| {});
-        assert_eq!(befallen.doom, Some((start + ms(50), EffectId(1), Doom::Closed)));
-        befallen.take_over(&[], start + ms(36), |_| true, |_, _| {});
-        assert_eq!(befallen.doom, None);
+        struck.take_over(&all, start + ms(35), |_| true, |_, _| {});
+        assert_eq!(struck.scheduled_end, Some((start + ms(50), EffectId(1), ScheduledEnd::Closed)));
+        struck.take_over(&[], start + ms(36), |_| true, |_, _| {});
+        assert_eq!(struck.scheduled_end, None);
     }
 }

@@ -1,20 +1,19 @@
-//! Faults as people name them: one for the wire, or one for certain commands.
+//! Faults as users name them: on the wire, or on certain commands.
 //!
-//! Invariant: a text that says something which a fault of its kind has not is refused with its place.
-//! Deliberately absent: where a fault is put; a switchboard
-//! does that.
+//! Invariant: a text with an option that its fault does not have is refused, with the position.
 
 mod text;
 
-pub use text::{FaultError, Written};
+pub use text::{FaultError, ParsedFault};
 
 use super::effect::{Effect, Toxicity};
 use super::gate::Gate;
-use super::rule::{Action, Rule, Side};
+use super::ids::Side;
+use super::rule::{Action, Rule};
 
 /// A fault.
 #[derive(Clone, Debug)]
-pub enum Fault {
+pub enum ProxyFault {
     /// On the wire.
     Wire {
         /// In which directions.
@@ -28,7 +27,7 @@ pub enum Fault {
     Command(Rule),
 }
 
-impl Fault {
+impl ProxyFault {
     /// The same fault on this part of the connections.
     #[must_use]
     pub fn on(self, part: Toxicity) -> Self {

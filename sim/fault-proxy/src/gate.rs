@@ -1,7 +1,7 @@
-//! Gates that hold frames back, and the book of tasks to wake when something changes.
+//! Gates that hold frames, and the registry of tasks to wake on a change.
 //!
-//! Invariant: a task that registers and then looks sees every change: whoever changes something
-//! does so before it wakes. Deliberately absent: closing a gate again; take a new one.
+//! Invariant: a task that registers and then checks sees every change, because a change is made before the wake-up. A
+//! gate opens once and never closes.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,11 +10,11 @@ use std::task::Waker;
 
 /// Tasks that want to be woken, each under a number of its own.
 #[derive(Debug, Default)]
-pub(super) struct Wakers {
+pub(super) struct TaskWakers {
     tasks: Mutex<BTreeMap<u64, Waker>>,
 }
 
-impl Wakers {
+impl TaskWakers {
     pub(super) fn register(&self, task: u64, waker: &Waker) {
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
         tasks.insert(task, waker.clone());
@@ -34,13 +34,13 @@ impl Wakers {
 /// Cloning gives another handle to the same gate.
 #[derive(Clone, Debug, Default)]
 pub struct Gate {
-    inner: Arc<Inner>,
+    inner: Arc<GateState>,
 }
 
 #[derive(Debug, Default)]
-struct Inner {
+struct GateState {
     open: AtomicBool,
-    waiting: Wakers,
+    waiting: TaskWakers,
 }
 
 impl Gate {

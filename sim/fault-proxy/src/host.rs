@@ -1,9 +1,8 @@
-//! The thread that all links live on, and the handle that ends them.
+//! The thread that runs all links, and the handle that ends them.
 //!
-//! Invariant: when [`Proxy`] has been dropped, no listener, connection or thread of it is left.
-//! A thread and runtime of its own, so that the clients under test cannot starve the proxy, nor a
-//! test's runtime be blocked by it; one thread, so that rules count without races. Deliberately
-//! absent: listening beyond loopback unless that address is named.
+//! Invariant: once [`Proxy`] is dropped, no listener, connection or thread of it is left. It has a thread and runtime
+//! of its own, so that clients under test cannot starve it, nor it their runtime; and only one, so that rules count
+//! without races. It listens on loopback unless another address is named.
 
 #![expect(clippy::disallowed_methods, reason = "the live worlds run in real time")]
 
@@ -20,12 +19,13 @@ use picklock::env::Node;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
-use super::connection::{self, Around};
+use super::connection::{self, ConnectionContext};
 use super::effect::Effect;
-use super::link::{Cut, Ended, Link, LinkState, Plan};
-use super::log::{Detail, Event, Log};
-use super::rule::{ClientId, Rule, RuleHandle, RuleId, Rules};
-use super::timer::Timer;
+use super::ids::{ClientId, Cut};
+use super::link::{Ended, Link, LinkState, Plan};
+use super::log::{Detail, ProxyEvent, ProxyLog};
+use super::rule::{Rule, RuleHandle, RuleId, Rules};
+use super::timer::WakeTimer;
 use super::upstream::{Stream, Upstream};
 use crate::descriptors::is_out_of_files;
 use crate::listen::listen;
@@ -62,17 +62,17 @@ pub enum ProxyError {
 /// The fault proxy. Dropping it closes every listener and connection.
 #[derive(Debug)]
 pub struct Proxy {
-    log: Arc<Log>,
+    log: Arc<ProxyLog>,
     rules: Arc<Rules>,
     /// How often there was no file descriptor for a connection.
     starved: Arc<AtomicU64>,
-    listeners: Option<mpsc::UnboundedSender<Listener>>,
+    listeners: Option<mpsc::UnboundedSender<LinkListener>>,
     thread: Option<JoinHandle<()>>,
 }
 
 /// A new link on its way to the thread.
 #[derive(Debug)]
-struct Listener {
+struct LinkListener {
     socket: StdListener,
     link: Arc<LinkState>,
     stop: oneshot::Receiver<Ended>,
@@ -84,14 +84,14 @@ impl Proxy {
     /// # Errors
     /// [`ProxyError::Start`] where the system gives no thread.
     pub fn start(detail: Detail) -> Result<Self, ProxyError> {
-        Self::start_with(Log::new(detail, LOG_RECORDS))
+        Self::start_with(ProxyLog::new(detail, LOG_RECORDS))
     }
 
     /// The same, with a log of one's own.
     ///
     /// # Errors
     /// [`ProxyError::Start`] where the system gives no thread.
-    pub fn start_with(log: Log) -> Result<Self, ProxyError> {
+    pub fn start_with(log: ProxyLog) -> Result<Self, ProxyError> {
         Self::start_for(log, Semaphore::MAX_PERMITS)
     }
 
@@ -102,20 +102,22 @@ impl Proxy {
     /// [`ProxyError::Start`] where the system gives no thread.
     pub fn bounded(detail: Detail, connections: usize) -> Result<Self, ProxyError> {
         let connections = connections.min(Semaphore::MAX_PERMITS);
-        Self::start_for(Log::new(detail, LOG_RECORDS), connections)
+        Self::start_for(ProxyLog::new(detail, LOG_RECORDS), connections)
     }
 
-    fn start_for(log: Log, connections: usize) -> Result<Self, ProxyError> {
+    fn start_for(log: ProxyLog, connections: usize) -> Result<Self, ProxyError> {
         let log = Arc::new(log);
         let starved = Arc::new(AtomicU64::new(0));
-        let room =
-            Room { free: Arc::new(Semaphore::new(connections)), starved: Arc::clone(&starved) };
+        let room = ConnectionLimit {
+            free: Arc::new(Semaphore::new(connections)),
+            starved: Arc::clone(&starved),
+        };
         let rules = Arc::new(Rules::default());
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .map_err(ProxyError::Start)?;
-        let timer = Arc::new(Timer::start().map_err(ProxyError::Start)?);
+        let timer = Arc::new(WakeTimer::start().map_err(ProxyError::Start)?);
         let (sender, receiver) = mpsc::unbounded_channel();
         let theirs = Arc::clone(&rules);
         let thread = std::thread::Builder::new()
@@ -175,7 +177,7 @@ impl Proxy {
         let socket = listen(addr).map_err(failed)?;
         let addr = socket.local_addr().map_err(failed)?;
         let stop = link.listened_to();
-        let listener = Listener { socket, link: Arc::clone(&link), stop };
+        let listener = LinkListener { socket, link: Arc::clone(&link), stop };
         let sender = self.listeners.as_ref().ok_or(ProxyError::Stopped)?;
         sender.send(listener).map_err(|_| ProxyError::Stopped)?;
         Ok(Link { addr, state: link })
@@ -202,7 +204,7 @@ impl Proxy {
     }
 
     /// What has happened.
-    pub fn log(&self) -> Arc<Log> {
+    pub fn log(&self) -> Arc<ProxyLog> {
         Arc::clone(&self.log)
     }
 }
@@ -219,13 +221,13 @@ impl Drop for Proxy {
 
 /// Room for connections of all links.
 #[derive(Clone, Debug)]
-struct Room {
+struct ConnectionLimit {
     free: Arc<Semaphore>,
     /// How often there was no file descriptor.
     starved: Arc<AtomicU64>,
 }
 
-impl Room {
+impl ConnectionLimit {
     /// Accepts a connection for which there is room. Nobody takes up room while nobody comes.
     async fn accept(
         &self,
@@ -255,16 +257,16 @@ impl Room {
 
 /// Runs links until the proxy's handle is gone.
 async fn serve(
-    mut listeners: mpsc::UnboundedReceiver<Listener>,
+    mut listeners: mpsc::UnboundedReceiver<LinkListener>,
     rules: Arc<Rules>,
-    timer: Arc<Timer>,
-    room: Room,
+    timer: Arc<WakeTimer>,
+    room: ConnectionLimit,
 ) {
     let tasks = Arc::new(AtomicU64::new(0));
-    while let Some(Listener { socket, link, stop }) = listeners.recv().await {
+    while let Some(LinkListener { socket, link, stop }) = listeners.recv().await {
         match TcpListener::from_std(socket) {
             Ok(socket) => {
-                let around = Around {
+                let around = ConnectionContext {
                     link,
                     rules: Arc::clone(&rules),
                     timer: Arc::clone(&timer),
@@ -275,7 +277,7 @@ async fn serve(
                 };
                 tokio::spawn(accept(socket, stop, around, Arc::clone(&tasks), room.clone()));
             }
-            Err(error) => link.log.note(link.place(0), Event::Unreachable(error.to_string())),
+            Err(error) => link.log.note(link.place(0), ProxyEvent::Unreachable(error.to_string())),
         }
     }
 }
@@ -284,9 +286,9 @@ async fn serve(
 async fn accept(
     listener: TcpListener,
     mut stop: oneshot::Receiver<Ended>,
-    mut around: Around,
+    mut around: ConnectionContext,
     tasks: Arc<AtomicU64>,
-    room: Room,
+    room: ConnectionLimit,
 ) {
     // Of a series of failures the first is told.
     let mut fails = false;
@@ -313,7 +315,8 @@ async fn accept(
                 room.failed(&error);
                 drop(place);
                 if !std::mem::replace(&mut fails, true) {
-                    let event = Event::Unreachable(format!("cannot accept a connection: {error}"));
+                    let event =
+                        ProxyEvent::Unreachable(format!("cannot accept a connection: {error}"));
                     around.link.log.note(around.link.place(0), event);
                 }
                 tokio::time::sleep(ACCEPT_AGAIN).await;
@@ -324,16 +327,16 @@ async fn accept(
 }
 
 /// Connects a new client to the server, once the link is whole.
-async fn connect(mut around: Around, client: TcpStream, room: &Room) {
+async fn connect(mut around: ConnectionContext, client: TcpStream, room: &ConnectionLimit) {
     let link = Arc::clone(&around.link);
     let switches = poll_fn(|cx| {
         link.wakers.register(around.task, cx.waker());
         let switches = link.switches();
         let cut = switches.effects.iter().find(|installed| {
-            installed.effect == Effect::Cut && link.befalls(installed, around.number)
+            installed.effect == Effect::Cut && link.strikes(installed, around.number)
         });
         if let Some(installed) = cut {
-            link.note_befallen(installed.id);
+            link.note_struck(installed.id);
         }
         let is_cut = switches.cut != Cut::None || cut.is_some();
         let goes = !is_cut || switches.epoch != around.epoch;
@@ -356,7 +359,7 @@ async fn connect(mut around: Around, client: TcpStream, room: &Room) {
         Ok(Stream::Tls(upstream)) => connection::run(around, client, upstream).await,
         Err(error) => {
             room.failed(&error);
-            link.log.note(link.place(around.number), Event::Unreachable(error.to_string()));
+            link.log.note(link.place(around.number), ProxyEvent::Unreachable(error.to_string()));
             let _ = client.set_zero_linger();
         }
     }

@@ -1,7 +1,6 @@
-//! One direction of a connection: bytes in, frames found, a queue of what is due when, bytes out.
+//! One direction of a connection: bytes in, frames found, a queue with due times, bytes out.
 //!
-//! Invariant: first in, first out. Nothing overtakes, whatever the draws, the delays and the gates
-//! say. Deliberately absent: what frames mean; [`Session`](super::session::Session) knows.
+//! Invariant: first in, first out, whatever latencies, delays and gates say.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -10,13 +9,13 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use bytes::{Buf, BytesMut};
+use resp::frame::Scanner;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 
-use super::effect::{EffectId, Wire};
+use super::effect::{EffectId, WireState};
 use super::gate::Gate;
 use super::latency::{Draws, Latency};
-use super::timer::Timer;
-use redis_model::resp::frame::Scanner;
+use super::timer::WakeTimer;
 
 /// Room made for a read; a known big frame gets more, up to [`READ_MOST`] at a time.
 const READ_LEAST: usize = 16 << 10;
@@ -31,7 +30,7 @@ const PIECE_LEAST: u64 = 256;
 
 /// What is on its way.
 #[derive(Debug)]
-enum What {
+enum Payload {
     Bytes(BytesMut),
     /// The sender has closed.
     Fin,
@@ -40,15 +39,15 @@ enum What {
 }
 
 #[derive(Debug)]
-struct Item {
+struct QueuedItem {
     at: Option<Instant>,
     gate: Option<Gate>,
-    what: What,
+    what: Payload,
 }
 
 /// How far writing got.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Written {
+pub(super) enum WriteProgress {
     /// There is nothing due, or the receiver takes no more; a wake-up is arranged.
     Waiting,
     /// The end has been delivered.
@@ -65,13 +64,13 @@ pub(super) struct Lane {
     pub(super) latency: Latency,
     pub(super) cut: bool,
     /// What befalls the wire besides.
-    pub(super) wire: Wire,
+    pub(super) wire: WireState,
     /// What comes in is thrown away: a frame was lost, or the receiver is gone.
     pub(super) deaf: bool,
     /// The sender has closed.
     pub(super) ended: bool,
     draws: Draws,
-    queue: VecDeque<Item>,
+    queue: VecDeque<QueuedItem>,
     queued: usize,
     last_due: Option<Instant>,
     /// When a slow wire has sent off what is queued on it.
@@ -95,7 +94,7 @@ impl Lane {
             scanner,
             latency,
             cut: false,
-            wire: Wire::default(),
+            wire: WireState::default(),
             deaf: false,
             ended: false,
             draws,
@@ -152,7 +151,7 @@ impl Lane {
     }
 
     /// Takes over what befalls the wire from now on.
-    pub(super) fn take_over(&mut self, cut: bool, latency: Latency, wire: Wire) {
+    pub(super) fn take_over(&mut self, cut: bool, latency: Latency, wire: WireState) {
         let limit = |(id, bytes)| match self.close_behind {
             Some((old, end)) if old == id => (id, end),
             _ => (id, self.passed.saturating_add(bytes)),
@@ -194,11 +193,11 @@ impl Lane {
         while !bytes.is_empty() {
             let (piece, sent) = self.on_the_wire(&mut bytes, now);
             self.queued += piece.len();
-            self.push(What::Bytes(piece), sent, travel, gate.clone());
+            self.push(Payload::Bytes(piece), sent, travel, gate.clone());
         }
         if is_last {
             self.closed_by = self.close_behind.take().map(|(id, _)| id);
-            self.push(What::Fin, now, Duration::ZERO, None);
+            self.push(Payload::Fin, now, Duration::ZERO, None);
             self.lose_rest();
         }
     }
@@ -228,13 +227,13 @@ impl Lane {
     /// The sender has closed, which travels like a frame.
     pub(super) fn finish(&mut self, now: Instant) {
         let travel = self.draw().saturating_add(self.wire.slow_close);
-        self.push(What::Fin, now, travel, None);
+        self.push(Payload::Fin, now, travel, None);
     }
 
     /// The connection is to be reset behind what is on its way; nothing more is read.
     pub(super) fn reset(&mut self, now: Instant) {
         let travel = self.draw();
-        self.push(What::Reset, now, travel, None);
+        self.push(Payload::Reset, now, travel, None);
         self.lose_rest();
     }
 
@@ -252,13 +251,13 @@ impl Lane {
     }
 
     /// What has been sent off at `sent` and travels so long.
-    fn push(&mut self, what: What, sent: Instant, travel: Duration, gate: Option<Gate>) {
+    fn push(&mut self, what: Payload, sent: Instant, travel: Duration, gate: Option<Gate>) {
         let is_slow = !travel.is_zero() || self.wire.bandwidth.is_some();
         let due = sent.checked_add(travel).unwrap_or(sent);
         let at = if is_slow { Some(due) } else { self.last_due };
         let at = at.max(self.last_due);
         self.last_due = at;
-        self.queue.push_back(Item { at, gate, what });
+        self.queue.push_back(QueuedItem { at, gate, what });
     }
 
     /// Writes what is due, as far as the receiver takes it.
@@ -266,10 +265,10 @@ impl Lane {
         &mut self,
         cx: &mut Context<'_>,
         to: &mut W,
-        timer: &Timer,
+        timer: &WakeTimer,
         task: u64,
         clock: impl Fn() -> Instant,
-    ) -> io::Result<Written> {
+    ) -> io::Result<WriteProgress> {
         while !self.cut {
             let Some(front) = self.queue.front() else {
                 self.last_due = None;
@@ -289,16 +288,16 @@ impl Lane {
                 break;
             }
             let done = match front.what {
-                What::Reset => return Ok(Written::Reset),
-                What::Fin => Pin::new(&mut *to).poll_shutdown(cx).map_ok(|()| None),
-                What::Bytes(_) => self.write_due(cx, to, now).map_ok(Some),
+                Payload::Reset => return Ok(WriteProgress::Reset),
+                Payload::Fin => Pin::new(&mut *to).poll_shutdown(cx).map_ok(|()| None),
+                Payload::Bytes(_) => self.write_due(cx, to, now).map_ok(Some),
             };
             match done {
-                Poll::Pending => return Ok(Written::Waiting),
+                Poll::Pending => return Ok(WriteProgress::Waiting),
                 Poll::Ready(Err(error)) => return Err(error),
                 Poll::Ready(Ok(None)) => {
                     self.queue.pop_front();
-                    return Ok(Written::Closed);
+                    return Ok(WriteProgress::Closed);
                 }
                 Poll::Ready(Ok(Some(0))) => return Err(io::ErrorKind::WriteZero.into()),
                 Poll::Ready(Ok(Some(count))) => self.written(count),
@@ -311,7 +310,7 @@ impl Lane {
                 Poll::Pending => {}
             }
         }
-        Ok(Written::Waiting)
+        Ok(WriteProgress::Waiting)
     }
 
     /// Writes the bytes at the front of the queue, and what else is due with them.
@@ -324,7 +323,7 @@ impl Lane {
         let mut slices = [IoSlice::new(&[]); SLICES];
         let mut count = 0;
         for item in self.queue.iter().take(SLICES) {
-            let What::Bytes(bytes) = &item.what else { break };
+            let Payload::Bytes(bytes) = &item.what else { break };
             let due = item.at.is_none_or(|at| now.is_some_and(|now| at <= now));
             if !due || item.gate.as_ref().is_some_and(|gate| !gate.is_open()) {
                 break;
@@ -342,7 +341,8 @@ impl Lane {
         self.unflushed = true;
         self.queued -= count;
         while count > 0 {
-            let Some(Item { what: What::Bytes(bytes), .. }) = self.queue.front_mut() else {
+            let Some(QueuedItem { what: Payload::Bytes(bytes), .. }) = self.queue.front_mut()
+            else {
                 return;
             };
             let part = bytes.len().min(count);
@@ -364,7 +364,7 @@ mod tests {
     use tokio::io::duplex;
 
     use super::*;
-    use redis_model::resp::frame::Limits;
+    use resp::frame::Limits;
 
     #[test]
     fn a_lane_that_waits_for_more_keeps_no_empty_buffer() {

@@ -1,8 +1,8 @@
-//! How long frames travel, drawn so that a seed gives the same draws again.
+//! Latencies of frames, drawn reproducibly from a seed.
 //!
-//! Invariant: the nth frame of a direction of the nth connection of a link gets the same draw
-//! whatever happens elsewhere, because every direction of every connection has its own generator.
-//! Deliberately absent: reordering; one direction of a TCP connection is a queue.
+//! Invariant: the nth frame of a direction of the nth connection of a link gets the same draw whatever happens
+//! elsewhere, because every direction of every connection has its own generator. Frames are never reordered: one
+//! direction of a TCP connection is a queue.
 
 use std::time::Duration;
 

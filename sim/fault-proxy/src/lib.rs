@@ -1,8 +1,8 @@
 //! The fault proxy: real sockets between clients and servers, and faults at exact RESP frames.
 //!
-//! What a byte proxy cannot do: run a command and lose its reply, hold the release of a lock until
-//! its key has expired, reset a connection just behind an acquire. [`Rule`] says what happens to
-//! which frame, [`Link`] what happens to the wire, [`Record`] what has happened.
+//! Unlike a byte proxy it can run a command and lose its reply, hold the release of a lock until its key has expired, or
+//! reset a connection right after an acquire. [`Rule`] says what happens to which frame, [`Link`] what happens to the
+//! wire, [`Record`] what has happened.
 
 mod addresses;
 mod connection;
@@ -11,6 +11,7 @@ mod effect;
 mod fault;
 mod gate;
 mod host;
+mod ids;
 mod lane;
 mod latency;
 mod link;
@@ -25,11 +26,12 @@ mod upstream;
 
 pub use addresses::Addresses;
 pub use effect::{Effect, EffectId, Toxicity};
-pub use fault::{Fault, FaultError, Written};
+pub use fault::{FaultError, ParsedFault, ProxyFault};
 pub use gate::Gate;
 pub use host::{Proxy, ProxyError};
+pub use ids::{ClientId, Cut, Side};
 pub use latency::Latency;
-pub use link::{AfterLostReply, Cut, Link, Plan, Protocol};
-pub use log::{Counters, Detail, Event, FaultId, Log, Record};
-pub use rule::{Action, ClientId, Occurrence, Rule, RuleHandle, RuleId, Rules, Side, Told};
+pub use link::{AfterLostReply, Link, Plan, Protocol};
+pub use log::{Detail, FaultId, LinkCounters, ProxyEvent, ProxyLog, Record};
+pub use rule::{Action, Occurrence, Rule, RuleHandle, RuleId, Rules, StrikeObserver};
 pub use upstream::{Stream, TlsError, Trust, Upstream};

@@ -1,8 +1,7 @@
-//! One client's way to one server: a listener, its latency, and the switches of its wire.
+//! One client's link to one server: a listener, its latency, and the switches of its wire.
 //!
-//! Invariant: whatever is switched applies to every connection of the link, open or yet to come,
-//! from the next frame on. Deliberately absent: packet loss as such; on TCP it is seen as latency,
-//! as a cut, or as a lost frame ([`Action::Drop`](super::Action::Drop)).
+//! Invariant: a switch applies to every connection of the link, open or new, from the next frame on. There is no packet
+//! loss as such: TCP shows it as latency, as a cut, or as a lost frame ([`Action::Drop`](super::Action::Drop)).
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,46 +9,16 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
 use picklock::env::Node;
+use resp::frame::Limits;
 use tokio::sync::oneshot;
 
 use super::addresses::Addresses;
-use super::effect::{Effect, EffectId, Installed, Toxicity};
-use super::gate::Wakers;
+use super::effect::{Effect, EffectId, InstalledEffect, Toxicity};
+use super::gate::TaskWakers;
+use super::ids::{ClientId, ConnectionId, Cut, Side};
 use super::latency::Latency;
-use super::log::{Counters, Event, FaultId, Log, Place};
-use super::rule::{ClientId, Side};
+use super::log::{FaultId, LinkCounters, ProxyEvent, ProxyLog};
 use super::upstream::Upstream;
-use redis_model::resp::frame::Limits;
-
-/// Which directions of a link are cut.
-///
-/// What is sent meanwhile is withheld, not lost, as TCP sends again until it gets through: after
-/// the heal it all arrives, in order, even what a client sent before it gave up and closed. The
-/// ends of connections are withheld as well. A new connection is accepted by this machine's kernel,
-/// so the client's connect succeeds, and then nothing happens until the heal. To lose what is in
-/// flight, follow with [`Link::reset_connections`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Cut {
-    /// Both directions work.
-    #[default]
-    None,
-    /// Requests do not reach the server; replies still reach the client.
-    Requests,
-    /// Replies do not reach the client; requests still reach the server.
-    Replies,
-    /// Nothing gets through.
-    Both,
-}
-
-impl Cut {
-    pub(super) fn requests(self) -> bool {
-        matches!(self, Self::Requests | Self::Both)
-    }
-
-    pub(super) fn replies(self) -> bool {
-        matches!(self, Self::Replies | Self::Both)
-    }
-}
 
 /// What becomes of the requests behind one whose reply is lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -104,7 +73,7 @@ pub(super) struct Switches {
     pub(super) requests: Latency,
     pub(super) replies: Latency,
     pub(super) upstream: Upstream,
-    pub(super) effects: Vec<Installed>,
+    pub(super) effects: Vec<InstalledEffect>,
     /// Connections begun in an earlier epoch are to be reset.
     pub(super) epoch: u64,
 }
@@ -115,11 +84,11 @@ pub(super) struct LinkState {
     pub(super) client: ClientId,
     pub(super) node: Node,
     pub(super) plan: Plan,
-    pub(super) log: Arc<Log>,
+    pub(super) log: Arc<ProxyLog>,
     switches: Mutex<Switches>,
     version: AtomicU64,
-    pub(super) wakers: Wakers,
-    counters: Mutex<Counters>,
+    pub(super) wakers: TaskWakers,
+    counters: Mutex<LinkCounters>,
     /// Connections accepted, listener after listener.
     pub(super) accepted: AtomicU64,
     effects_made: AtomicU64,
@@ -136,7 +105,7 @@ impl LinkState {
         node: Node,
         upstream: Upstream,
         plan: Plan,
-        log: Arc<Log>,
+        log: Arc<ProxyLog>,
     ) -> Self {
         let (requests, replies) = (plan.requests.clone(), plan.replies.clone());
         let switches =
@@ -148,7 +117,7 @@ impl LinkState {
             log,
             switches: Mutex::new(switches),
             version: AtomicU64::new(0),
-            wakers: Wakers::default(),
+            wakers: TaskWakers::default(),
             counters: Mutex::default(),
             accepted: AtomicU64::new(0),
             effects_made: AtomicU64::new(0),
@@ -157,10 +126,10 @@ impl LinkState {
     }
 
     /// Whether an effect befalls this connection.
-    pub(super) fn befalls(&self, installed: &Installed, connection: u64) -> bool {
-        let Place { client, node, .. } = self.place(connection);
+    pub(super) fn strikes(&self, installed: &InstalledEffect, connection: u64) -> bool {
+        let ConnectionId { client, node, .. } = self.place(connection);
         let names = [u64::from(client.0), u64::from(node.0), connection, installed.id.0];
-        installed.toxicity.befalls(self.plan.seed, names)
+        installed.toxicity.strikes(self.plan.seed, names)
     }
 
     /// What a new listener waits for. A former one ends.
@@ -170,8 +139,8 @@ impl LinkState {
         stopped
     }
 
-    pub(super) fn place(&self, connection: u64) -> Place {
-        Place { client: self.client, node: self.node, connection }
+    pub(super) fn place(&self, connection: u64) -> ConnectionId {
+        ConnectionId { client: self.client, node: self.node, connection }
     }
 
     /// Changes with every switch, and after it.
@@ -183,13 +152,13 @@ impl LinkState {
         self.switches.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub(super) fn count(&self, add: impl FnOnce(&mut Counters)) {
+    pub(super) fn count(&self, add: impl FnOnce(&mut LinkCounters)) {
         add(&mut self.counters.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    pub(super) fn note_befallen(&self, id: EffectId) {
+    pub(super) fn note_struck(&self, id: EffectId) {
         self.count(|counters| {
-            counters.befallen.insert(id);
+            counters.struck.insert(id);
         });
     }
 
@@ -225,7 +194,7 @@ impl Link {
 
     /// Cuts the link, or heals it with [`Cut::None`].
     pub fn cut(&self, cut: Cut) {
-        self.state.log.note(self.state.place(0), Event::Cut(cut));
+        self.state.log.note(self.state.place(0), ProxyEvent::Cut(cut));
         self.state.switch(|switches| switches.cut = cut);
     }
 
@@ -243,7 +212,7 @@ impl Link {
 
     /// Resets every open connection; what was on its way is lost. New ones are welcome.
     pub fn reset_connections(&self) {
-        self.state.log.note(self.state.place(0), Event::ResetAll);
+        self.state.log.note(self.state.place(0), ProxyEvent::ResetAll);
         self.state.switch(|switches| switches.epoch += 1);
     }
 
@@ -256,12 +225,12 @@ impl Link {
     pub fn add_effects(&self, sides: &[Side], effect: &Effect, toxicity: Toxicity) -> EffectId {
         let id = EffectId(self.state.effects_made.fetch_add(1, Ordering::Relaxed) + 1);
         for side in sides.iter().copied() {
-            let event = Event::EffectPut(id, side, effect.clone(), toxicity);
+            let event = ProxyEvent::EffectPut(id, side, effect.clone(), toxicity);
             self.state.log.note(self.state.place(0), event);
         }
         self.state.switch(|switches| {
             let installed =
-                |side: &Side| Installed { id, side: *side, effect: effect.clone(), toxicity };
+                |side: &Side| InstalledEffect { id, side: *side, effect: effect.clone(), toxicity };
             switches.effects.extend(sides.iter().map(installed));
         });
         id
@@ -276,19 +245,19 @@ impl Link {
             is_gone = switches.effects.len() < before;
         });
         if is_gone {
-            self.state.log.note(self.state.place(0), Event::EffectTaken(id));
+            self.state.log.note(self.state.place(0), ProxyEvent::EffectTaken(id));
         }
         is_gone
     }
 
     /// Has the log say what a fault on this link is called.
     pub fn note_put(&self, name: &str, id: FaultId) {
-        self.state.log.note(self.state.place(0), Event::ToxicPut(name.to_owned(), id));
+        self.state.log.note(self.state.place(0), ProxyEvent::ToxicPut(name.to_owned(), id));
     }
 
     /// Has the log say that it is taken away.
     pub fn note_taken(&self, name: &str, id: FaultId) {
-        self.state.log.note(self.state.place(0), Event::ToxicTaken(name.to_owned(), id));
+        self.state.log.note(self.state.place(0), ProxyEvent::ToxicTaken(name.to_owned(), id));
     }
 
     /// Closes the listener, and resets every connection. See [`Proxy::reopen`](super::Proxy::reopen).
@@ -306,7 +275,7 @@ impl Link {
     }
 
     /// What has gone through so far.
-    pub fn counters(&self) -> Counters {
+    pub fn counters(&self) -> LinkCounters {
         self.state.counters.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }

@@ -1,7 +1,7 @@
-//! Sockets that listen as redis-server's do.
+//! Listening sockets with the backlog of redis-server.
 //!
-//! Invariant: as many clients can connect at once, without waiting, as to a redis-server with its default
-//! `tcp-backlog` (the kernel may allow fewer: `net.core.somaxconn`).
+//! Invariant: as many clients can connect at once as to a redis-server with its default `tcp-backlog` (the kernel may
+//! allow fewer: `net.core.somaxconn`).
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};

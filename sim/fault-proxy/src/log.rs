@@ -1,8 +1,7 @@
-//! What the proxy did, in order.
+//! The log: what the proxy did, in order.
 //!
-//! Invariant: every fault leaves a record in the place of its decision; when the log is full it
-//! counts what it loses and never blocks a connection. Deliberately absent: values. A record names
-//! the command and its first key.
+//! Invariant: every fault leaves a record at the place of its decision; a full log counts what it loses and never blocks
+//! a connection. Values are not logged, only the command and its first key.
 
 #![expect(clippy::disallowed_methods, reason = "the live worlds run in real time")]
 
@@ -14,11 +13,11 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use picklock::env::Node;
+use resp::frame::{CommandName, FrameError};
 
 use super::effect::{Effect, EffectId, Toxicity};
-use super::link::Cut;
-use super::rule::{Action, ClientId, RuleId, Side};
-use redis_model::resp::frame::{FrameError, Name};
+use super::ids::{ClientId, ConnectionId, Cut, Side};
+use super::rule::{Action, RuleId};
 
 /// How much is written down.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,7 +31,7 @@ pub enum Detail {
 
 /// What happened.
 #[derive(Clone, Debug)]
-pub enum Event {
+pub enum ProxyEvent {
     /// A request went by. Only with [`Detail::Requests`].
     Request,
     /// A rule was applied to a request.
@@ -50,7 +49,7 @@ pub enum Event {
     /// An effect was taken away.
     EffectTaken(EffectId),
     /// An effect befalls the connection.
-    Befallen(EffectId),
+    Struck(EffectId),
     /// An effect does not befall the connection.
     Spared(EffectId),
     /// An effect has ended the connection, or its direction.
@@ -95,16 +94,16 @@ pub struct Record {
     /// Which request of the connection, from 1; 0 where no request is meant.
     pub frame: u64,
     /// The request's command, where one is meant.
-    pub command: Option<Name>,
+    pub command: Option<CommandName>,
     /// The request's first key.
     pub key: Option<Vec<u8>>,
     /// What happened.
-    pub event: Event,
+    pub event: ProxyEvent,
 }
 
 /// What went through a link.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
+pub struct LinkCounters {
     /// Connections accepted.
     pub connections: u64,
     /// Requests read, lost ones included.
@@ -112,14 +111,14 @@ pub struct Counters {
     /// Frames read from the server, pushes included.
     pub replies: u64,
     /// Requests for each command name.
-    pub commands: BTreeMap<Name, u64>,
+    pub commands: BTreeMap<CommandName, u64>,
     /// Effects that have befallen a connection.
-    pub befallen: BTreeSet<EffectId>,
+    pub struck: BTreeSet<EffectId>,
 }
 
 /// The log of a proxy.
 #[derive(Debug)]
-pub struct Log {
+pub struct ProxyLog {
     start: Instant,
     detail: Detail,
     limit: usize,
@@ -127,25 +126,17 @@ pub struct Log {
     keeps_newest: bool,
     /// Who gets a copy of each record.
     copies: Option<SyncSender<Record>>,
-    inner: Mutex<Inner>,
+    inner: Mutex<LogState>,
 }
 
 #[derive(Debug, Default)]
-struct Inner {
+struct LogState {
     records: VecDeque<Record>,
     seq: u64,
     lost: u64,
 }
 
-/// Where something happened: the fixed part of a record.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
-    pub(super) client: ClientId,
-    pub(super) node: Node,
-    pub(super) connection: u64,
-}
-
-impl Log {
+impl ProxyLog {
     /// An empty log of at most `limit` records.
     pub(super) fn new(detail: Detail, limit: usize) -> Self {
         let (keeps_newest, copies) = (false, None);
@@ -189,21 +180,21 @@ impl Log {
     }
 
     /// Something about a connection or link.
-    pub(super) fn note(&self, place: Place, event: Event) {
+    pub(super) fn note(&self, place: ConnectionId, event: ProxyEvent) {
         self.write(place, 0, None, None, event);
     }
 
     /// Something about a request.
     pub(super) fn write(
         &self,
-        place: Place,
+        place: ConnectionId,
         frame: u64,
-        command: Option<Name>,
+        command: Option<CommandName>,
         key: Option<&[u8]>,
-        event: Event,
+        event: ProxyEvent,
     ) {
         let at = self.start.elapsed();
-        let Place { client, node, connection } = place;
+        let ConnectionId { client, node, connection } = place;
         let key = key.map(<[u8]>::to_vec);
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         inner.seq += 1;
@@ -230,24 +221,24 @@ mod tests {
 
     #[test]
     fn a_full_log_counts_what_it_loses() {
-        let log = Log::new(Detail::Faults, 2);
-        let place = Place { client: ClientId(0), node: Node(0), connection: 1 };
+        let log = ProxyLog::new(Detail::Faults, 2);
+        let place = ConnectionId { client: ClientId(0), node: Node(0), connection: 1 };
         for _ in 0..3 {
-            log.note(place, Event::ResetAll);
+            log.note(place, ProxyEvent::ResetAll);
         }
         assert_eq!((log.records().len(), log.lost()), (2, 1));
         assert_eq!(log.take().len(), 2);
-        log.note(place, Event::ResetAll);
+        log.note(place, ProxyEvent::ResetAll);
         assert_eq!(log.records()[0].seq, 4);
     }
 
     #[test]
     fn a_log_of_the_newest_forgets_the_oldest_and_sends_copies_in_order() {
         let (sender, receiver) = std::sync::mpsc::sync_channel(3);
-        let log = Log::of_newest(Detail::Faults, 2, Some(sender));
-        let place = |connection| Place { client: ClientId(0), node: Node(0), connection };
+        let log = ProxyLog::of_newest(Detail::Faults, 2, Some(sender));
+        let place = |connection| ConnectionId { client: ClientId(0), node: Node(0), connection };
         for connection in 1..=4 {
-            log.note(place(connection), Event::ResetAll);
+            log.note(place(connection), ProxyEvent::ResetAll);
         }
         let numbers =
             |records: Vec<Record>| -> Vec<u64> { records.iter().map(|it| it.seq).collect() };

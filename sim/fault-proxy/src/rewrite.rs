@@ -1,10 +1,7 @@
-//! Addresses in replies, exchanged for those of the client's own links, so that nothing goes round
-//! the proxy.
+//! Replaces server addresses in replies by those of the client's own links, so that clients stay behind the proxy.
 //!
-//! Invariant: only what was asked says what a reply means. A reply to any other command stays as it
-//! is, whatever it holds; in one that is rewritten, every byte outside the addresses does.
-//! Deliberately absent: INFO, in whose text servers stand as well, but for people; and what clients
-//! send.
+//! Invariant: only the request decides what a reply means. A reply to any other command is unchanged, and in a
+//! rewritten one every byte outside the addresses is. INFO is not rewritten: clients do not connect by it.
 
 mod cluster;
 mod sentinel;
@@ -13,13 +10,13 @@ use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 
 use bytes::BytesMut;
+use resp::frame::{CommandName, FrameKind, RequestFrame, tree::Element};
 
 use super::addresses::Addresses;
-use redis_model::resp::frame::{Kind, Name, Request, tree::Element};
 
 /// What was asked, as far as the answer may name servers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) enum Asked {
+pub(super) enum AddressQuery {
     /// Anything else: no more than an error of its reply may name a server.
     #[default]
     Other,
@@ -38,14 +35,14 @@ pub(super) enum Asked {
     /// CLUSTER NODES, and CLUSTER REPLICAS, which has such lines in a list.
     ClusterNodes,
     /// EXEC, behind these.
-    Exec(Vec<Asked>),
+    Exec(Vec<AddressQuery>),
     /// Nothing: a published message.
     Message,
 }
 
-impl Asked {
+impl AddressQuery {
     /// What this request asks. Of EXEC the session knows more.
-    pub(super) fn of(name: Name, request: Request<'_>) -> Self {
+    pub(super) fn of(name: CommandName, request: RequestFrame<'_>) -> Self {
         let word = |place| request.arg(place).map(<[u8]>::to_ascii_uppercase).unwrap_or_default();
         match name.as_bytes() {
             b"ROLE" => Self::Role,
@@ -68,12 +65,12 @@ impl Asked {
     }
 
     /// True where this frame has to be looked at.
-    pub(super) fn concerns(&self, kind: Kind, frame: &[u8]) -> bool {
+    pub(super) fn concerns(&self, kind: FrameKind, frame: &[u8]) -> bool {
         match kind {
-            Kind::Error if frame.first() == Some(&b'-') => {
+            FrameKind::Error if frame.first() == Some(&b'-') => {
                 frame.starts_with(b"-MOVED ") || frame.starts_with(b"-ASK ")
             }
-            Kind::Error => true,
+            FrameKind::Error => true,
             _ => *self != Self::Other,
         }
     }
@@ -91,7 +88,7 @@ pub(super) struct Rewritten {
 /// Rewrites a frame from the server whose own address is `own`, as far as that is known.
 pub(super) fn rewrite(
     frame: &[u8],
-    asked: &Asked,
+    asked: &AddressQuery,
     addresses: &Addresses,
     own: Option<IpAddr>,
 ) -> Rewritten {
@@ -114,28 +111,31 @@ struct Rewriter<'a> {
 }
 
 impl<'a> Rewriter<'a> {
-    fn answer(&mut self, asked: &Asked, answer: &Element) {
+    fn answer(&mut self, asked: &AddressQuery, answer: &Element) {
         if matches!(answer.kind, b'-' | b'!') {
             return self.redirection(answer);
         }
         match asked {
-            Asked::Other => {}
-            Asked::SentinelAddress => self.pair(answer.parts.first(), answer.parts.get(1)),
-            Asked::SentinelInstance => self.instance(answer),
-            Asked::SentinelInstances => answer.parts.iter().for_each(|one| self.instance(one)),
-            Asked::Role => self.role(answer),
-            Asked::ClusterSlots => self.slots(answer),
-            Asked::ClusterShards => self.shards(answer),
-            Asked::ClusterNodes if answer.parts.is_empty() => self.nodes(answer),
-            Asked::ClusterNodes => answer.parts.iter().for_each(|line| self.nodes(line)),
-            Asked::Exec(asked) => {
+            AddressQuery::Other => {}
+            AddressQuery::SentinelAddress => self.pair(answer.parts.first(), answer.parts.get(1)),
+            AddressQuery::SentinelInstance => self.instance(answer),
+            AddressQuery::SentinelInstances => {
+                answer.parts.iter().for_each(|one| self.instance(one))
+            }
+            AddressQuery::Role => self.role(answer),
+            AddressQuery::ClusterSlots => self.slots(answer),
+            AddressQuery::ClusterShards => self.shards(answer),
+            AddressQuery::ClusterNodes if answer.parts.is_empty() => self.nodes(answer),
+            AddressQuery::ClusterNodes => answer.parts.iter().for_each(|line| self.nodes(line)),
+            AddressQuery::Exec(asked) => {
                 let is_whole = asked.len() == answer.parts.len();
                 for (place, answer) in answer.parts.iter().enumerate() {
-                    let asked = asked.get(place).filter(|_| is_whole).unwrap_or(&Asked::Other);
+                    let asked =
+                        asked.get(place).filter(|_| is_whole).unwrap_or(&AddressQuery::Other);
                     self.answer(asked, answer);
                 }
             }
-            Asked::Message => self.message(answer),
+            AddressQuery::Message => self.message(answer),
         }
     }
 

@@ -1,8 +1,7 @@
 //! Rules: what happens to which frame.
 //!
-//! Invariant: a rule counts every request it matches, whether or not another rule got there first,
-//! so that "the third DEL" means the same with and without its neighbours. Deliberately absent:
-//! faults of the wire ([`Effect`](super::Effect)), which are a [`Link`](super::Link)'s.
+//! Invariant: a rule counts every request it matches, whether or not another rule strikes first, so "the third DEL" means
+//! the same with and without other rules. Faults of the wire are [`Effect`](super::Effect)s.
 
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,25 +9,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use picklock::env::Node;
+use redis_model::first_key::first_key;
+use resp::frame::{CommandName, RequestFrame};
 use tokio::sync::watch;
 
 use super::effect::Toxicity;
 use super::gate::Gate;
-use super::log::Place;
-use redis_model::resp::frame::{Name, Request};
-
-/// One client of a run, by its place.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ClientId(pub u32);
-
-/// The request on its way to the server, or the reply on its way back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Side {
-    /// Before the server sees the command.
-    Request,
-    /// After the server has carried it out.
-    Reply,
-}
+use super::ids::{ClientId, ConnectionId, Side};
 
 /// What is done to a frame.
 ///
@@ -53,7 +40,7 @@ pub enum Action {
 }
 
 impl Action {
-    /// Which frame it befalls.
+    /// The frame it strikes.
     pub const fn side(&self) -> Side {
         let (Self::Drop(side) | Self::Delay(side, _) | Self::Hold(side, _) | Self::Reset(side)) =
             self;
@@ -80,7 +67,7 @@ pub struct Rule {
     /// Requests to this server.
     pub node: Option<Node>,
     /// Requests of this command.
-    pub command: Option<Name>,
+    pub command: Option<CommandName>,
     /// Requests whose first key is this.
     pub key: Option<Vec<u8>>,
     /// Requests with these arguments at these places, the command's name being at 0: the digest of
@@ -92,18 +79,17 @@ pub struct Rule {
     pub toxicity: Toxicity,
     /// What is done.
     pub action: Action,
-    /// Who is told each time, before anything is done.
-    pub told: Option<Told>,
+    /// Called each time, before the action.
+    pub observer: Option<StrikeObserver>,
 }
 
-/// Who is told that a rule is applied. Called on the proxy's thread: it must not wait, and must not ask
-/// the proxy anything.
+/// Called when a rule strikes, on the proxy's thread: it must not block, nor call the proxy.
 #[derive(Clone)]
-pub struct Told(pub Arc<dyn Fn() + Send + Sync>);
+pub struct StrikeObserver(pub Arc<dyn Fn() + Send + Sync>);
 
-impl fmt::Debug for Told {
+impl fmt::Debug for StrikeObserver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Told")
+        f.write_str("StrikeObserver")
     }
 }
 
@@ -112,7 +98,7 @@ impl Rule {
     pub fn new(action: Action) -> Self {
         let (client, node, command, key, args) = (None, None, None, None, Vec::new());
         let (when, toxicity) = (Occurrence::Every, Toxicity::ALL);
-        Self { client, node, command, key, args, when, toxicity, action, told: None }
+        Self { client, node, command, key, args, when, toxicity, action, observer: None }
     }
 
     /// Only requests of this client.
@@ -130,7 +116,7 @@ impl Rule {
     /// Only this command, in any case.
     #[must_use]
     pub fn command(self, name: &str) -> Self {
-        Self { command: Some(Name::new(name.as_bytes())), ..self }
+        Self { command: Some(CommandName::new(name.as_bytes())), ..self }
     }
 
     /// Only requests whose first key is this.
@@ -160,15 +146,21 @@ impl Rule {
 
     /// Tells somebody each time.
     #[must_use]
-    pub fn tell(self, told: impl Fn() + Send + Sync + 'static) -> Self {
-        Self { told: Some(Told(Arc::new(told))), ..self }
+    pub fn tell(self, observer: impl Fn() + Send + Sync + 'static) -> Self {
+        Self { observer: Some(StrikeObserver(Arc::new(observer))), ..self }
     }
 
-    fn matches(&self, client: ClientId, node: Node, name: Name, request: Request<'_>) -> bool {
+    fn matches(
+        &self,
+        client: ClientId,
+        node: Node,
+        name: CommandName,
+        request: RequestFrame<'_>,
+    ) -> bool {
         self.client.is_none_or(|wanted| wanted == client)
             && self.node.is_none_or(|wanted| wanted == node)
             && self.command.is_none_or(|wanted| wanted == name)
-            && self.key.as_ref().is_none_or(|wanted| request.first_key() == Some(wanted))
+            && self.key.as_ref().is_none_or(|wanted| first_key(request) == Some(wanted))
             && self.args.iter().all(|(place, wanted)| request.arg(*place) == Some(wanted))
     }
 }
@@ -207,17 +199,17 @@ impl RuleHandle {
 pub struct Rules {
     /// Lets the usual frame, which no rule concerns, pass without the lock.
     count: AtomicUsize,
-    inner: Mutex<Inner>,
+    inner: Mutex<RuleTable>,
 }
 
 #[derive(Debug, Default)]
-struct Inner {
-    installed: Vec<Installed>,
+struct RuleTable {
+    installed: Vec<InstalledRule>,
     next: u64,
 }
 
 #[derive(Debug)]
-struct Installed {
+struct InstalledRule {
     id: RuleId,
     rule: Rule,
     matched: u64,
@@ -245,7 +237,7 @@ impl Rules {
         inner.next += 1;
         let id = RuleId(inner.next);
         let (sender, fired) = watch::channel(0);
-        inner.installed.push(Installed { id, rule, matched: 0, fired: sender });
+        inner.installed.push(InstalledRule { id, rule, matched: 0, fired: sender });
         self.count.store(inner.installed.len(), Ordering::Release);
         RuleHandle { id, fired }
     }
@@ -263,22 +255,22 @@ impl Rules {
     /// adding, that means it.
     pub(super) fn decide(
         &self,
-        place: Place,
+        place: ConnectionId,
         seed: u64,
-        name: Name,
-        request: Request<'_>,
+        name: CommandName,
+        request: RequestFrame<'_>,
     ) -> Decision {
         let mut decision = Decision::default();
         if self.count.load(Ordering::Acquire) == 0 {
             return decision;
         }
-        let Place { client, node, connection } = place;
+        let ConnectionId { client, node, connection } = place;
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         for installed in &mut inner.installed {
             // Named apart from effects, whose names are counted for each link from 1.
             let names = [u64::from(client.0), u64::from(node.0), connection, !installed.id.0];
             if !installed.rule.matches(client, node, name, request)
-                || !installed.rule.toxicity.befalls(seed, names)
+                || !installed.rule.toxicity.strikes(seed, names)
             {
                 continue;
             }
@@ -295,8 +287,8 @@ impl Rules {
             };
             if meant && chosen.is_none() {
                 *chosen = Some((installed.id, action.clone()));
-                if let Some(Told(told)) = &installed.rule.told {
-                    told();
+                if let Some(StrikeObserver(observe)) = &installed.rule.observer {
+                    observe();
                 }
                 installed.fired.send_modify(|fired| *fired += 1);
             }
@@ -310,8 +302,8 @@ mod tests {
     use super::*;
 
     fn decide(rules: &Rules, client: u32, line: &str) -> Option<RuleId> {
-        let request = Request::new(line.as_bytes());
-        let place = Place { client: ClientId(client), node: Node(0), connection: 1 };
+        let request = RequestFrame::new(line.as_bytes());
+        let place = ConnectionId { client: ClientId(client), node: Node(0), connection: 1 };
         let decision = rules.decide(place, 0, request.name(), request);
         decision.applied().next().map(|(id, _)| *id)
     }
@@ -350,9 +342,9 @@ mod tests {
         let half = Toxicity::of(0.5).unwrap();
         let rule = Rule::new(Action::Reset(Side::Request)).toxicity(half);
         let handle = rules.add(rule.when(Occurrence::From(1)));
-        let request = Request::new(b"PING\r\n");
+        let request = RequestFrame::new(b"PING\r\n");
         let struck = |connection| {
-            let place = Place { client: ClientId(0), node: Node(0), connection };
+            let place = ConnectionId { client: ClientId(0), node: Node(0), connection };
             rules.decide(place, 7, request.name(), request).request.is_some()
         };
         let first: Vec<bool> = (0..64).map(struck).collect();
@@ -372,8 +364,8 @@ mod tests {
             rules.add(Rule::new(Action::Delay(Side::Request, Duration::ZERO)).tell(move || {
                 ear.fetch_add(1, Ordering::Relaxed);
             }));
-        let request = Request::new(b"SET k 1\r\n");
-        let place = Place { client: ClientId(0), node: Node(0), connection: 1 };
+        let request = RequestFrame::new(b"SET k 1\r\n");
+        let place = ConnectionId { client: ClientId(0), node: Node(0), connection: 1 };
         let decision = rules.decide(place, 0, request.name(), request);
         let ids: Vec<RuleId> = decision.applied().map(|(id, _)| *id).collect();
         assert_eq!(ids, [third.id(), first.id()]);

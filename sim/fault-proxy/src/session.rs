@@ -1,41 +1,41 @@
-//! Which reply belongs to which request: the memory of one connection, without sockets or time.
+//! Which reply belongs to which request, for one connection; no sockets, no time.
 //!
-//! Invariant: requests are answered in order, so a reply belongs to the oldest request that still
-//! expects one; pushes, published messages and what CLIENT REPLY suppresses answer none.
-//! Deliberately absent: the protocol version. Pushes are known by their type byte, and RESP2's
-//! published messages by their first word while the connection has subscriptions.
+//! Invariant: replies come in the order of requests, so a reply belongs to the oldest request that expects one; pushes,
+//! published messages and what CLIENT REPLY suppresses belong to none. The protocol version is not tracked: pushes are
+//! known by their type byte, RESP2's published messages by their first word while the connection has subscriptions.
 
 use std::collections::VecDeque;
 
-use super::rewrite::Asked;
+use resp::frame::{CommandName, FrameKind, RequestFrame, head};
+
+use super::rewrite::AddressQuery;
 use super::rule::Action;
-use redis_model::resp::frame::{Kind, Name, Request, head};
 
 /// A request that expects something from the server.
 #[derive(Debug)]
 struct Expected {
     frame: u64,
-    what: What,
+    what: ExpectedReply,
     /// What the reply may name.
-    asked: Asked,
+    asked: AddressQuery,
     /// What is to be done to the reply.
     fate: Option<Action>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum What {
+enum ExpectedReply {
     Reply,
     /// The reply to RESET, after which nothing is subscribed.
     Reset,
     /// This many confirmations of this verb.
-    Confirmations(Name, usize),
+    Confirmations(CommandName, usize),
     /// The request was lost: nothing from here on reaches the client.
     Never,
 }
 
 /// Whether the server answers at present.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Answers {
+enum ReplyMode {
     #[default]
     On,
     Off,
@@ -58,13 +58,13 @@ pub(super) enum Passage {
 
 /// The memory of one connection.
 #[derive(Debug, Default)]
-pub(super) struct Session {
+pub(super) struct ProxySession {
     frames: u64,
     outstanding: VecDeque<Expected>,
-    answers: Answers,
+    reply_mode: ReplyMode,
     in_multi: bool,
     /// What has been asked since MULTI.
-    queued: Vec<Asked>,
+    queued: Vec<AddressQuery>,
     /// RESP2 subscriptions: of channels and patterns, and of shard channels.
     subscribed: [i64; 2],
 }
@@ -75,7 +75,7 @@ const QUEUED_MOST: usize = 1 << 18;
 /// Requests after which the connection is no longer requests and replies.
 const STREAMS: [&[u8]; 3] = [b"MONITOR", b"SYNC", b"PSYNC"];
 
-impl Session {
+impl ProxySession {
     /// The number of the next request, from 1.
     pub(super) fn next_frame(&mut self) -> u64 {
         self.frames += 1;
@@ -87,8 +87,8 @@ impl Session {
     pub(super) fn sent(
         &mut self,
         frame: u64,
-        name: Name,
-        request: Request<'_>,
+        name: CommandName,
+        request: RequestFrame<'_>,
         fate: Option<Action>,
     ) -> Result<(), &'static str> {
         let bytes = name.as_bytes();
@@ -100,7 +100,8 @@ impl Session {
             // everything) their number is the server's to know: the first one counts, and the
             // others are known by their verb.
             let count = request.args().skip(1).count().max(1);
-            let (what, asked) = (What::Confirmations(name, count), self.asked(name, request));
+            let (what, asked) =
+                (ExpectedReply::Confirmations(name, count), self.asked(name, request));
             self.outstanding.push_back(Expected { frame, what, asked, fate });
             return Ok(());
         }
@@ -118,19 +119,19 @@ impl Session {
             }
             _ => {}
         }
-        let answered = match self.answers {
-            Answers::On => true,
-            Answers::Off => bytes == b"RESET",
-            Answers::Skip => {
-                self.answers = Answers::On;
+        let answered = match self.reply_mode {
+            ReplyMode::On => true,
+            ReplyMode::Off => bytes == b"RESET",
+            ReplyMode::Skip => {
+                self.reply_mode = ReplyMode::On;
                 false
             }
         };
         let what = if bytes == b"RESET" {
-            (self.answers, self.in_multi) = (Answers::On, false);
-            What::Reset
+            (self.reply_mode, self.in_multi) = (ReplyMode::On, false);
+            ExpectedReply::Reset
         } else {
-            What::Reply
+            ExpectedReply::Reply
         };
         if answered {
             self.outstanding.push_back(Expected { frame, what, asked, fate });
@@ -142,45 +143,45 @@ impl Session {
 
     /// What a request asks; EXEC asks what has been queued. Of a transaction that the server refuses
     /// nothing is queued, so what is asked in one is remembered for its own reply as well.
-    fn asked(&mut self, name: Name, request: Request<'_>) -> Asked {
+    fn asked(&mut self, name: CommandName, request: RequestFrame<'_>) -> AddressQuery {
         match name.as_bytes() {
-            b"EXEC" => return Asked::Exec(std::mem::take(&mut self.queued)),
+            b"EXEC" => return AddressQuery::Exec(std::mem::take(&mut self.queued)),
             b"DISCARD" | b"RESET" => self.queued.clear(),
             b"MULTI" if self.in_multi => {}
             b"MULTI" => self.queued.clear(),
             // These are carried out, or refused, at once.
             b"WATCH" | b"QUIT" => {}
             _ => {
-                let asked = Asked::of(name, request);
+                let asked = AddressQuery::of(name, request);
                 if self.in_multi && self.queued.len() < QUEUED_MOST {
                     self.queued.push(asked.clone());
                 }
                 return asked;
             }
         }
-        Asked::Other
+        AddressQuery::Other
     }
 
     /// Remembers that a request was lost: replies up to here are the last the client gets.
     pub(super) fn lost(&mut self, frame: u64) {
-        let (what, asked) = (What::Never, Asked::Other);
+        let (what, asked) = (ExpectedReply::Never, AddressQuery::Other);
         self.outstanding.push_back(Expected { frame, what, asked, fate: None });
     }
 
     /// CLIENT REPLY: true where it has no answer itself.
-    fn client_reply(&mut self, request: Request<'_>) -> bool {
+    fn client_reply(&mut self, request: RequestFrame<'_>) -> bool {
         if request.arg(3).is_some() {
             return false;
         }
         match request.arg(2).map(<[u8]>::to_ascii_uppercase).as_deref() {
-            Some(b"ON") => self.answers = Answers::On,
+            Some(b"ON") => self.reply_mode = ReplyMode::On,
             Some(b"OFF") => {
-                self.answers = Answers::Off;
+                self.reply_mode = ReplyMode::Off;
                 return true;
             }
             Some(b"SKIP") => {
-                if self.answers != Answers::Off {
-                    self.answers = Answers::Skip;
+                if self.reply_mode != ReplyMode::Off {
+                    self.reply_mode = ReplyMode::Skip;
                 }
                 return true;
             }
@@ -191,37 +192,37 @@ impl Session {
 
     /// True where the client gets nothing more, even if the server says something.
     pub(super) fn silent(&self) -> bool {
-        self.outstanding.front().is_some_and(|expected| expected.what == What::Never)
+        self.outstanding.front().is_some_and(|expected| expected.what == ExpectedReply::Never)
     }
 
     /// True where a reply still to come must not reach the client.
     pub(super) fn owes_silence(&self) -> bool {
         let lost = |expected: &Expected| {
-            expected.what == What::Never || matches!(expected.fate, Some(Action::Drop(_)))
+            expected.what == ExpectedReply::Never || matches!(expected.fate, Some(Action::Drop(_)))
         };
         self.outstanding.iter().any(lost)
     }
 
     /// What is to be done to this frame from the server, and what it is the answer to.
-    pub(super) fn received(&mut self, kind: Kind, bytes: &[u8]) -> (Passage, Asked) {
-        let told = |passage| (passage, Asked::Other);
+    pub(super) fn received(&mut self, kind: FrameKind, bytes: &[u8]) -> (Passage, AddressQuery) {
+        let told = |passage| (passage, AddressQuery::Other);
         if self.silent() {
             return told(Passage::Silence);
         }
         let resp2_subscriber = self.subscribed.iter().any(|count| *count > 0);
         let confirming = matches!(
             self.outstanding.front(),
-            Some(Expected { what: What::Confirmations(..), .. })
+            Some(Expected { what: ExpectedReply::Confirmations(..), .. })
         );
-        if kind == Kind::Push || resp2_subscriber || (confirming && kind == Kind::Value) {
+        if kind == FrameKind::Push || resp2_subscriber || (confirming && kind == FrameKind::Value) {
             match head(bytes) {
                 Some((word, count)) if is_subscription(&upper(word)) => {
-                    return told(self.confirmed(kind, Name::new(word), count.unwrap_or(0)));
+                    return told(self.confirmed(kind, CommandName::new(word), count.unwrap_or(0)));
                 }
                 Some((b"message" | b"pmessage" | b"smessage", _)) => {
-                    return (Passage::Deliver, Asked::Message);
+                    return (Passage::Deliver, AddressQuery::Message);
                 }
-                _ if kind == Kind::Push => return told(Passage::Deliver),
+                _ if kind == FrameKind::Push => return told(Passage::Deliver),
                 _ => {}
             }
         }
@@ -229,20 +230,22 @@ impl Session {
         let Some(mut expected) = self.outstanding.pop_front() else {
             return told(Passage::Deliver);
         };
-        if expected.what == What::Reset && kind != Kind::Error {
+        if expected.what == ExpectedReply::Reset && kind != FrameKind::Error {
             self.subscribed = [0; 2];
         }
         let asked = std::mem::take(&mut expected.asked);
         (apply(expected), asked)
     }
 
-    fn confirmed(&mut self, kind: Kind, verb: Name, count: i64) -> Passage {
-        if kind != Kind::Push {
+    fn confirmed(&mut self, kind: FrameKind, verb: CommandName, count: i64) -> Passage {
+        if kind != FrameKind::Push {
             let shard = matches!(verb.as_bytes(), b"SSUBSCRIBE" | b"SUNSUBSCRIBE");
             self.subscribed[usize::from(shard)] = count;
         }
         match self.outstanding.front_mut() {
-            Some(Expected { what: What::Confirmations(wanted, left), .. }) if *wanted == verb => {
+            Some(Expected { what: ExpectedReply::Confirmations(wanted, left), .. })
+                if *wanted == verb =>
+            {
                 *left -= 1;
                 if *left > 0 {
                     return Passage::Deliver;

@@ -1,27 +1,30 @@
-//! Named proxies and the faults on them: what `picklock proxy` runs, and its control API changes.
+//! Named proxies and their faults: what `picklock proxy` runs, and its control API changes.
 //!
-//! Invariant: a proxy that is named here listens where it is said to, or is switched off; a fault
-//! that is named here is in force until it is taken away, and then holds nothing back any more.
-//! Deliberately absent: who may ask for it, and how.
+//! Invariant: a proxy listens where its status says, or is disabled; a fault is in force until it is removed, and then
+//! releases what it held.
 
+mod address;
+mod error;
 mod http;
 mod toxic;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use picklock::env::Node;
 
-pub use http::Control;
+pub use address::{listen_address, resolve_upstream, without_credentials};
+pub use error::SwitchError;
+pub use http::ControlApi;
 pub use toxic::{Toxic, ToxicError};
 
 use crate::{
-    ClientId, Fault, FaultId, Gate, Link, Log, Plan, Proxy, ProxyError, Record, RuleHandle,
-    Upstream,
+    ClientId, FaultId, Gate, Link, Plan, Proxy, ProxyError, ProxyFault, ProxyLog, Record,
+    RuleHandle, Upstream,
 };
 
-/// The names of proxies, by what stands for them in the log.
+/// The names of proxies, by their node in the log.
 pub type Names = Arc<Mutex<BTreeMap<Node, String>>>;
 
 /// Named proxies.
@@ -30,178 +33,124 @@ pub struct Switchboard {
     proxy: Proxy,
     seed: u64,
     names: Names,
-    lines: Mutex<Lines>,
+    proxies: Mutex<ProxyTable>,
 }
 
 #[derive(Debug, Default)]
-struct Lines {
-    by_name: BTreeMap<String, Line>,
+struct ProxyTable {
+    by_name: BTreeMap<String, ProxyEntry>,
     made: u16,
 }
 
 /// A named proxy.
 #[derive(Debug)]
-struct Line {
+struct ProxyEntry {
     node: Node,
     link: Link,
     upstream: String,
     enabled: bool,
-    faults: Vec<Put>,
+    faults: Vec<InstalledToxic>,
 }
 
 /// A fault in force.
 #[derive(Debug)]
-struct Put {
+struct InstalledToxic {
     toxic: Toxic,
     id: FaultId,
-    /// How often it has struck, where it is one at commands.
+    /// Of a rule: how often it has struck.
     fired: Option<RuleHandle>,
     gate: Option<Gate>,
 }
 
-/// How a proxy stands at present.
+/// The state of a proxy.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Status {
+pub struct ProxyStatus {
     /// Its name.
     pub name: String,
-    /// Where it listens, or would.
+    /// Where it listens, or would if enabled.
     pub listen: SocketAddr,
-    /// Where it leads.
+    /// The server it forwards to.
     pub upstream: String,
     /// Whether it listens.
     pub enabled: bool,
-    /// The faults on it, in the order they were put there.
+    /// Its faults, in the order of their addition.
     pub toxics: Vec<Toxic>,
 }
 
-/// What a proxy is to be.
+/// A proxy to create.
 #[derive(Clone, Debug)]
-pub struct Wanted {
+pub struct ProxySpec {
     /// Its name.
     pub name: String,
-    /// Where it is to listen.
+    /// Address to listen on.
     pub listen: SocketAddr,
-    /// Where it is to lead, as it is shown.
+    /// The server, as shown.
     pub upstream: String,
-    /// The same, as it is connected to.
+    /// The server, as connected to.
     pub way: Upstream,
-    /// Whether it is to listen at once.
+    /// Whether it listens at once.
     pub enabled: bool,
 }
 
-/// Why something cannot be done.
-#[derive(Debug, thiserror::Error)]
-pub enum SwitchError {
-    /// There is none of this name.
-    #[error("there is no proxy {0}")]
-    NoProxy(String),
-    /// There is one of this name.
-    #[error("there is a proxy {0} already")]
-    ProxyExists(String),
-    /// There is none of this name on that proxy.
-    #[error("there is no toxic {0}")]
-    NoToxic(String),
-    /// There is one of this name on that proxy.
-    #[error("there is a toxic {0} already")]
-    ToxicExists(String),
-    /// A name that cannot stand in a path.
-    #[error("`{0}` is no name: letters, digits, and any of - _ . : are")]
-    BadName(String),
-    /// An address to listen on that is none.
-    #[error("`{0}` is no address to listen on: write it as in 127.0.0.1:6400, or 6400")]
-    BadListen(String),
-    /// An address that others can reach, and that the command line has not named.
-    #[error("`{0}` can be reached by others: only a proxy of the command line listens there")]
-    Beyond(String),
-    /// An address of a server with a user or a password. Nothing of it is quoted.
-    #[error(
-        "the address of a server holds a user or a password, and the proxy logs in nowhere: leave \
-         them away, as in 127.0.0.1:6379; clients log in through the proxy"
-    )]
-    Credentials,
-    /// An address of a server that is none.
-    #[error("`{0}` is no address of a server: write it as in 127.0.0.1:6379, or redis.local:6379")]
-    BadUpstream(String),
-    /// More proxies than there are numbers.
-    #[error("there have been too many proxies: start anew")]
-    TooMany,
-    /// The fault cannot be.
-    #[error(transparent)]
-    Toxic(#[from] ToxicError),
-    /// It cannot listen.
-    #[error("proxy {name} cannot listen on {addr}: {source}")]
-    Listen {
-        /// Which one.
-        name: String,
-        /// Where.
-        addr: SocketAddr,
-        /// What is wrong.
-        source: std::io::Error,
-    },
-    /// The proxy's thread is gone.
-    #[error(transparent)]
-    Proxy(ProxyError),
-}
-
 impl Switchboard {
-    /// Without proxies. Latencies, and who is befallen, are drawn from the seed.
+    /// No proxies yet. Latencies and struck connections are drawn from the seed.
     ///
     /// # Errors
     /// [`ProxyError::Start`] where the system gives no thread.
-    pub fn start(log: Log, names: Names, seed: u64) -> Result<Self, ProxyError> {
+    pub fn start(log: ProxyLog, names: Names, seed: u64) -> Result<Self, ProxyError> {
         let proxy = Proxy::start_with(log)?;
-        Ok(Self { proxy, seed, names, lines: Mutex::default() })
+        Ok(Self { proxy, seed, names, proxies: Mutex::default() })
     }
 
-    /// What latencies and victims are drawn from.
+    /// The seed of latencies and struck connections.
     pub fn seed(&self) -> u64 {
         self.seed
     }
 
     /// Every proxy, by name.
-    pub fn all(&self) -> Vec<Status> {
-        let lines = self.lines();
-        lines.by_name.iter().map(|(name, line)| line.status(name)).collect()
+    pub fn all(&self) -> Vec<ProxyStatus> {
+        let proxies = self.proxies();
+        proxies.by_name.iter().map(|(name, entry)| entry.status(name)).collect()
     }
 
     /// One proxy.
     ///
     /// # Errors
     /// [`SwitchError::NoProxy`].
-    pub fn one(&self, name: &str) -> Result<Status, SwitchError> {
-        self.lines().get(name).map(|line| line.status(name))
+    pub fn one(&self, name: &str) -> Result<ProxyStatus, SwitchError> {
+        self.proxies().get(name).map(|entry| entry.status(name))
     }
 
-    /// Makes a proxy.
+    /// Adds a proxy.
     ///
     /// # Errors
     /// [`SwitchError`] where the name is taken or none, or the address cannot be listened on.
-    pub fn add(&self, wanted: Wanted) -> Result<Status, SwitchError> {
-        let Wanted { name, listen, upstream, way, enabled } = wanted;
+    pub fn add(&self, wanted: ProxySpec) -> Result<ProxyStatus, SwitchError> {
+        let ProxySpec { name, listen, upstream, way, enabled } = wanted;
         if !is_name(&name) {
             return Err(SwitchError::BadName(name));
         }
-        let mut lines = self.lines();
-        if lines.by_name.contains_key(&name) {
+        let mut proxies = self.proxies();
+        if proxies.by_name.contains_key(&name) {
             return Err(SwitchError::ProxyExists(name));
         }
-        let node = Node(lines.made);
-        lines.made = lines.made.checked_add(1).ok_or(SwitchError::TooMany)?;
+        let node = Node(proxies.made);
+        proxies.made = proxies.made.checked_add(1).ok_or(SwitchError::TooMany)?;
         let plan = Plan { seed: self.seed, ..Plan::default() };
         let link = self.proxy.listen_on(listen, ClientId(0), node, way, plan);
-        let link = link.map_err(|error| cannot(&name, error))?;
+        let link = link.map_err(|error| SwitchError::of_proxy(&name, error))?;
         self.names.lock().unwrap_or_else(PoisonError::into_inner).insert(node, name.clone());
         if !enabled {
             link.close();
         }
-        let line = Line { node, link, upstream, enabled, faults: Vec::new() };
-        let status = line.status(&name);
-        lines.by_name.insert(name, line);
+        let entry = ProxyEntry { node, link, upstream, enabled, faults: Vec::new() };
+        let status = entry.status(&name);
+        proxies.by_name.insert(name, entry);
         Ok(status)
     }
 
-    /// Has a proxy listen elsewhere, lead elsewhere, or not listen. What is `None` stays. Its
-    /// connections are reset where anything changes.
+    /// Changes the address, the server, or whether the proxy listens; `None` keeps it. Any change resets its
+    /// connections.
     ///
     /// # Errors
     /// [`SwitchError`] where there is no such proxy, or it cannot listen there; then it is off.
@@ -211,42 +160,42 @@ impl Switchboard {
         listen: Option<SocketAddr>,
         upstream: Option<(String, Upstream)>,
         enabled: Option<bool>,
-    ) -> Result<Status, SwitchError> {
-        let mut lines = self.lines();
-        let line = lines.get_mut(name)?;
-        let listen = listen.unwrap_or(line.link.addr());
-        let enabled = enabled.unwrap_or(line.enabled);
-        let stays = listen == line.link.addr() && enabled == line.enabled;
-        if let Some((shown, way)) = upstream.filter(|(shown, _)| *shown != line.upstream) {
-            line.link.set_upstream(way);
-            line.link.reset_connections();
-            line.upstream = shown;
+    ) -> Result<ProxyStatus, SwitchError> {
+        let mut proxies = self.proxies();
+        let entry = proxies.get_mut(name)?;
+        let listen = listen.unwrap_or(entry.link.addr());
+        let enabled = enabled.unwrap_or(entry.enabled);
+        let stays = listen == entry.link.addr() && enabled == entry.enabled;
+        if let Some((shown, way)) = upstream.filter(|(shown, _)| *shown != entry.upstream) {
+            entry.link.set_upstream(way);
+            entry.link.reset_connections();
+            entry.upstream = shown;
         }
         if !stays {
-            line.link.close();
-            line.enabled = false;
+            entry.link.close();
+            entry.enabled = false;
             if enabled {
-                let link = self.proxy.reopen(&line.link, listen);
-                line.link = link.map_err(|error| cannot(name, error))?;
+                let link = self.proxy.reopen(&entry.link, listen);
+                entry.link = link.map_err(|error| SwitchError::of_proxy(name, error))?;
             }
-            line.enabled = enabled;
+            entry.enabled = enabled;
         }
-        Ok(line.status(name))
+        Ok(entry.status(name))
     }
 
-    /// Ends a proxy, and what is connected through it.
+    /// Removes a proxy and its connections.
     ///
     /// # Errors
     /// [`SwitchError::NoProxy`].
     pub fn remove(&self, name: &str) -> Result<(), SwitchError> {
-        let mut lines = self.lines();
-        let mut line = lines.by_name.remove(name).ok_or_else(|| no_proxy(name))?;
-        line.link.close();
-        self.clear(&mut line);
+        let mut proxies = self.proxies();
+        let mut entry = proxies.by_name.remove(name).ok_or_else(|| no_proxy(name))?;
+        entry.link.close();
+        self.clear(&mut entry);
         Ok(())
     }
 
-    /// Puts a fault on a proxy.
+    /// Adds a fault to a proxy.
     ///
     /// # Errors
     /// [`SwitchError`] where there is no such proxy, the name is taken, or the fault cannot be.
@@ -255,52 +204,52 @@ impl Switchboard {
         if !is_name(&toxic.name) {
             return Err(SwitchError::BadName(toxic.name));
         }
-        let mut lines = self.lines();
-        let line = lines.get_mut(name)?;
-        if line.faults.iter().any(|put| put.toxic.name == toxic.name) {
+        let mut proxies = self.proxies();
+        let entry = proxies.get_mut(name)?;
+        if entry.faults.iter().any(|put| put.toxic.name == toxic.name) {
             return Err(SwitchError::ToxicExists(toxic.name));
         }
-        let put = self.install(line, toxic.clone(), fault);
-        line.faults.push(put);
+        let put = self.install(entry, toxic.clone(), fault);
+        entry.faults.push(put);
         Ok(toxic)
     }
 
-    /// Puts another fault in the place of one, under the same name.
+    /// Replaces a fault by another of the same name.
     ///
     /// # Errors
     /// [`SwitchError`] where there is none of this name, or the new one cannot be.
     pub fn replace(&self, name: &str, toxic: Toxic) -> Result<Toxic, SwitchError> {
         let fault = toxic.fault()?;
-        let mut lines = self.lines();
-        let line = lines.get_mut(name)?;
-        let place = line.place(&toxic.name)?;
-        let put = self.install(line, toxic.clone(), fault);
-        let former = std::mem::replace(&mut line.faults[place], put);
-        self.take_away(line, former);
+        let mut proxies = self.proxies();
+        let entry = proxies.get_mut(name)?;
+        let place = entry.place(&toxic.name)?;
+        let put = self.install(entry, toxic.clone(), fault);
+        let former = std::mem::replace(&mut entry.faults[place], put);
+        self.take_away(entry, former);
         Ok(toxic)
     }
 
-    /// Takes a fault away. What it held back goes on its way.
+    /// Removes a fault and releases what it held.
     ///
     /// # Errors
     /// [`SwitchError`] where there is none of this name.
     pub fn take(&self, name: &str, toxic: &str) -> Result<(), SwitchError> {
-        let mut lines = self.lines();
-        let line = lines.get_mut(name)?;
-        let place = line.place(toxic)?;
-        let put = line.faults.remove(place);
-        self.take_away(line, put);
+        let mut proxies = self.proxies();
+        let entry = proxies.get_mut(name)?;
+        let place = entry.place(toxic)?;
+        let put = entry.faults.remove(place);
+        self.take_away(entry, put);
         Ok(())
     }
 
-    /// Takes every fault away, and has every proxy listen.
+    /// Removes every fault and enables every proxy.
     ///
     /// # Errors
     /// [`SwitchError`] where one cannot listen; the others do.
     pub fn reset(&self) -> Result<(), SwitchError> {
         let mut names = Vec::new();
-        for (name, line) in &mut self.lines().by_name {
-            self.clear(line);
+        for (name, entry) in &mut self.proxies().by_name {
+            self.clear(entry);
             names.push(name.clone());
         }
         let on = |name: &String| self.change(name, None, None, Some(true)).map(drop);
@@ -308,7 +257,7 @@ impl Switchboard {
         tried.into_iter().collect()
     }
 
-    /// The newest records of one proxy's log, at most so many, and none up to this number.
+    /// The newest records of one proxy, at most `limit`, with numbers above `behind`.
     ///
     /// # Errors
     /// [`SwitchError::NoProxy`].
@@ -318,43 +267,43 @@ impl Switchboard {
         limit: usize,
         behind: u64,
     ) -> Result<Vec<Record>, SwitchError> {
-        let node = self.lines().get(name)?.node;
+        let node = self.proxies().get(name)?.node;
         let is_meant = |record: &Record| record.node == node && record.seq > behind;
         Ok(self.proxy.log().newest(limit, is_meant))
     }
 
-    /// The names of faults in force that have struck nowhere yet.
+    /// The names of faults that have not struck yet.
     pub fn idle(&self) -> BTreeSet<String> {
-        let lines = self.lines();
+        let proxies = self.proxies();
         let all =
-            || lines.by_name.values().flat_map(|it| it.faults.iter().map(move |put| (it, put)));
+            || proxies.by_name.values().flat_map(|it| it.faults.iter().map(move |put| (it, put)));
         let named = |has_struck: bool| -> BTreeSet<String> {
-            let those = all().filter(|(line, put)| put.has_struck(line) == has_struck);
+            let those = all().filter(|(entry, put)| put.has_struck(entry) == has_struck);
             those.map(|(_, put)| put.toxic.name.clone()).collect()
         };
-        // One that stands on several proxies has struck where it did on one.
+        // A fault on several proxies has struck if it did on one of them.
         &named(false) - &named(true)
     }
 
-    fn install(&self, line: &Line, toxic: Toxic, fault: Fault) -> Put {
+    fn install(&self, entry: &ProxyEntry, toxic: Toxic, fault: ProxyFault) -> InstalledToxic {
         let gate = fault.gate();
         let (id, fired) = match fault {
-            Fault::Wire { sides, effect, toxicity } => {
-                (FaultId::Effect(line.link.add_effects(&sides, &effect, toxicity)), None)
+            ProxyFault::Wire { sides, effect, toxicity } => {
+                (FaultId::Effect(entry.link.add_effects(&sides, &effect, toxicity)), None)
             }
-            Fault::Command(rule) => {
-                let rule = self.proxy.add_rule(rule.node(line.node));
+            ProxyFault::Command(rule) => {
+                let rule = self.proxy.add_rule(rule.node(entry.node));
                 (FaultId::Rule(rule.id()), Some(rule))
             }
         };
-        line.link.note_put(&toxic.name, id);
-        Put { toxic, id, fired, gate }
+        entry.link.note_put(&toxic.name, id);
+        InstalledToxic { toxic, id, fired, gate }
     }
 
-    fn take_away(&self, line: &Line, put: Put) {
-        line.link.note_taken(&put.toxic.name, put.id);
+    fn take_away(&self, entry: &ProxyEntry, put: InstalledToxic) {
+        entry.link.note_taken(&put.toxic.name, put.id);
         match put.id {
-            FaultId::Effect(id) => drop(line.link.remove_effect(id)),
+            FaultId::Effect(id) => drop(entry.link.remove_effect(id)),
             FaultId::Rule(id) => drop(self.proxy.remove_rule(id)),
         }
         if let Some(gate) = put.gate {
@@ -362,44 +311,44 @@ impl Switchboard {
         }
     }
 
-    fn clear(&self, line: &mut Line) {
-        for put in std::mem::take(&mut line.faults) {
-            self.take_away(line, put);
+    fn clear(&self, entry: &mut ProxyEntry) {
+        for put in std::mem::take(&mut entry.faults) {
+            self.take_away(entry, put);
         }
     }
 
-    fn lines(&self) -> MutexGuard<'_, Lines> {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    fn proxies(&self) -> MutexGuard<'_, ProxyTable> {
+        self.proxies.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Lines {
-    fn get(&self, name: &str) -> Result<&Line, SwitchError> {
+impl ProxyTable {
+    fn get(&self, name: &str) -> Result<&ProxyEntry, SwitchError> {
         self.by_name.get(name).ok_or_else(|| no_proxy(name))
     }
 
-    fn get_mut(&mut self, name: &str) -> Result<&mut Line, SwitchError> {
+    fn get_mut(&mut self, name: &str) -> Result<&mut ProxyEntry, SwitchError> {
         self.by_name.get_mut(name).ok_or_else(|| no_proxy(name))
     }
 }
 
-impl Put {
-    fn has_struck(&self, line: &Line) -> bool {
+impl InstalledToxic {
+    fn has_struck(&self, entry: &ProxyEntry) -> bool {
         match (self.id, &self.fired) {
-            (FaultId::Effect(id), _) => line.link.counters().befallen.contains(&id),
+            (FaultId::Effect(id), _) => entry.link.counters().struck.contains(&id),
             (FaultId::Rule(_), rule) => rule.as_ref().is_some_and(|rule| rule.fired() > 0),
         }
     }
 }
 
-impl Line {
+impl ProxyEntry {
     fn place(&self, toxic: &str) -> Result<usize, SwitchError> {
         let place = self.faults.iter().position(|put| put.toxic.name == toxic);
         place.ok_or_else(|| SwitchError::NoToxic(toxic.to_owned()))
     }
 
-    fn status(&self, name: &str) -> Status {
-        Status {
+    fn status(&self, name: &str) -> ProxyStatus {
+        ProxyStatus {
             name: name.to_owned(),
             listen: self.link.addr(),
             upstream: self.upstream.clone(),
@@ -413,62 +362,10 @@ fn no_proxy(name: &str) -> SwitchError {
     SwitchError::NoProxy(name.to_owned())
 }
 
-fn cannot(name: &str, error: ProxyError) -> SwitchError {
-    match error {
-        ProxyError::Listen { addr, source, .. } => {
-            SwitchError::Listen { name: name.to_owned(), addr, source }
-        }
-        other => SwitchError::Proxy(other),
-    }
-}
-
-/// Whether this can stand in the path of a URL, and on a command line.
+/// Whether the name fits into a URL path and a command line.
 fn is_name(name: &str) -> bool {
     let is_one = |it: char| it.is_alphanumeric() || "-_.:".contains(it);
     !name.is_empty() && name.len() <= 200 && name.chars().all(is_one)
-}
-
-/// An address to listen on. Without a host it is this machine's own, which nobody else reaches.
-///
-/// # Errors
-/// [`SwitchError::BadListen`].
-pub fn listen_address(text: &str) -> Result<SocketAddr, SwitchError> {
-    let bad = || SwitchError::BadListen(text.to_owned());
-    let (host, port) = text.rsplit_once(':').unwrap_or(("", text));
-    let port: u16 = port.parse().map_err(|_| bad())?;
-    let ip: IpAddr = match host.trim_start_matches('[').trim_end_matches(']') {
-        "" | "localhost" => IpAddr::from([127, 0, 0, 1]),
-        host => host.parse().map_err(|_| bad())?,
-    };
-    Ok((ip, port).into())
-}
-
-/// Refuses the address of a server that holds a password: it would be shown to whoever looks.
-///
-/// # Errors
-/// [`SwitchError::Credentials`].
-pub fn without_credentials(text: &str) -> Result<(), SwitchError> {
-    if text.contains('@') { Err(SwitchError::Credentials) } else { Ok(()) }
-}
-
-/// The way to a server. A name is looked up now.
-///
-/// # Errors
-/// [`SwitchError::BadUpstream`] where it is no address, or nobody knows the name, and
-/// [`SwitchError::Credentials`].
-pub fn upstream_way(text: &str) -> Result<Upstream, SwitchError> {
-    without_credentials(text)?;
-    let bad = || SwitchError::BadUpstream(text.to_owned());
-    let (host, port) = text.rsplit_once(':').ok_or_else(bad)?;
-    let host = host.trim_start_matches('[').trim_end_matches(']');
-    let port: u16 = port.parse().ok().filter(|port| *port > 0).ok_or_else(bad)?;
-    if host.is_empty() {
-        return Err(bad());
-    }
-    let mut found: Vec<SocketAddr> = (host, port).to_socket_addrs().map_err(|_| bad())?.collect();
-    // Servers that have not been told otherwise listen on IPv4.
-    found.sort_by_key(SocketAddr::is_ipv6);
-    found.first().map(|addr| Upstream::Tcp(*addr)).ok_or_else(bad)
 }
 
 #[cfg(test)]

@@ -1,8 +1,7 @@
 //! Wakes tasks at a moment, finer than the millisecond grain of tokio's timers.
 //!
-//! Invariant: no wake-up comes before its moment, and while nothing is due the thread sleeps in the
-//! kernel: idle connections cost nothing. Deliberately absent: cancelling. A task woken for nothing
-//! looks at its queue and goes back to sleep.
+//! Invariant: no wake-up comes early, and while nothing is due the thread sleeps in the kernel. Wake-ups cannot be
+//! cancelled: a task woken needlessly checks its queue and sleeps again.
 
 #![expect(clippy::disallowed_methods, reason = "the live worlds run in real time")]
 
@@ -15,56 +14,56 @@ use std::time::Instant;
 
 /// A thread that wakes tasks.
 #[derive(Debug)]
-pub(super) struct Timer {
-    shared: Arc<Shared>,
+pub(super) struct WakeTimer {
+    shared: Arc<TimerShared>,
     thread: Option<JoinHandle<()>>,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
-    queue: Mutex<Queue>,
+struct TimerShared {
+    queue: Mutex<TimerQueue>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct Queue {
-    entries: BinaryHeap<Reverse<Entry>>,
+struct TimerQueue {
+    entries: BinaryHeap<Reverse<TimerEntry>>,
     next: u64,
     closed: bool,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct TimerEntry {
     at: Instant,
     /// Breaks ties, so that an entry can be compared without its waker.
     order: u64,
     waker: Waker,
 }
 
-impl PartialEq for Entry {
+impl PartialEq for TimerEntry {
     fn eq(&self, other: &Self) -> bool {
         (self.at, self.order) == (other.at, other.order)
     }
 }
 
-impl Eq for Entry {}
+impl Eq for TimerEntry {}
 
-impl PartialOrd for Entry {
+impl PartialOrd for TimerEntry {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Entry {
+impl Ord for TimerEntry {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         (self.at, self.order).cmp(&(other.at, other.order))
     }
 }
 
-impl Timer {
+impl WakeTimer {
     /// Starts the thread.
     pub(super) fn start() -> std::io::Result<Self> {
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(TimerShared::default());
         let theirs = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
             .name("picklock-timer".into())
@@ -78,7 +77,7 @@ impl Timer {
         let order = queue.next;
         queue.next += 1;
         let sooner = queue.entries.peek().is_none_or(|Reverse(first)| at < first.at);
-        queue.entries.push(Reverse(Entry { at, order, waker: waker.clone() }));
+        queue.entries.push(Reverse(TimerEntry { at, order, waker: waker.clone() }));
         drop(queue);
         if sooner {
             self.shared.changed.notify_one();
@@ -86,7 +85,7 @@ impl Timer {
     }
 }
 
-impl Drop for Timer {
+impl Drop for WakeTimer {
     fn drop(&mut self) {
         self.shared.queue.lock().unwrap_or_else(PoisonError::into_inner).closed = true;
         self.shared.changed.notify_one();
@@ -97,7 +96,7 @@ impl Drop for Timer {
     }
 }
 
-fn run(shared: &Shared) {
+fn run(shared: &TimerShared) {
     let mut due = Vec::new();
     let mut queue = shared.queue.lock().unwrap_or_else(PoisonError::into_inner);
     while !queue.closed {
@@ -141,7 +140,7 @@ mod tests {
 
     #[test]
     fn tasks_wake_in_the_order_of_their_moments_and_never_early() {
-        let timer = Timer::start().unwrap();
+        let timer = WakeTimer::start().unwrap();
         let (sender, receiver) = mpsc::channel();
         let start = Instant::now();
         let at = |ms| start + Duration::from_millis(ms);
@@ -157,7 +156,7 @@ mod tests {
 
     #[test]
     fn dropping_the_timer_ends_its_thread() {
-        let timer = Timer::start().unwrap();
+        let timer = WakeTimer::start().unwrap();
         timer.wake_at(Instant::now() + Duration::from_secs(3600), Waker::noop());
         let shared = Arc::downgrade(&timer.shared);
         drop(timer);

@@ -1,8 +1,7 @@
-//! Where a link leads: a Redis server over TCP, or over TLS that ends here.
+//! Where a link leads: a Redis server over TCP, or over TLS, which ends here.
 //!
-//! Invariant: a certificate is checked unless the user has said otherwise in so many words.
-//! TLS ends in the proxy, because faults must see frames; the client's side of it is plain TCP and
-//! never leaves loopback. Deliberately absent: client certificates.
+//! Invariant: certificates are verified unless the user asks otherwise. TLS ends in the proxy, because faults must see
+//! frames; the client's leg is plain TCP on loopback. Client certificates are not supported.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -66,7 +65,7 @@ pub enum TlsError {
         source: pem::Error,
     },
     /// A certificate of the CA file is no authority.
-    #[error("{path} holds a certificate that cannot be a root: {source}", path = path.display())]
+    #[error("{path} contains a certificate that is not a valid root: {source}", path = path.display())]
     BadRoot {
         /// The file.
         path: PathBuf,
@@ -74,10 +73,10 @@ pub enum TlsError {
         source: Error,
     },
     /// There is nothing to trust.
-    #[error("the system has no trusted certificates: give a CA file, or allow any certificate")]
+    #[error("the system has no trusted certificates: give a CA file, or accept any certificate")]
     NoRoots,
     /// The host is neither a name nor an address.
-    #[error("`{host}` cannot be a host name")]
+    #[error("`{host}` is not a valid host name")]
     HostName {
         /// What was given.
         host: String,

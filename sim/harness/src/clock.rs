@@ -1,8 +1,7 @@
 //! A node's clocks: monotonic and wall, each its own function of the world's time.
 //!
-//! Invariant: the monotonic clock never jumps and never stands still, whatever happens to its node;
-//! a wake-up computed from it is rounded up, so that a sleeper never looks too early. Deliberately
-//! absent: the world's time itself, which no node can read.
+//! Invariant: the monotonic clock never jumps and never stops, whatever happens to its node. A wake-up computed from
+//! it is rounded up, so that a sleeper never wakes too early. No node can read the world's time itself.
 
 /// One million: rates are in parts of it.
 const MILLION: u64 = 1_000_000;
@@ -29,7 +28,7 @@ impl Clock {
     pub fn set_drift(&mut self, now_ns: u64, ppm: i32) {
         self.showed_ns = self.local(now_ns);
         self.since_ns = now_ns;
-        // A clock that stood still or ran backwards would be no clock.
+        // A monotonic clock neither stops nor runs backwards.
         self.rate = MILLION.saturating_add_signed(i64::from(ppm)).max(1);
     }
 
@@ -44,7 +43,7 @@ impl Clock {
         if self.rate == MILLION {
             return self.showed_ns + passed_ns;
         }
-        // A schedule of hours fits; the wider way is for the rest.
+        // 64 bits are enough for a schedule of hours, and faster.
         let shown_ns = match passed_ns.checked_mul(self.rate) {
             Some(product) => product / MILLION,
             None => {

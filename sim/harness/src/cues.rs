@@ -1,4 +1,4 @@
-//! What is staged, and how far it has come: which cue strikes whom, and what lasts.
+//! The staged faults of a run, and how far they have come: which cue strikes which client, and what lasts.
 //!
 //! Invariant: a fault with a phase, a command or a time strikes once, at the nth such place.
 
@@ -25,14 +25,14 @@ pub struct Cues<H> {
     striking: Option<(u32, u32)>,
 }
 
-/// What ends a fault that lasts.
+/// How a fault that lasts ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End<H> {
+pub enum Recovery<H> {
     /// This client goes on.
     Resume(u32),
     /// This client reaches the servers again.
     Mend(u32),
-    /// These messages go on.
+    /// These messages are delivered.
     Deliver(H),
 }
 
@@ -41,7 +41,7 @@ pub enum End<H> {
 struct Lasting<H> {
     client: u32,
     until: Until,
-    end: End<H>,
+    end: Recovery<H>,
 }
 
 impl<H> Default for Cues<H> {
@@ -59,8 +59,8 @@ impl<H> Default for Cues<H> {
 }
 
 impl<H: Copy> Cues<H> {
-    /// Stages these, for clients up to this number. What has a time is given with it, in nanoseconds
-    /// from now: the world is to [call](due) when it has come.
+    /// Stages these, for clients up to this number. Gives those that have a time, in nanoseconds from now, at which
+    /// the world is to call [`due`](crate::injector::due).
     pub fn set(&mut self, cues: &Arc<[Staged]>, clients: usize) -> Vec<(u32, u64)> {
         self.reset();
         self.on = !cues.is_empty();
@@ -89,8 +89,8 @@ impl<H: Copy> Cues<H> {
         self.on
     }
 
-    /// Nothing strikes any more; what lasts, to be ended.
-    pub fn close(&mut self) -> Vec<End<H>> {
+    /// Nothing strikes any more. Gives what lasts, which the caller is to end.
+    pub fn close(&mut self) -> Vec<Recovery<H>> {
         self.on = false;
         std::mem::take(&mut self.lasting).into_iter().map(|it| it.end).collect()
     }
@@ -105,7 +105,7 @@ impl<H: Copy> Cues<H> {
         self.all.get(place as usize)
     }
 
-    /// From now on it is this cue's fault that strikes, as this client came to its place; what it was before.
+    /// From now on this cue's fault strikes, because this client came to its place. Gives what it was before.
     pub(crate) fn set_striking(&mut self, cue: Option<(u32, u32)>) -> Option<(u32, u32)> {
         std::mem::replace(&mut self.striking, cue)
     }
@@ -132,14 +132,14 @@ impl<H: Copy> Cues<H> {
     }
 
     /// A fault that strikes this client lasts until what its cue says, if it says so.
-    pub fn lasts(&mut self, cue: &Staged, client: u32, end: End<H>) {
+    pub fn lasts(&mut self, cue: &Staged, client: u32, end: Recovery<H>) {
         if let Some(until) = cue.until {
             self.lasting.push(Lasting { client, until, end });
         }
     }
 
-    /// What ends now that this client has come to this phase; to be asked until there is nothing.
-    pub(crate) fn ended_by(&mut self, client: u32, phase: Phase) -> Option<End<H>> {
+    /// What ends now that this client has come to this phase; to be called until it gives nothing.
+    pub(crate) fn ended_by(&mut self, client: u32, phase: Phase) -> Option<Recovery<H>> {
         let ends = |it: &Lasting<H>| {
             let is_theirs = match it.until.by {
                 By::Another => it.client != client,
@@ -152,7 +152,7 @@ impl<H: Copy> Cues<H> {
         Some(self.lasting.remove(place).end)
     }
 
-    /// Whether it is this client whose coming somewhere counts.
+    /// Whether a place counts if this client comes to it.
     pub(crate) fn concerns(&self, whom: Whom, client: u32) -> bool {
         match whom {
             Whom::Any | Whom::Primary | Whom::Server(_) => true,
@@ -161,7 +161,7 @@ impl<H: Copy> Cues<H> {
         }
     }
 
-    /// Counts a client's coming to a cue's place; whether it was the nth.
+    /// A client has come to a cue's place; whether this is the nth time.
     pub(crate) fn comes(&mut self, place: u32, whom: Whom, client: u32, nth: u32) -> bool {
         if !self.concerns(whom, client) {
             return false;

@@ -1,4 +1,4 @@
-//! What a world can do to those who live in it, and what a staged fault does with it.
+//! What a world can do to its clients and servers, and what each staged fault does with that.
 //!
 //! Invariant: a staged fault means the same in every world. `strike` is the only place that says what each
 //! kind does; a world says how. So a new kind of fault is an arm of `strike`, and whatever a world must newly be
@@ -7,7 +7,7 @@
 use picklock::env::{Mark, Phase};
 use scenarios::fault::{Chance, Fault, Staged, Ways, When, Whom};
 
-use crate::cues::{Cues, End};
+use crate::cues::{Cues, Recovery};
 
 /// A world in which faults are staged. Clients are numbered from 1, cues and servers from 0.
 ///
@@ -23,7 +23,7 @@ pub trait Injector {
     /// The world is to call [`due`] in so many nanoseconds.
     fn strike_later(&mut self, cue: u32, in_ns: u64);
     /// The world is to call [`end`] in so many nanoseconds.
-    fn end_later(&mut self, end: End<Self::Held>, in_ns: u64);
+    fn end_later(&mut self, end: Recovery<Self::Held>, in_ns: u64);
 
     /// Whether something that happens by chance happens now.
     fn happens(&mut self, chance: Chance) -> bool;
@@ -36,7 +36,7 @@ pub trait Injector {
     fn pause(&mut self, client: u32, cue: &Staged) -> bool;
     /// A client that was stopped goes on.
     fn resume(&mut self, client: u32);
-    /// Ends a client for good, as soon as it has said what it was about to say.
+    /// Ends a client for good, once it has sent what it was about to send.
     fn kill(&mut self, client: u32);
     /// Cuts a client off from the servers of the lock.
     fn cut(&mut self, client: u32, ways: Ways, cue: &Staged);
@@ -44,7 +44,7 @@ pub trait Injector {
     fn mend(&mut self, client: u32);
     /// The next request of this client (0: of any), or the reply to it, is struck by this cue's fault.
     fn arm(&mut self, client: u32, cue: u32);
-    /// What was held back goes on, in order.
+    /// What was held back is delivered, in order.
     fn deliver(&mut self, held: Self::Held);
     /// From now on clocks run faster by so many parts per million, or slower.
     fn set_drift(&mut self, whose: Clocks, ppm: i32);
@@ -106,7 +106,7 @@ fn reaches<I: Injector>(world: &mut I, client: u32, phase: Phase) {
 
 /// A client is about to send a command of this name.
 pub fn about_to_send<I: Injector>(world: &mut I, client: u32, name: &[u8]) {
-    // The run itself is nobody's client.
+    // Client 0 is the run itself, which no fault strikes.
     if client == 0 || !world.cues().on() {
         return;
     }
@@ -182,13 +182,13 @@ fn strike_as<I: Injector>(world: &mut I, cue: u32, staged: &Staged, client: u32)
     match staged.kind {
         Fault::Pause => {
             if world.pause(client, staged) {
-                lasts(world, staged, client, End::Resume(client));
+                lasts(world, staged, client, Recovery::Resume(client));
             }
         }
         Fault::Crash => world.kill(client),
         Fault::Partition => {
             world.cut(client, staged.ways.unwrap_or_default(), staged);
-            lasts(world, staged, client, End::Mend(client));
+            lasts(world, staged, client, Recovery::Mend(client));
         }
         Fault::Delay | Fault::LoseRequest | Fault::LoseReply | Fault::Reset => {
             world.arm(client, cue)
@@ -207,7 +207,7 @@ fn strike_as<I: Injector>(world: &mut I, cue: u32, staged: &Staged, client: u32)
 }
 
 /// What strikes this client lasts as long as the cue says.
-pub fn lasts<I: Injector>(world: &mut I, staged: &Staged, client: u32, end: End<I::Held>) {
+pub fn lasts<I: Injector>(world: &mut I, staged: &Staged, client: u32, end: Recovery<I::Held>) {
     world.cues().lasts(staged, client, end);
     if let Some(for_ns) = staged.lasts_ns() {
         world.end_later(end, for_ns);
@@ -215,10 +215,10 @@ pub fn lasts<I: Injector>(world: &mut I, staged: &Staged, client: u32, end: End<
 }
 
 /// A fault that lasted is over.
-pub fn end<I: Injector>(world: &mut I, end: End<I::Held>) {
+pub fn end<I: Injector>(world: &mut I, end: Recovery<I::Held>) {
     match end {
-        End::Resume(client) => world.resume(client),
-        End::Mend(client) => world.mend(client),
-        End::Deliver(held) => world.deliver(held),
+        Recovery::Resume(client) => world.resume(client),
+        Recovery::Mend(client) => world.mend(client),
+        Recovery::Deliver(held) => world.deliver(held),
     }
 }

@@ -1,10 +1,10 @@
 //! Every recipe in every scenario, over many seeds, on every core.
 //!
-//! Invariant: what is found depends on the scenario, the recipe and the seeds, not on how many threads
-//! look. Deliberately absent: what was expected, which is set beside it elsewhere.
+//! Invariant: what is found depends on the scenario, the recipe and the seeds, not on the number of threads.
+//! Expectations are compared elsewhere, in [`scenarios::matrix`].
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use scenarios::matrix::{Pair, VerdictCounts};
@@ -12,19 +12,20 @@ use scenarios::scenario::Scenario;
 use scenarios::sweep::Facts;
 use scenarios::verdict::Outcome;
 
+use crate::progress::BatchProgress;
 use crate::world::{RunError, RunRequest, World};
 
-/// A staged story is run with these seeds, where no others are asked for: it shows the same each time.
+/// The default seeds of a scenario whose faults are staged: it shows the same each time.
 const STAGED: Range<u64> = 0..10;
-/// The same where many wait: one schedule is as long as a hundred others, and draws as much.
+/// The same with many clients: one schedule is as long as a hundred others, and draws as much.
 const CROWDED: Range<u64> = 0..2;
-/// So many clients are a crowd.
+/// From so many clients on.
 const CROWD: u32 = 50;
-/// What is searched for is looked for in these.
+/// The default seeds of a searched form.
 const SEARCHED: Range<u64> = 0..100;
 
-/// The seeds that a scenario is run with where no others are asked for.
-fn usual(scenario: &Scenario) -> Range<u64> {
+/// The default seeds of a scenario.
+fn default_seeds(scenario: &Scenario) -> Range<u64> {
     match scenario.clients {
         _ if scenario.swarm.searched => SEARCHED,
         CROWD.. => CROWDED,
@@ -32,17 +33,8 @@ fn usual(scenario: &Scenario) -> Range<u64> {
     }
 }
 
-/// What a matrix shows meanwhile, and how to end it early.
-#[derive(Debug, Default)]
-pub struct Progress {
-    /// How many pairs have been run.
-    pub done: AtomicU64,
-    /// Once true, no further schedule is begun.
-    pub stop: AtomicBool,
-}
-
-/// Runs every pair with the seeds that were asked for, or with as many as its kind of story takes, on so
-/// many threads. Pairs that were not reached say so.
+/// Runs every pair with these seeds, or with the default ones of each, on so many threads. Pairs that were not
+/// reached say so.
 ///
 /// # Errors
 /// [`RunError`] where a scenario cannot run there.
@@ -51,7 +43,7 @@ pub fn pairs<W: World>(
     scenarios: &[Arc<Scenario>],
     seeds: Option<&Range<u64>>,
     threads: usize,
-    progress: &Progress,
+    progress: &BatchProgress,
 ) -> Result<Vec<Pair>, RunError> {
     let next = AtomicUsize::new(0);
     let found: Vec<Mutex<Option<Result<Pair, RunError>>>> =
@@ -83,9 +75,9 @@ fn pair(
     world: &mut impl World,
     scenario: &Arc<Scenario>,
     seeds: Option<Range<u64>>,
-    progress: &Progress,
+    progress: &BatchProgress,
 ) -> Result<Pair, RunError> {
-    let seeds = seeds.unwrap_or_else(|| usual(scenario));
+    let seeds = seeds.unwrap_or_else(|| default_seeds(scenario));
     let mut runs = [VerdictCounts::default(); 4];
     let mut lasted_ns = 0;
     for seed in seeds {

@@ -1,21 +1,21 @@
 //! Sweeps: many seeds, on every core.
 //!
-//! Invariant: what is found depends on the scenario and the seeds, not on how many threads look, nor
-//! in which order they come. Deliberately absent: shrinking what is found.
+//! Invariant: what is found depends on the scenario and the seeds, not on the number of threads or their order.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use scenarios::history::{self, History};
 use scenarios::scenario::Scenario;
 use scenarios::sweep::{Digest, Facts, Sweep};
 
+use crate::progress::BatchProgress;
 use crate::world::{RunError, RunRequest, World};
 
 /// What to sweep, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Order {
+pub struct SweepPlan {
     /// Which seeds, the last one excluded.
     pub seeds: Range<u64>,
     /// On how many threads.
@@ -26,15 +26,6 @@ pub struct Order {
     pub digest: bool,
 }
 
-/// What a sweep shows meanwhile, and how to end it early.
-#[derive(Debug, Default)]
-pub struct Progress {
-    /// How many schedules have been run.
-    pub done: AtomicU64,
-    /// Once true, no further schedule is begun.
-    pub stop: AtomicBool,
-}
-
 /// Runs every seed, on each thread in a world of its own.
 ///
 /// # Errors
@@ -42,20 +33,20 @@ pub struct Progress {
 pub fn sweep<W: World>(
     world: impl Fn() -> W + Sync,
     scenario: &Arc<Scenario>,
-    order: &Order,
-    progress: &Progress,
+    plan: &SweepPlan,
+    progress: &BatchProgress,
 ) -> Result<Sweep, RunError> {
-    // Looked at before any thread begins, so that what is wrong is said once.
+    // Checked before any thread begins, so that an error is reported once.
     world().check(scenario)?;
     let next = AtomicU64::new(0);
     let whole = Mutex::new(Ok(Sweep::default()));
     std::thread::scope(|scope| {
-        for _ in 0..order.threads.max(1) {
+        for _ in 0..plan.threads.max(1) {
             scope.spawn(|| {
-                let part = work(world(), scenario, order, &next, progress);
+                let part = work(world(), scenario, plan, &next, progress);
                 let mut whole = whole.lock().unwrap_or_else(PoisonError::into_inner);
                 match (&mut *whole, part) {
-                    (Ok(whole), Ok(part)) => whole.merge(part, order.keep),
+                    (Ok(whole), Ok(part)) => whole.merge(part, plan.keep),
                     (Ok(_), Err(error)) => *whole = Err(error),
                     (Err(_), _) => {}
                 }
@@ -69,21 +60,21 @@ pub fn sweep<W: World>(
 fn work(
     mut world: impl World,
     scenario: &Arc<Scenario>,
-    order: &Order,
+    plan: &SweepPlan,
     next: &AtomicU64,
-    progress: &Progress,
+    progress: &BatchProgress,
 ) -> Result<Sweep, RunError> {
-    let total = order.seeds.end.saturating_sub(order.seeds.start);
+    let total = plan.seeds.end.saturating_sub(plan.seeds.start);
     let mut part = Sweep::default();
     while !progress.stop.load(Ordering::Relaxed) {
         let place = next.fetch_add(1, Ordering::Relaxed);
         if place >= total {
             break;
         }
-        let seed = order.seeds.start + place;
+        let seed = plan.seeds.start + place;
         let run = world.run(&RunRequest::new(Arc::clone(scenario), seed))?;
-        let digest = order.digest.then(|| digest(seed, &run.history));
-        part.add(seed, &run.history, Facts { digest, ..run.facts }, order.keep);
+        let digest = plan.digest.then(|| digest(seed, &run.history));
+        part.add(seed, &run.history, Facts { digest, ..run.facts }, plan.keep);
         world.recycle(run);
         progress.done.fetch_add(1, Ordering::Relaxed);
     }

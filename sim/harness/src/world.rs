@@ -1,7 +1,7 @@
 //! The contract of the worlds: a scenario goes in, a run comes out.
 //!
-//! Invariant: whoever composes a run knows no world but by this. What comes out of a run is its history, and what no
-//! history can say.
+//! Invariant: runs are composed against this contract alone. What comes out of a run is its history, and what a history
+//! cannot say.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -34,7 +34,7 @@ pub trait World {
     /// [`RunError`] where there is nothing to judge.
     fn run(&mut self, request: &RunRequest) -> Result<Run, RunError>;
 
-    /// Takes the memory of a run back, for the next one.
+    /// Takes back the memory of a run, for the next one.
     fn recycle(&mut self, run: Run) {
         drop(run);
     }
@@ -47,20 +47,20 @@ pub struct RunRequest {
     pub scenario: Arc<Scenario>,
     /// What is drawn is drawn from this.
     pub seed: u64,
-    /// Whether a report is made of it, which also says what the server can do and has logged.
+    /// Whether it is reported, with what the server can do and has logged.
     pub reported: bool,
-    /// How far it has come, for whoever shows it.
+    /// How far it has come.
     pub gauge: Gauge,
 }
 
 impl RunRequest {
-    /// This scenario with this seed, of which nothing but the verdict is wanted.
+    /// This scenario with this seed, of which only the verdict is wanted.
     pub fn new(scenario: Arc<Scenario>, seed: u64) -> Self {
         Self { scenario, seed, reported: false, gauge: Gauge::default() }
     }
 }
 
-/// How many clients of a run have done.
+/// How many clients of a run have finished.
 #[derive(Clone, Debug, Default)]
 pub struct Gauge(Arc<AtomicU32>);
 
@@ -85,7 +85,7 @@ pub struct Run {
     pub facts: Facts,
     /// Why it did not come to its end, if so.
     pub cut_short: Option<CutShort>,
-    /// Who else has used servers of ours, if anybody: nothing can be concluded then.
+    /// How somebody else has used private servers, if so: nothing can be concluded then.
     pub disturbed: Option<String>,
     /// What deserves attention.
     pub remarks: Vec<String>,
@@ -113,14 +113,14 @@ impl Run {
     pub fn levels(&self, findings: &[Finding]) -> [Outcome; 4] {
         Level::ALL.map(|level| {
             let of_level = findings.iter().filter(|it| it.level == level);
-            // Where everything has been put right, nothing but a lock keeps a task waiting.
+            // After the heal, only a lock can keep a task waiting.
             let stuck = self.facts.stuck > 0 && level == Level::Progress;
             let stuck = stuck.then_some(Outcome::Violated);
             worst(of_level.map(|it| it.verdict.outcome()).chain(stuck))
         })
     }
 
-    /// What a judge must know beside the history: how to run it again, and how long operations took.
+    /// What the judge needs beside the history: how to run it again, and how long operations took.
     pub fn circumstances(
         &self,
         scenario: &Scenario,
@@ -152,12 +152,12 @@ pub enum CutShort {
     ServerGone(String),
     /// The server refused commands for reasons of its own.
     ServerRefused(String),
-    /// So often there was no file descriptor for a connection: what clients met is this machine's doing.
+    /// How often there was no file descriptor for a connection: this machine's limit, and no fault of the lock.
     OutOfFiles(u64),
 }
 
 impl CutShort {
-    /// What to say of it; nothing where the user knows.
+    /// What to say about it; nothing if the user knows.
     pub fn trouble(&self) -> Option<String> {
         match self {
             Self::Interrupted => None,
@@ -165,11 +165,11 @@ impl CutShort {
                 Some(format!("the server stopped answering before the end: {why}"))
             }
             Self::ServerRefused(why) => {
-                Some(format!("the server refused what clients asked of it {why}"))
+                Some(format!("the server refused commands of clients {why}"))
             }
             Self::OutOfFiles(times) => Some(format!(
-                "{times} times there was no file descriptor for a connection (Too many open files), so what clients \
-                 met is this machine's doing: raise the limit (ulimit -n), or use fewer clients"
+                "{times} times there was no file descriptor for a connection (Too many open files), so nothing can be \
+                 concluded: raise the limit (ulimit -n), or use fewer clients"
             )),
         }
     }

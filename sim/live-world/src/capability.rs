@@ -1,8 +1,8 @@
 //! What a server can do that matters to locks: found by trying.
 //!
-//! Invariant: nothing is concluded from a version, and finding out is never an error: what has no answer is
-//! *unknown*. Only a key of the run's own is touched, which is gone afterwards, or goes by its TTL.
-//! Deliberately absent: using what is found; locks try for themselves.
+//! Invariant: nothing is concluded from a version, and probing never fails: what has no answer is *unknown*. Only a key
+//! of the run's own is touched, which is deleted afterwards or expires. Locks do not rely on this: they try for
+//! themselves.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ const TTL_MS: u64 = 10_000;
 /// What the key holds, and what no key holds.
 const HELD: &[u8] = b"held";
 const OTHER: &[u8] = b"another";
-/// How the errors begin that say that there is no such thing here.
+/// How the errors begin that say that a command or option does not exist.
 const ABSENT: [&[u8]; 5] =
     [b"unknown command", b"syntax error", b"unknown subcommand", b"wrong number", b"unsupported"];
 
@@ -31,7 +31,7 @@ pub struct Capability {
     pub said: Option<String>,
 }
 
-/// A command that tells, and how the answer begins of a server that has carried it out as it should.
+/// A command, and how the answer of a server begins that supports it.
 struct Probe {
     name: &'static str,
     command: Command,
@@ -61,16 +61,16 @@ fn probes(key: &[u8]) -> [Probe; 8] {
     ]
 }
 
-/// Finds out, in one go.
-pub async fn of(target: &Endpoint) -> Vec<Capability> {
-    let key = target.keys().key("capability");
+/// Probes a server, in one round trip.
+pub async fn of(endpoint: &Endpoint) -> Vec<Capability> {
+    let key = endpoint.keys().key("capability");
     let probes = probes(&key);
     let set = Command::new("SET").arg(&key).arg(HELD).arg("PX").int(TTL_MS);
     let mut commands = vec![set];
     commands.extend(probes.iter().map(|probe| probe.command.clone()));
-    // Before the protocol changes, and behind all that touches the key.
+    // After all that touches the key, and before the protocol changes.
     commands.insert(probes.len(), Command::new("DEL").arg(&key));
-    let answers = target.try_out(&commands).await;
+    let answers = endpoint.pipeline(&commands).await;
     let at = |place: usize| {
         let behind = if place + 1 == probes.len() { 2 } else { 1 };
         answers.get(place + behind).map(Vec::as_slice)
@@ -79,7 +79,7 @@ pub async fn of(target: &Endpoint) -> Vec<Capability> {
     probes.iter().enumerate().map(found).collect()
 }
 
-/// The same without the servers' words.
+/// The same without the servers' errors.
 pub fn facts(found: &[Capability]) -> BTreeMap<String, Capable> {
     found.iter().map(|it| (it.name.to_owned(), it.can)).collect()
 }
@@ -99,7 +99,7 @@ impl Probe {
                     false => (Capable::Refused, Some(text.to_owned())),
                 }
             }
-            // It took the command for another one.
+            // It understood the command differently.
             Some(_) => (Capable::No, None),
         };
         Capability { name: self.name, can, said }

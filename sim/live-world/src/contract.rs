@@ -1,5 +1,4 @@
-//! The live worlds, as whoever composes runs knows them: real sockets, and behind them the embedded model or a
-//! redis-server.
+//! The live worlds as a [`World`]: real sockets, and behind them the embedded model or a redis-server.
 
 use std::path::PathBuf;
 
@@ -11,10 +10,10 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use super::capability;
+use super::deployment::Deployment;
 use super::endpoint::{Choice, KeySpace, Settings};
 use super::env::LiveEnv;
-use super::fleet::Fleet;
-use super::run::{self, NotRun, Order};
+use super::run::{self, NotRun};
 
 /// A live world. Each run opens its servers and ends them.
 #[derive(Clone)]
@@ -31,36 +30,35 @@ impl LiveWorld {
         Self { choice, supervisor: None, runtime, interrupted }
     }
 
-    /// The same, whose servers are looked after by this executable instead of the one that runs.
+    /// The same, with this executable as the supervisor of its servers instead of the running one.
     pub fn supervised_by(self, picklock: PathBuf) -> Self {
         Self { supervisor: Some(picklock), ..self }
     }
 
-    async fn open(&self, scenario: &Scenario, seed: u64) -> Result<Fleet, RunError> {
+    async fn open(&self, scenario: &Scenario, seed: u64) -> Result<Deployment, RunError> {
         #[expect(clippy::disallowed_methods, reason = "no other run's keys may have this name")]
         let unique = getrandom::u64().map_err(|error| RunError::Unavailable(error.into()))?;
         let keys = KeySpace::of_run(&format!("{}-{seed}-{unique:016x}", scenario.name));
         let supervisor = self.supervisor.clone();
         let settings =
             Settings { software: scenario.software(), supervisor, ..Settings::default() };
-        let opening = Fleet::open(self.choice.clone(), keys, &settings, scenario);
+        let opening = Deployment::open(self.choice.clone(), keys, &settings, scenario);
         let mut interrupted = self.interrupted.clone();
         tokio::select! {
             biased;
             Ok(_) = interrupted.wait_for(|interrupted| *interrupted) => Err(RunError::Interrupted),
-            fleet = opening => fleet.map_err(|error| RunError::Unavailable(error.into())),
+            deployment = opening => deployment.map_err(|error| RunError::Unavailable(error.into())),
         }
     }
 
-    async fn on(&self, fleet: &Fleet, request: &RunRequest) -> Result<Run, RunError> {
-        let mut server = ServerFacts::from(fleet.server());
+    async fn on(&self, deployment: &Deployment, request: &RunRequest) -> Result<Run, RunError> {
+        let mut server = ServerFacts::from(deployment.server());
         if request.reported {
-            server.capabilities = capability::facts(&capability::of(fleet.first()).await);
+            server.capabilities = capability::facts(&capability::of(deployment.first()).await);
         }
-        let order = Order { scenario: &request.scenario, seed: request.seed, world: self.name() };
-        let run = run::run(fleet, order, &request.gauge, self.interrupted.clone()).await?;
-        let logs = if request.reported { fleet.logs().await } else { Vec::new() };
-        Ok(Run { server, logs, is_private: fleet.is_private(), ..run })
+        let run = run::run(deployment, request, self.name(), self.interrupted.clone()).await?;
+        let logs = if request.reported { deployment.logs().await } else { Vec::new() };
+        Ok(Run { server, logs, is_private: deployment.is_private(), ..run })
     }
 }
 
@@ -93,9 +91,9 @@ impl World for LiveWorld {
     fn run(&mut self, request: &RunRequest) -> Result<Run, RunError> {
         self.check(&request.scenario)?;
         self.runtime.block_on(async {
-            let fleet = self.open(&request.scenario, request.seed).await?;
-            let run = self.on(&fleet, request).await;
-            fleet.close().await;
+            let deployment = self.open(&request.scenario, request.seed).await?;
+            let run = self.on(&deployment, request).await;
+            deployment.close().await;
             run
         })
     }

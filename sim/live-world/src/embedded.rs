@@ -2,9 +2,8 @@
 //! redis-server, and for clients in any language.
 //!
 //! Invariant: one thread owns the model, and every request is carried out whole, in the order in which
-//! it arrived, at the wall clock of that moment. A connection that breaks the protocol is told so and
-//! closed; no other one notices. A client that waits is not read from, but its going away is noticed.
-//! Deliberately absent: faults, which are the proxy's.
+//! it arrived, at the wall clock of that moment. A connection that breaks the protocol gets an error and is
+//! closed; no other one is affected. No request of a blocked client is carried out, but its disconnecting is noticed.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -15,25 +14,22 @@ use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use picklock::time::WallTime;
+use redis_model::model::{ConnectionId, Model, Submitted};
+use redis_model::options::ModelOptions;
+use resp::{ErrorReply, Parsed, Reply, RequestParser, encode, is_http};
 use smallvec::SmallVec;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, oneshot};
 use tokio::task::LocalSet;
 
-use redis_model::model::{ClientId, Model, Outcome};
-use redis_model::options::Options;
-use redis_model::reply::{Fail, Reply};
-use redis_model::resp::encode::encode;
-use redis_model::resp::request::{Parsed, RequestParser, is_http};
-
-/// How often keys are taken away that nobody asks for, as redis-server does with `hz 10`.
+/// How often expired keys are deleted that no client accesses, as redis-server does with `hz 10`.
 const EXPIRY_INTERVAL: Duration = Duration::from_millis(100);
-/// At most so many at a time, so that nobody waits for it.
+/// How many at a time at most, so that no client waits for it.
 const EXPIRY_LIMIT: usize = 10_000;
 /// Read at once from one connection.
 const CHUNK_BYTES: usize = 16 * 1024;
-/// A client that waits may send so much more; then it is no longer read from.
+/// How much more a blocked client may send before it is no longer read from.
 const WAITING_BYTES: usize = 64 * 1024 * 1024;
 /// Replies are written once they have grown to this, even if more requests wait.
 const FLUSH_BYTES: usize = 1024 * 1024;
@@ -61,7 +57,7 @@ pub struct EmbeddedServer {
 ///
 /// # Errors
 /// See [`StartError`].
-pub fn start(mut options: Options) -> Result<EmbeddedServer, StartError> {
+pub fn start(mut options: ModelOptions) -> Result<EmbeddedServer, StartError> {
     let loopback = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let listener = fault_proxy::listen::listen(loopback).map_err(StartError::Listen)?;
     let addr = listener.local_addr().map_err(StartError::Listen)?;
@@ -92,7 +88,7 @@ impl EmbeddedServer {
 
 impl Drop for EmbeddedServer {
     fn drop(&mut self) {
-        // That nobody listens any more means that the thread has ended by itself.
+        // An error means that the thread has ended by itself.
         let _ = self.stop.take().map(|stop| stop.send(()));
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -106,7 +102,7 @@ async fn serve(
     mut stopped: oneshot::Receiver<()>,
 ) {
     let Ok(listener) = TcpListener::from_std(listener) else { return };
-    let hub = Rc::new(Hub { model, mail: RefCell::default(), deadlines: Notify::new() });
+    let hub = Rc::new(Hub { model, outboxes: RefCell::default(), deadlines: Notify::new() });
     let mut expiry = tokio::time::interval(EXPIRY_INTERVAL);
     loop {
         tokio::select! {
@@ -122,8 +118,8 @@ async fn serve(
             }
             accepted = listener.accept() => match accepted {
                 Ok((stream, peer)) => {
-                    let connection = Connection::new(Rc::clone(&hub), peer);
-                    // A broken connection ends itself; there is nobody to tell.
+                    let connection = ClientConnection::new(Rc::clone(&hub), peer);
+                    // A broken connection ends by itself, and concerns no other one.
                     tokio::task::spawn_local(async move {
                         let _ = connection.run(stream).await;
                     });
@@ -137,32 +133,32 @@ async fn serve(
     }
 }
 
-/// The model, and the way from one connection to another.
+/// The model, and what it has for each connection.
 struct Hub {
     model: Rc<RefCell<Model>>,
     /// What is still to be written to each client, already encoded.
-    mail: RefCell<BTreeMap<ClientId, Rc<Mailbox>>>,
-    /// Somebody has begun to wait.
+    outboxes: RefCell<BTreeMap<ConnectionId, Rc<Outbox>>>,
+    /// A client has begun to block.
     deadlines: Notify,
 }
 
 #[derive(Default)]
-struct Mailbox {
+struct Outbox {
     bytes: RefCell<Vec<u8>>,
     arrived: Notify,
 }
 
 impl Hub {
-    /// Takes what the model has for its clients to their connections.
+    /// Moves what the model has for its clients to their connections.
     fn deliver(&self) {
-        let mut letters: SmallVec<[(ClientId, Reply); 4]> = SmallVec::new();
+        let mut replies: SmallVec<[(ConnectionId, Reply); 4]> = SmallVec::new();
         let mut model = self.model.borrow_mut();
-        model.drain_outbox(|client, reply| letters.push((client, reply)));
-        let mail = self.mail.borrow();
-        for (client, reply) in letters {
-            if let Some(mailbox) = mail.get(&client) {
-                encode(&reply, model.protocol(client), &mut mailbox.bytes.borrow_mut());
-                mailbox.arrived.notify_one();
+        model.drain_outbox(|client, reply| replies.push((client, reply)));
+        let outboxes = self.outboxes.borrow();
+        for (client, reply) in replies {
+            if let Some(outbox) = outboxes.get(&client) {
+                encode(&reply, model.protocol(client), &mut outbox.bytes.borrow_mut());
+                outbox.arrived.notify_one();
             }
         }
     }
@@ -175,25 +171,25 @@ impl Hub {
         tokio::select! {
             biased;
             () = self.deadlines.notified() => {}
-            // The wall clock may be stepped meanwhile, so it is looked at again before long.
+            // The wall clock may be stepped meanwhile, so it is read again within a second.
             () = pass(Duration::from_nanos(left_ns).min(Duration::from_secs(1))) => {}
         }
     }
 }
 
 /// One connection, which ends its session in the model however it ends itself.
-struct Connection {
+struct ClientConnection {
     hub: Rc<Hub>,
-    client: ClientId,
-    mailbox: Rc<Mailbox>,
+    client: ConnectionId,
+    outbox: Rc<Outbox>,
 }
 
-impl Connection {
+impl ClientConnection {
     fn new(hub: Rc<Hub>, peer: SocketAddr) -> Self {
         let client = hub.model.borrow_mut().connect(wall_clock(), &peer.to_string());
-        let mailbox = Rc::new(Mailbox::default());
-        hub.mail.borrow_mut().insert(client, Rc::clone(&mailbox));
-        Self { hub, client, mailbox }
+        let outbox = Rc::new(Outbox::default());
+        hub.outboxes.borrow_mut().insert(client, Rc::clone(&outbox));
+        Self { hub, client, outbox }
     }
 
     async fn run(self, mut stream: TcpStream) -> io::Result<()> {
@@ -202,10 +198,10 @@ impl Connection {
         let mut input = Vec::with_capacity(CHUNK_BYTES);
         let mut output = Vec::with_capacity(CHUNK_BYTES);
         loop {
-            // While the client waits, more of it is read (or its end), but nothing is carried out.
+            // While the client is blocked, it is read from, which also shows its end, but nothing is carried out.
             tokio::select! {
                 biased;
-                () = self.mailbox.arrived.notified() => {}
+                () = self.outbox.arrived.notified() => {}
                 read = stream.read_buf(&mut input), if self.may_read(input.len()) => {
                     if read? == 0 {
                         return Ok(());
@@ -216,9 +212,9 @@ impl Connection {
             let mut open = true;
             while open {
                 match self.step(&mut parser, &input[done..], &mut output) {
-                    Step::Used(used) => done += used,
-                    Step::Wait => break,
-                    Step::Close => open = false,
+                    Handled::Used(used) => done += used,
+                    Handled::Wait => break,
+                    Handled::Close => open = false,
                 }
                 if output.len() >= FLUSH_BYTES {
                     stream.write_all(&output).await?;
@@ -238,54 +234,56 @@ impl Connection {
         unread < WAITING_BYTES || !self.hub.model.borrow().is_blocked(self.client)
     }
 
-    /// Carries out the first request of the buffer, unless the client waits.
-    fn step(&self, parser: &mut RequestParser, input: &[u8], output: &mut Vec<u8>) -> Step {
-        output.append(&mut self.mailbox.bytes.borrow_mut());
+    /// Carries out the first request of the buffer, unless the client is blocked.
+    fn step(&self, parser: &mut RequestParser, input: &[u8], output: &mut Vec<u8>) -> Handled {
+        output.append(&mut self.outbox.bytes.borrow_mut());
         let mut model = self.hub.model.borrow_mut();
         if model.is_closing(self.client) {
-            return Step::Close;
+            return Handled::Close;
         }
         if model.is_blocked(self.client) {
-            return Step::Wait;
+            return Handled::Wait;
         }
         let (outcome, used) = match parser.parse(input, model.is_authenticated(self.client)) {
-            Ok(Parsed::Incomplete) => return Step::Wait,
-            Ok(Parsed::Nothing { used }) => return Step::Used(used),
+            Ok(Parsed::Incomplete) => return Handled::Wait,
+            Ok(Parsed::Nothing { used }) => return Handled::Used(used),
             Ok(Parsed::Request { used }) => {
                 let mut args = Vec::new();
                 parser.args(input, &mut args);
                 if is_http(&args) {
-                    return Step::Close;
+                    return Handled::Close;
                 }
                 let outcome = model.submit(wall_clock(), self.client, &args);
                 (outcome, Some(used).filter(|_| !model.is_closing(self.client)))
             }
-            Err(error) => (Outcome::Reply(Reply::Error(Fail::of(format!("ERR {error}")))), None),
+            Err(error) => {
+                (Submitted::Reply(Reply::Error(ErrorReply::of(format!("ERR {error}")))), None)
+            }
         };
         drop(model);
         self.hub.deliver();
         // A message to the caller itself comes before its reply.
-        output.append(&mut self.mailbox.bytes.borrow_mut());
+        output.append(&mut self.outbox.bytes.borrow_mut());
         match outcome {
-            Outcome::Reply(reply) => {
+            Submitted::Reply(reply) => {
                 encode(&reply, self.hub.model.borrow().protocol(self.client), output);
             }
-            Outcome::Blocked => self.hub.deadlines.notify_one(),
+            Submitted::Blocked => self.hub.deadlines.notify_one(),
         }
-        used.map_or(Step::Close, Step::Used)
+        used.map_or(Handled::Close, Handled::Used)
     }
 }
 
-enum Step {
-    /// So many bytes are done with.
+enum Handled {
+    /// So many bytes have been consumed.
     Used(usize),
     Wait,
     Close,
 }
 
-impl Drop for Connection {
+impl Drop for ClientConnection {
     fn drop(&mut self) {
-        self.hub.mail.borrow_mut().remove(&self.client);
+        self.hub.outboxes.borrow_mut().remove(&self.client);
         self.hub.model.borrow_mut().disconnect(self.client);
     }
 }

@@ -1,10 +1,8 @@
-//! What one client of a live run sees: real time and real connections, randomness of the seed.
+//! The environment of one client of a live run: real time and real connections, randomness from the seed.
 //!
-//! Invariant: the nth number a client draws depends on the seed and the client alone, and no task of
-//! a client is forgotten: until [`LiveEnv::idle`] says so, something may still be releasing, renewing
-//! or cleaning up. A client that a fault has stand still does so at its next word to the world, and one
-//! that is gone says nothing more, and has no connection either. Deliberately absent: faults, which are
-//! the nemesis' and the proxy's.
+//! Invariant: the nth number a client draws depends on the seed and the client alone, and no task of a client is
+//! forgotten: until [`LiveEnv::idle`] returns, one may still be releasing, renewing or cleaning up. A client that a
+//! fault has stopped blocks at its next I/O; one that is gone does no further I/O and has no connections.
 
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,8 +17,8 @@ use rand_pcg::rand_core::{Rng, SeedableRng};
 use scenarios::record::Observed;
 use tokio::sync::watch;
 
-use super::nemesis::Nemesis;
-use super::process::Process;
+use super::nemesis::{ClientControl, LiveNemesis};
+use super::process::ClientProcess;
 use fault_proxy::ClientId;
 
 /// Tasks of a client that are still at work when they should be done.
@@ -45,22 +43,22 @@ pub struct LiveEnv {
     inner: Arc<Mutex<TokioEnv>>,
     random: Arc<Mutex<Pcg64>>,
     running: watch::Sender<usize>,
-    process: Arc<Process>,
-    /// Who hears where its locking has come to.
-    nemesis: Option<Nemesis>,
+    process: Arc<ClientProcess>,
+    /// What is told where its locking has come to.
+    nemesis: Option<LiveNemesis>,
     /// When the run began, by the clock that all clients of a process share.
     origin: Instant,
 }
 
 impl LiveEnv {
-    /// The environment of `client`, whose way to `Node(n)` is the nth of `ways`: clients of the
+    /// The environment of `client`, whose link to `Node(n)` is the nth of `links`: clients of the
     /// addresses of its proxy links, as [`Endpoint::client`](super::endpoint::Endpoint::client) makes them.
     /// Nothing is sent yet.
     ///
     /// A connection that has been idle for a second is looked at with a PING before it is used
     /// again, which is sent or withdrawn; so PING cannot be counted.
-    pub fn new(client: ClientId, seed: u64, ways: Vec<redis::Client>) -> Self {
-        Self::over(client, seed, TokioEnv::from_clients(ways, TokioOptions::default()))
+    pub fn new(client: ClientId, seed: u64, links: Vec<redis::Client>) -> Self {
+        Self::over(client, seed, TokioEnv::from_clients(links, TokioOptions::default()))
     }
 
     /// The environment of `client` over this one of a service.
@@ -70,7 +68,7 @@ impl LiveEnv {
         let generator = Pcg64::seed_from_u64(seed ^ of_client);
         let running = watch::Sender::new(0);
         let random = Arc::new(Mutex::new(generator));
-        let process = Arc::new(Process::new(inner.now(), inner.wall()));
+        let process = Arc::new(ClientProcess::new(inner.now(), inner.wall()));
         let (inner, origin) = (Arc::new(Mutex::new(inner)), Instant::default());
         Self { client, inner, random, running, process, nemesis: None, origin }
     }
@@ -81,25 +79,19 @@ impl LiveEnv {
         Self { origin, ..self }
     }
 
-    /// The same client, seen by this nemesis.
-    pub(super) fn seen_by(self, nemesis: Nemesis) -> Self {
+    /// The same client, whose marks and requests this nemesis sees.
+    pub(super) fn observed_by(self, nemesis: LiveNemesis) -> Self {
         Self { nemesis: Some(nemesis), ..self }
     }
 
-    /// The same client, seen by no nemesis.
-    pub(super) fn unseen(&self) -> Self {
+    /// The same client, observed by no nemesis.
+    pub(super) fn unobserved(&self) -> Self {
         Self { nemesis: None, ..self.clone() }
     }
 
     /// The client as a process.
-    pub(super) fn process(&self) -> &Arc<Process> {
+    pub(super) fn process(&self) -> &Arc<ClientProcess> {
         &self.process
-    }
-
-    /// The client has gone: its connections end.
-    pub(super) fn disconnect(&self) {
-        let nobody = TokioEnv::from_clients(Vec::new(), TokioOptions::default());
-        *self.inner.lock().unwrap_or_else(PoisonError::into_inner) = nobody;
     }
 
     fn inner(&self) -> TokioEnv {
@@ -107,11 +99,11 @@ impl LiveEnv {
     }
 
     /// The machine's monotonic clock, which drifts for no client.
-    pub(super) fn machine_now(&self) -> Instant {
+    fn machine_now(&self) -> Instant {
         self.inner().now()
     }
 
-    /// The client stands still for so long, as by a pause of its process, and goes on.
+    /// Stops the client for so long, as a pause of its process does.
     pub(crate) async fn stop_for(&self, span: Duration) {
         self.process.stop();
         self.inner().sleep(span).await;
@@ -140,6 +132,50 @@ impl LiveEnv {
             Ok(_) => Ok(()),
             Err(_) => Err(StillBusy { client: self.client, tasks: self.tasks(), within }),
         }
+    }
+}
+
+impl ClientControl for LiveEnv {
+    fn stop(&self) -> bool {
+        self.process.stop()
+    }
+
+    fn resume(&self) {
+        self.process.resume();
+    }
+
+    fn kill(&self) -> bool {
+        let was_there = self.process.end();
+        if was_there {
+            // Its tasks have handles of their own, and are dropped when they are polled next.
+            let nobody = TokioEnv::from_clients(Vec::new(), TokioOptions::default());
+            *self.inner.lock().unwrap_or_else(PoisonError::into_inner) = nobody;
+        }
+        was_there
+    }
+
+    fn block(&self) {
+        self.process.block();
+    }
+
+    fn unblock(&self) {
+        self.process.unblock();
+    }
+
+    fn set_drift(&self, ppm: i32) {
+        self.process.clock().set_drift(self.machine_now().as_ns(), ppm);
+    }
+
+    fn step_clock(&self, by_ns: i64) {
+        self.process.clock().step_wall(by_ns);
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.process.is_stopped()
+    }
+
+    fn is_busy(&self) -> bool {
+        self.process.is_busy(self.tasks())
     }
 }
 
@@ -175,7 +211,7 @@ impl Env for LiveEnv {
         let inner = self.inner();
         {
             let _timer = self.process.timer();
-            inner.sleep(self.process.by_the_machine(inner.now(), span)).await;
+            inner.sleep(self.process.machine_span(inner.now(), span)).await;
         }
         self.process.running().await;
     }
@@ -246,12 +282,12 @@ impl Observed for LiveEnv {
     }
 }
 
-/// A channel that a client listens to, as far as it does not stand still.
+/// A channel that a client listens to, unless it is stopped.
 pub struct LiveSubscription {
     inner: TokioSubscription,
-    /// What has been heard and not been taken yet.
+    /// A message that has arrived and has not been handed out yet.
     heard: Option<Result<Box<[u8]>, CallError>>,
-    process: Arc<Process>,
+    process: Arc<ClientProcess>,
 }
 
 impl Subscription for LiveSubscription {
@@ -260,7 +296,7 @@ impl Subscription for LiveSubscription {
             Some(heard) => heard,
             None => self.inner.next().await,
         };
-        // Kept in the meantime: who drops this future loses no message.
+        // Kept meanwhile, so that dropping this future loses no message.
         let kept = self.heard.insert(heard).clone();
         self.process.running().await;
         self.heard = None;

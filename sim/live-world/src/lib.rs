@@ -2,13 +2,14 @@
 
 pub mod capability;
 mod contract;
+pub mod deployment;
 pub mod embedded;
 pub mod endpoint;
 pub mod env;
-pub mod fleet;
 pub mod leases;
 pub mod limits;
 mod nemesis;
+mod page;
 mod process;
 pub mod run;
 pub mod server;

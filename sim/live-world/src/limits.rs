@@ -1,8 +1,7 @@
 //! Enough file descriptors for the clients of a run.
 //!
-//! Invariant: what runs of this process have been promised at a time, all together, is never more than its
-//! limit allows; only its soft limit is raised, never beyond the hard one. Deliberately absent: the servers'
-//! limits; they inherit ours and complain in their own logs.
+//! Invariant: what the runs of this process have reserved together never exceeds its limit; only its soft limit is
+//! raised, never beyond the hard one. Servers inherit the limit and complain in their own logs.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -14,9 +13,9 @@ use tokio::sync::Notify;
 pub const BESIDES: u64 = 128;
 /// A connection to another process: the client's socket, and two of the proxy's.
 const ENDS: u64 = 3;
-/// So many connections of a calm run may be made again while those before them have not ended yet. The
-/// proxy takes no more at a time; who is too many waits, as at a server that is slow to accept.
-const AGAIN_CALM: u64 = 64;
+/// How many connections may be made again, in a run without faults, before the old ones have ended. The
+/// proxy accepts no more at a time; further ones wait, as at a server that is slow to accept.
+const STEADY_RECONNECTS: u64 = 64;
 
 /// Why there are not enough file descriptors.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -32,7 +31,7 @@ pub enum LimitError {
         /// The hard limit.
         hard: u64,
     },
-    /// The system does not tell, or does not let us.
+    /// The system does not say, or does not allow it.
     #[error("cannot set the limit of open files: {0}; run `ulimit -n` to see it")]
     System(Errno),
 }
@@ -41,64 +40,64 @@ pub enum LimitError {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Links {
     /// Links to servers that are processes of their own: a listener each.
-    pub apart: u64,
-    /// Links to servers within this process, which has their end of each connection, too.
-    pub within: u64,
-    /// Connections on each link that are open all the time: one, and another where waiters listen.
+    pub external: u64,
+    /// Links to servers within this process, which has both ends of each connection.
+    pub in_process: u64,
+    /// Connections that are open on each link all the time: one, and another if waiters listen.
     pub each: u64,
-    /// Whether faults are staged, by which all may have to connect again at once.
+    /// Whether faults are staged, which may make all connect again at once.
     pub faults: bool,
 }
 
 impl Links {
     fn all(self) -> u64 {
-        self.apart.saturating_add(self.within)
+        self.external.saturating_add(self.in_process)
     }
 
     /// The most descriptors that a connection takes.
     fn ends(self) -> u64 {
-        ENDS + u64::from(self.within > 0)
+        ENDS + u64::from(self.in_process > 0)
     }
 
     fn connections(self) -> u64 {
         self.all().saturating_mul(self.each)
     }
 
-    /// What is open while nothing is made again.
-    fn calm(self) -> u64 {
+    /// What is open while nobody reconnects.
+    fn steady(self) -> u64 {
         let ends = self.connections().saturating_mul(ENDS);
-        self.all().saturating_add(ends).saturating_add(self.within.saturating_mul(self.each))
+        self.all().saturating_add(ends).saturating_add(self.in_process.saturating_mul(self.each))
     }
 
-    fn with(self, again: u64) -> u64 {
-        self.calm().saturating_add(again.saturating_mul(self.ends()))
+    fn with(self, reconnects: u64) -> u64 {
+        self.steady().saturating_add(reconnects.saturating_mul(self.ends()))
     }
 
     /// The least that is needed, without [`BESIDES`].
     pub fn needed(self) -> u64 {
-        let calm = self.connections().min(AGAIN_CALM);
-        self.with(if self.faults { self.connections() } else { calm })
+        let steady = self.connections().min(STEADY_RECONNECTS);
+        self.with(if self.faults { self.connections() } else { steady })
     }
 
-    /// What is of use: every connection is made again at once.
+    /// What can be of use: every connection is made again at once.
     fn wanted(self) -> u64 {
         self.with(self.connections())
     }
 
     /// How many connections may be open at once with so many descriptors.
     fn room(self, files: u64) -> usize {
-        let again = files.saturating_sub(self.calm()) / self.ends();
-        usize::try_from(self.connections().saturating_add(again)).unwrap_or(usize::MAX)
+        let reconnects = files.saturating_sub(self.steady()) / self.ends();
+        usize::try_from(self.connections().saturating_add(reconnects)).unwrap_or(usize::MAX)
     }
 }
 
-/// What runs have been promised, all together.
-static PROMISED: Mutex<u64> = Mutex::new(0);
-/// A run has given back what it was promised.
-static RETURNED: Notify = Notify::const_new();
+/// What the runs of this process have reserved together.
+static RESERVED: Mutex<u64> = Mutex::new(0);
+/// Signals that a run has released what it had reserved.
+static RELEASED: Notify = Notify::const_new();
 
-fn promised() -> MutexGuard<'static, u64> {
-    PROMISED.lock().unwrap_or_else(PoisonError::into_inner)
+fn reserved() -> MutexGuard<'static, u64> {
+    RESERVED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Descriptors that a run may use until this is dropped.
@@ -109,32 +108,32 @@ pub struct Files {
 }
 
 impl Files {
-    /// Promises a run what its links need, and more where that is to be had; waits for other runs of this
-    /// process where they have it.
+    /// Reserves what the links of a run need, and more if there is more; waits while other runs of this
+    /// process have it.
     ///
     /// # Errors
     /// [`LimitError`] with what to do, where there would not be enough for this run alone.
-    pub async fn promise(links: Links) -> Result<Self, LimitError> {
+    pub async fn reserve(links: Links) -> Result<Self, LimitError> {
         loop {
-            let returned = RETURNED.notified();
-            let found = Self::now(links, &mut promised());
+            let released = RELEASED.notified();
+            let found = Self::now(links, &mut reserved());
             match found {
                 Ok(Some(files)) => return Ok(files),
-                Ok(None) => returned.await,
+                Ok(None) => released.await,
                 Err(error) => return Err(error),
             }
         }
     }
 
-    /// None where it has to wait for others.
-    fn now(links: Links, promised: &mut u64) -> Result<Option<Self>, LimitError> {
+    /// None if it has to wait for others.
+    fn now(links: Links, reserved: &mut u64) -> Result<Option<Self>, LimitError> {
         let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).map_err(LimitError::System)?;
-        let Some(files) = share(links, hard, *promised)? else { return Ok(None) };
-        let all = files + *promised + BESIDES;
+        let Some(files) = share(links, hard, *reserved)? else { return Ok(None) };
+        let all = files + *reserved + BESIDES;
         if soft < all {
             setrlimit(Resource::RLIMIT_NOFILE, all, hard).map_err(LimitError::System)?;
         }
-        *promised += files;
+        *reserved += files;
         Ok(Some(Self { files, links }))
     }
 
@@ -146,18 +145,18 @@ impl Files {
 
 impl Drop for Files {
     fn drop(&mut self) {
-        *promised() -= self.files;
-        RETURNED.notify_waiters();
+        *reserved() -= self.files;
+        RELEASED.notify_waiters();
     }
 }
 
-/// What links get of a limit of which so many are promised; none where that is too little for now.
-fn share(links: Links, hard: u64, promised: u64) -> Result<Option<u64>, LimitError> {
+/// What links get of a limit of which so many are reserved; none if that is too little for now.
+fn share(links: Links, hard: u64, reserved: u64) -> Result<Option<u64>, LimitError> {
     let needed = links.needed().saturating_add(BESIDES);
     if hard < needed {
         return Err(LimitError::TooLow { needed, hard });
     }
-    let left = (hard - BESIDES).saturating_sub(promised);
+    let left = (hard - BESIDES).saturating_sub(reserved);
     Ok((left >= links.needed()).then(|| links.wanted().min(left)))
 }
 
@@ -196,21 +195,21 @@ mod tests {
     }
 
     #[test]
-    fn a_link_takes_four_and_more_where_its_servers_are_ours_or_waiters_listen() {
-        let calm = Links { apart: 1_000, each: 1, ..Links::default() };
-        assert_eq!(calm.needed(), 4_000 + 3 * AGAIN_CALM);
-        assert_eq!(Links { faults: true, ..calm }.needed(), 7_000);
-        assert_eq!(Links { each: 2, ..calm }.needed(), 7_000 + 3 * AGAIN_CALM);
-        let within = Links { apart: 0, within: 1_000, ..calm };
-        assert_eq!(within.needed(), 5_000 + 4 * AGAIN_CALM);
-        let few = Links { apart: 2, ..calm };
+    fn a_link_takes_four_and_more_if_its_server_is_in_this_process_or_waiters_listen() {
+        let steady = Links { external: 1_000, each: 1, ..Links::default() };
+        assert_eq!(steady.needed(), 4_000 + 3 * STEADY_RECONNECTS);
+        assert_eq!(Links { faults: true, ..steady }.needed(), 7_000);
+        assert_eq!(Links { each: 2, ..steady }.needed(), 7_000 + 3 * STEADY_RECONNECTS);
+        let in_process = Links { external: 0, in_process: 1_000, ..steady };
+        assert_eq!(in_process.needed(), 5_000 + 4 * STEADY_RECONNECTS);
+        let few = Links { external: 2, ..steady };
         assert_eq!(few.needed(), 8 + 6, "no more are made again than there are");
-        assert_eq!(Links { apart: u64::MAX, ..calm }.needed(), u64::MAX);
+        assert_eq!(Links { external: u64::MAX, ..steady }.needed(), u64::MAX);
     }
 
     #[test]
     fn runs_get_what_they_need_and_more_while_there_is_some() {
-        let links = Links { apart: 100, each: 1, ..Links::default() };
+        let links = Links { external: 100, each: 1, ..Links::default() };
         let (needed, wanted) = (links.needed(), links.wanted());
         assert!(needed < wanted, "{needed} {wanted}");
         let too_low = share(links, needed + BESIDES - 1, 0).unwrap_err();
@@ -223,11 +222,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_a_run_has_had_the_next_one_gets() {
-        let links = Links { apart: 2, each: 1, ..Links::default() };
-        // Whoever else has files, too, gives them back.
+    async fn what_one_run_releases_the_next_one_gets() {
+        let links = Links { external: 2, each: 1, ..Links::default() };
+        // Each reservation is released before the next one.
         for _ in 0..3 {
-            let files = Files::promise(links).await.unwrap();
+            let files = Files::reserve(links).await.unwrap();
             assert_eq!((files.files, files.room()), (14, 4));
         }
     }

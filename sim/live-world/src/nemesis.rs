@@ -1,96 +1,131 @@
-//! The nemesis of a live run: it stages what a scenario stages, on real sockets and in real time.
+//! The nemesis of a live run: it injects the faults that a scenario stages, on real sockets and in real time.
 //!
-//! Invariant: a fault strikes at the same place as in the virtual world, and is written into the history
-//! when it does, with whether it met a hold; after the heal nothing strikes any more, and nobody is left
-//! standing. Deliberately absent: what is drawn and not staged.
+//! Invariant: a fault strikes at the same place as in the virtual world, and is written into the history when it
+//! strikes, with whether it met a hold. After the heal nothing strikes any more and no client stays stopped.
+//!
+//! Faults of messages are rules of the proxy (`messages.rs`), faults of servers are operations that the run carries
+//! out (`server_op.rs`), and faults of clients go through [`ClientControl`] alone. So the clients may be tasks of
+//! this process, as [`LiveEnv`](super::env::LiveEnv) makes them, or processes of another program.
 
 #![expect(clippy::disallowed_methods, reason = "the live worlds run in real time")]
 
-mod errand;
+mod client_control;
+mod client_links;
+mod messages;
+mod server_op;
 mod strike;
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use picklock::command::Command;
 use picklock::env::{Mark, Node, Phase};
-use picklock::time::Instant;
 use rand_pcg::Pcg64;
 use rand_pcg::rand_core::SeedableRng;
 use scenarios::fault::Staged;
-use scenarios::history::Journal;
+use scenarios::history::{Journal, What};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-pub(super) use self::errand::{Errand, Task};
-use self::strike::State;
-use super::env::LiveEnv;
-use fault_proxy::{Cut, Gate, Link, Proxy, Rules};
+pub(super) use self::client_control::ClientControl;
+pub(super) use self::client_links::ClientLinks;
+use self::messages::MessageFaults;
+use self::server_op::ServerOps;
+pub(super) use self::server_op::{ServerAction, ServerOp};
+use fault_proxy::{Proxy, Rules};
 use harness::cues::Cues;
 use harness::injector;
 
-/// How long the breath may last in which a client dies.
-const LAST_BREATH: Duration = Duration::from_millis(20);
-/// How often is looked whether anybody is still at work.
-const LOOK_EVERY: Duration = Duration::from_millis(10);
+/// How often to check whether a client can still go on, and whether the server operations are done.
+const POLL_EVERY: Duration = Duration::from_millis(10);
 
 /// The nemesis of a run. Cloning gives another handle.
 #[derive(Clone)]
-pub(super) struct Nemesis {
-    inner: Arc<Inner>,
+pub(super) struct LiveNemesis {
+    inner: Arc<NemesisInner>,
 }
 
-struct Inner {
-    state: Mutex<State>,
+struct NemesisInner {
+    state: Mutex<NemesisState>,
+    /// Whether each client has the lock and has not begun to release it, according to its marks. Outside the
+    /// state, because the proxy's thread reads it while a client's thread holds the state.
+    holds: Box<[AtomicBool]>,
     rules: Arc<Rules>,
     journal: Journal,
-    /// When the run began.
-    origin: Instant,
-    errands: UnboundedSender<Errand>,
+    /// How long the run has lasted, in nanoseconds.
+    elapsed_ns: Box<dyn Fn() -> u64 + Send + Sync>,
+    server_ops: UnboundedSender<ServerOp>,
     runtime: Handle,
 }
 
-/// Whom a nemesis has to do with, and by what. The clients are not those that it sees, or none of them
-/// would ever end.
-#[derive(Default)]
-pub(super) struct Cast {
-    /// The clients, from 0, which is the run itself.
-    clients: Vec<LiveEnv>,
-    /// Their ways to the lock's servers, by node; where sentinels lead them, to every server and sentinel.
-    ways: Vec<Vec<Link>>,
-    /// How many nodes are the lock's.
-    nodes: usize,
-    /// How each client is cut off.
-    cuts: Vec<Cut>,
-    /// The ways whose servers' machines are without power.
-    dark: Vec<bool>,
+/// What is staged, on whom, and what is under way.
+struct NemesisState {
+    cues: Cues<usize>,
+    /// By number, from 0, which is the run itself.
+    clients: Vec<Arc<dyn ClientControl>>,
+    links: ClientLinks,
+    messages: MessageFaults,
+    server_ops: ServerOps,
+    /// Clients that have come to the place where they crash, and the cue.
+    pending_crashes: Vec<(u32, u32)>,
+    /// What deserves attention.
+    remarks: Vec<String>,
+    random: Pcg64,
 }
 
-impl Nemesis {
-    /// One that has nobody to strike yet, and what it sends for. Belongs to the runtime it is called on.
+/// The nemesis with its state locked: nothing else changes it meanwhile.
+struct Locked<'a> {
+    nemesis: &'a LiveNemesis,
+    state: MutexGuard<'a, NemesisState>,
+}
+
+impl LiveNemesis {
+    /// A nemesis for clients up to this number, and the server operations that it will ask for. Belongs to the
+    /// runtime it is called on.
     pub(super) fn new(
+        clients: u32,
         proxy: &Proxy,
         journal: Journal,
         seed: u64,
-        origin: Instant,
-    ) -> (Self, UnboundedReceiver<Errand>) {
-        let (errands, sent_for) = unbounded_channel();
-        let state = State::new(Pcg64::seed_from_u64(seed));
-        let (rules, runtime) = (proxy.rules(), Handle::current());
-        let state = Mutex::new(state);
-        let inner = Inner { state, rules, journal, origin, errands, runtime };
-        (Self { inner: Arc::new(inner) }, sent_for)
+        elapsed_ns: impl Fn() -> u64 + Send + Sync + 'static,
+    ) -> (Self, UnboundedReceiver<ServerOp>) {
+        let (server_ops, requested) = unbounded_channel();
+        let state = NemesisState {
+            cues: Cues::default(),
+            clients: Vec::new(),
+            links: ClientLinks::default(),
+            messages: MessageFaults::default(),
+            server_ops: ServerOps::default(),
+            pending_crashes: Vec::new(),
+            remarks: Vec::new(),
+            random: Pcg64::seed_from_u64(seed),
+        };
+        let inner = NemesisInner {
+            state: Mutex::new(state),
+            holds: (0..=clients).map(|_| AtomicBool::new(false)).collect(),
+            rules: proxy.rules(),
+            journal,
+            elapsed_ns: Box::new(elapsed_ns),
+            server_ops,
+            runtime: Handle::current(),
+        };
+        (Self { inner: Arc::new(inner) }, requested)
     }
 
-    /// Stages these faults, from now on.
-    pub(super) fn stage(&self, cues: &Arc<[Staged]>, cast: Cast) {
+    /// Stages these faults on these clients, from now on.
+    pub(super) fn stage(
+        &self,
+        cues: &Arc<[Staged]>,
+        clients: Vec<Arc<dyn ClientControl>>,
+        links: ClientLinks,
+    ) {
         let mut state = self.state();
-        let timed = state.cues.set(cues, cast.clients.len().saturating_sub(1));
-        state.cast = cast;
+        let timed = state.cues.set(cues, clients.len().saturating_sub(1));
+        (state.clients, state.links) = (clients, links);
         drop(state);
         for (place, at_ns) in timed {
-            self.later(at_ns, move |it| it.direct(|stage| injector::due(stage, place)));
+            self.later(at_ns, move |it| injector::due(&mut it.lock(), place));
         }
     }
 
@@ -101,74 +136,72 @@ impl Nemesis {
             Mark::Phase(Phase::ReleaseBeforeSend | Phase::Released) | Mark::Lost => Some(false),
             _ => None,
         };
-        let state = self.state();
-        if !state.cues.on() {
+        let mut locked = self.lock();
+        if !locked.state.cues.on() {
             return;
         }
-        if let (Some(holds), Some(env)) = (holds, state.cast.clients.get(client as usize)) {
-            env.process().holds.store(holds, Ordering::Relaxed);
+        if let (Some(holds), Some(held)) = (holds, self.inner.holds.get(client as usize)) {
+            held.store(holds, Ordering::Relaxed);
         }
-        drop(state);
-        self.direct(|stage| injector::marked(stage, client, mark));
+        injector::marked(&mut locked, client, mark);
     }
 
     /// A client is about to send this command.
     pub(super) fn about_to_send(&self, client: u32, node: Node, command: &Command) {
-        if client == 0 || !self.state().cues.on() {
+        let mut locked = self.lock();
+        if client == 0 || !locked.state.cues.on() {
             return;
         }
         let name = command.name();
-        self.direct(|stage| {
-            injector::about_to_send(stage, client, name);
-            stage.end_doomed(client);
-            stage.befall(client, node, name);
-        });
+        injector::about_to_send(&mut locked, client, name);
+        locked.crash_if_pending(client);
+        locked.strike_request(client, node, name);
     }
 
-    /// Comes back when nobody is at work any more but those who stand still, and might for ever, and no
-    /// timer of theirs will ring any more: nothing would happen before the heal.
+    /// Returns when some clients are stopped, and none of the others will do anything more: without a heal
+    /// nothing would happen any more.
     pub(super) async fn stalemate(&self) {
         loop {
-            tokio::time::sleep(LOOK_EVERY).await;
+            tokio::time::sleep(POLL_EVERY).await;
             let state = self.state();
-            let clients = state.cast.clients.iter().skip(1);
-            let (mut stopped, mut busy) = (false, false);
-            for env in clients {
-                let process = env.process();
-                stopped |= process.is_stopped();
-                busy |= match process.is_stopped() {
-                    true => process.has_timers(),
-                    false => process.is_at_work() || (!process.is_gone() && env.tasks() > 0),
-                };
-            }
-            if stopped && !busy {
+            let clients = || state.clients.iter().skip(1);
+            if clients().any(|it| it.is_stopped()) && !clients().any(|it| it.is_busy()) {
                 return;
             }
         }
     }
 
-    /// Everything is put right, and nothing strikes any more.
+    /// Ends every fault; nothing strikes any more.
     pub(super) fn heal(&self) {
-        self.direct(|stage| {
-            for end in stage.state.cues.close() {
-                injector::end(stage, end);
-            }
-            stage.heal();
-            stage.send_owed();
-        });
+        let mut locked = self.lock();
+        for end in locked.state.cues.close() {
+            injector::end(&mut locked, end);
+        }
+        locked.heal();
+        locked.request_scheduled();
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    /// Adds something that deserves attention.
+    pub(super) fn remark(&self, what: String) {
+        self.state().remarks.push(what);
+    }
+
+    /// Takes what deserved attention so far.
+    pub(super) fn remarks(&self) -> Vec<String> {
+        std::mem::take(&mut self.state().remarks)
+    }
+
+    fn state(&self) -> MutexGuard<'_, NemesisState> {
         self.inner.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn direct<T>(&self, act: impl FnOnce(&mut Director<'_>) -> T) -> T {
-        act(&mut Director { nemesis: self, state: self.state() })
+    fn lock(&self) -> Locked<'_> {
+        Locked { nemesis: self, state: self.state() }
     }
 
     /// Does something so many nanoseconds later.
     fn later(&self, in_ns: u64, act: impl FnOnce(&Self) + Send + 'static) {
-        // A run does not wait for what would come after it, and leaves nothing behind for it.
+        // Weak, so that a run neither waits for a timer nor leaves one behind.
         let nemesis = Arc::downgrade(&self.inner);
         self.inner.runtime.spawn(async move {
             tokio::time::sleep(Duration::from_nanos(in_ns)).await;
@@ -179,59 +212,35 @@ impl Nemesis {
     }
 }
 
-/// The nemesis at work: nobody else changes anything meanwhile.
-struct Director<'a> {
-    nemesis: &'a Nemesis,
-    state: MutexGuard<'a, State>,
-}
-
-impl Cast {
-    /// These clients, with these ways.
-    pub(super) fn new(clients: Vec<LiveEnv>, ways: Vec<Vec<Link>>, nodes: usize) -> Self {
-        let cuts = vec![Cut::None; ways.len()];
-        let dark = vec![false; ways.first().map_or(0, Vec::len)];
-        Self { clients, ways, nodes, cuts, dark }
+impl NemesisInner {
+    fn write(&self, client: u32, what: What) {
+        self.journal.write(|| (self.elapsed_ns)(), client, 0, 0, |_| what);
     }
 
-    /// Cuts or heals all ways of a client.
-    fn cut(&mut self, client: u32, cut: Cut) {
-        let client = client as usize;
-        if let Some(mine) = self.cuts.get_mut(client) {
-            *mine = cut;
-        }
-        for node in 0..self.ways.get(client).map_or(0, Vec::len) {
-            self.switch(client, node);
-        }
-    }
-
-    /// Has a link be as its client is cut off, and its server's machine is.
-    fn switch(&self, client: usize, node: usize) {
-        let dark = self.dark.get(node).copied().unwrap_or_default();
-        let cut = if dark { Cut::Both } else { self.cuts[client] };
-        self.ways[client][node].cut(cut);
+    fn holds(&self, client: u32) -> bool {
+        self.holds.get(client as usize).is_some_and(|it| it.load(Ordering::Relaxed))
     }
 }
 
-impl State {
-    fn new(random: Pcg64) -> Self {
-        Self {
-            cues: Cues::default(),
-            cast: Cast::default(),
-            errands: 0,
-            owed: Vec::new(),
-            remarks: Vec::new(),
-            armed: Vec::new(),
-            doomed: Vec::new(),
-            gates: Vec::new(),
-            rules: Vec::new(),
-            random,
-        }
+impl Locked<'_> {
+    fn client(&self, client: u32) -> Option<&Arc<dyn ClientControl>> {
+        self.state.clients.get(client as usize)
     }
 
-    /// A gate that is shut, and its place.
-    fn gate(&mut self) -> (Gate, usize) {
-        let gate = Gate::shut();
-        self.gates.push(gate.clone());
-        (gate, self.gates.len() - 1)
+    /// Whether a fault of this client meets a hold; of nobody in particular (0), any hold.
+    fn meets_hold(&self, client: u32) -> bool {
+        let inner = &self.nemesis.inner;
+        match client {
+            0 => {
+                let held = inner.holds.iter().any(|it| it.load(Ordering::Relaxed));
+                held || self.state.cues.holder().is_some()
+            }
+            _ => inner.holds(client) || self.state.cues.holds(client),
+        }
     }
+}
+
+/// The place of a cue as a history has it.
+fn staged(place: u32) -> Option<u16> {
+    u16::try_from(place).ok()
 }

@@ -1,8 +1,8 @@
-//! A client of a live run as a process: whether it runs, stands still or is gone, and its clocks.
+//! A client of a live run as a process: whether it runs, is stopped or gone, and its clocks.
 //!
-//! Invariant: who stands still does nothing more from its next word to the world on, and its clocks go
-//! on; who is gone never does anything again, and what it still waits for is dropped. Deliberately
-//! absent: stopping a task in the middle of its breath; nobody but the world can tell the difference.
+//! Invariant: a client that is stopped does nothing more from its next I/O on, while its clocks go on; one that is
+//! gone never does anything again, and what it still awaits is dropped. A task is never stopped between two I/Os:
+//! nothing outside it could tell the difference.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -18,52 +18,49 @@ use harness::clock::Clock;
 
 /// A client as a process.
 #[derive(Debug)]
-pub(super) struct Process {
-    standing: watch::Sender<Standing>,
+pub(super) struct ClientProcess {
+    state: watch::Sender<RunState>,
     clock: Mutex<Clock>,
-    /// Whether it has the lock and has not begun to release it, as its marks tell.
-    pub(super) holds: AtomicBool,
     /// Whether it has done all that it was to do.
-    done: AtomicBool,
-    /// How many of its timers have not rung yet.
+    finished: AtomicBool,
+    /// How many of its timers have not fired yet.
     timers: AtomicUsize,
 }
 
-/// A timer that has not rung yet.
-pub(super) struct Timer<'a>(&'a Process);
+/// A timer that has not fired yet.
+pub(super) struct PendingTimer<'a>(&'a ClientProcess);
 
-impl Drop for Timer<'_> {
+impl Drop for PendingTimer<'_> {
     fn drop(&mut self) {
         self.0.timers.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Standing {
-    /// A fault has it stand still.
+struct RunState {
+    /// A fault has stopped it.
     stopped: bool,
-    /// So many things have to be done before it goes on.
-    held: u32,
+    /// So many operations have to be done before it goes on.
+    blocked: u32,
     gone: bool,
 }
 
-impl Process {
+impl ClientProcess {
     /// One that runs, whose clocks show what these do.
     pub(super) fn new(now: Instant, wall: WallTime) -> Self {
         let wall_zero_ns = wall.as_unix_ns().saturating_sub(now.as_ns());
         Self {
-            standing: watch::Sender::default(),
+            state: watch::Sender::default(),
             clock: Mutex::new(Clock::exact(wall_zero_ns)),
-            holds: AtomicBool::new(false),
-            done: AtomicBool::new(false),
+            finished: AtomicBool::new(false),
             timers: AtomicUsize::new(0),
         }
     }
 
     /// Sets a timer, until this is dropped.
-    pub(super) fn timer(&self) -> Timer<'_> {
+    pub(super) fn timer(&self) -> PendingTimer<'_> {
         self.timers.fetch_add(1, Ordering::Relaxed);
-        Timer(self)
+        PendingTimer(self)
     }
 
     /// Its clocks.
@@ -71,83 +68,81 @@ impl Process {
         self.clock.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How long the machine's clock takes for what is `span` by its own.
-    pub(super) fn by_the_machine(&self, now: Instant, span: Duration) -> Duration {
+    /// How much time passes by the machine's clock while `span` passes by its own.
+    pub(super) fn machine_span(&self, now: Instant, span: Duration) -> Duration {
         let clock = self.clock();
         let end_ns = clock.local(now.as_ns()).saturating_add(span_ns(span));
         Duration::from_nanos(clock.moment(end_ns).saturating_sub(now.as_ns()))
     }
 
-    /// Has it stand still; whether it ran.
+    /// Stops it; whether it ran.
     pub(super) fn stop(&self) -> bool {
-        self.standing.send_if_modified(|it| {
+        self.state.send_if_modified(|it| {
             let ran = !it.stopped && !it.gone;
             it.stopped = true;
             ran
         })
     }
 
-    /// Has it go on after a stop.
+    /// Lets it go on after a stop.
     pub(super) fn resume(&self) {
-        self.standing.send_modify(|it| it.stopped = false);
+        self.state.send_modify(|it| it.stopped = false);
     }
 
-    /// Has it wait until something has been done.
-    pub(super) fn hold(&self) {
-        self.standing.send_modify(|it| it.held += 1);
+    /// Keeps it waiting, until it has been unblocked as often as blocked.
+    pub(super) fn block(&self) {
+        self.state.send_modify(|it| it.blocked += 1);
     }
 
-    /// That has been done.
-    pub(super) fn release(&self) {
-        self.standing.send_modify(|it| it.held = it.held.saturating_sub(1));
+    /// Undoes one block.
+    pub(super) fn unblock(&self) {
+        self.state.send_modify(|it| it.blocked = it.blocked.saturating_sub(1));
     }
 
     /// Ends it; whether it was there.
     pub(super) fn end(&self) -> bool {
-        self.standing.send_if_modified(|it| !std::mem::replace(&mut it.gone, true))
+        self.state.send_if_modified(|it| !std::mem::replace(&mut it.gone, true))
     }
 
     /// It has done all that it was to do.
     pub(super) fn finish(&self) {
-        self.done.store(true, Ordering::Relaxed);
+        self.finished.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it may still do something by itself: it is not gone, does not stand still and has not done.
-    pub(super) fn is_at_work(&self) -> bool {
-        let Standing { stopped, gone, .. } = *self.standing.borrow();
-        !stopped && !gone && !self.done.load(Ordering::Relaxed)
-    }
-
-    /// Whether a timer of it has not rung yet: who stands still finds out when it goes on.
-    pub(super) fn has_timers(&self) -> bool {
-        self.timers.load(Ordering::Relaxed) > 0
-    }
-
-    /// Whether it stands still.
+    /// Whether it is stopped, and not gone.
     pub(super) fn is_stopped(&self) -> bool {
-        let Standing { stopped, gone, .. } = *self.standing.borrow();
+        let RunState { stopped, gone, .. } = *self.state.borrow();
         stopped && !gone
+    }
+
+    /// Whether it may still do something before it is resumed: of a stopped one, only timers go on.
+    pub(super) fn is_busy(&self, tasks: usize) -> bool {
+        let RunState { stopped, gone, .. } = *self.state.borrow();
+        if stopped && !gone {
+            return self.timers.load(Ordering::Relaxed) > 0;
+        }
+        !gone && (tasks > 0 || !self.finished.load(Ordering::Relaxed))
     }
 
     /// Whether it is gone.
     pub(super) fn is_gone(&self) -> bool {
-        self.standing.borrow().gone
+        self.state.borrow().gone
     }
 
-    /// Comes back when it runs; never where it is gone.
+    /// Returns when it runs; never if it is gone.
     pub(super) async fn running(&self) {
-        let runs = |it: &Standing| !it.stopped && it.held == 0 && !it.gone;
-        if runs(&self.standing.borrow()) {
+        let runs = |it: &RunState| !it.stopped && it.blocked == 0 && !it.gone;
+        if runs(&self.state.borrow()) {
             return;
         }
-        // The sender is its own.
-        let _ = self.standing.subscribe().wait_for(runs).await;
+        // The channel cannot close: its sender is this process's own.
+        let _ = self.state.subscribe().wait_for(runs).await;
     }
 
-    /// Does this work unless it goes; the work is dropped then.
+    /// Does this work; drops it, and returns `None`, once the process is gone.
     pub(super) async fn unless_gone<T>(&self, work: impl Future<Output = T>) -> Option<T> {
-        let mut standing = self.standing.subscribe();
-        let mut gone = pin!(standing.wait_for(|it| it.gone));
+        let mut state = self.state.subscribe();
+        let mut gone = pin!(state.wait_for(|it| it.gone));
         let mut work = pin!(work);
         poll_fn(|cx| {
             if gone.as_mut().poll(cx).is_ready() {
@@ -165,35 +160,35 @@ mod tests {
 
     use super::*;
 
-    fn process() -> Process {
-        Process::new(Instant::from_ns(1_000), WallTime::from_unix_ns(5_000))
+    fn process() -> ClientProcess {
+        ClientProcess::new(Instant::from_ns(1_000), WallTime::from_unix_ns(5_000))
     }
 
     #[tokio::test]
-    async fn who_stands_still_goes_on_when_nothing_holds_it_any_more() {
+    async fn a_stopped_process_goes_on_when_nothing_blocks_it_any_more() {
         let process = Arc::new(process());
         assert!(process.stop());
-        assert!(!process.stop(), "it stands still already");
-        process.hold();
+        assert!(!process.stop(), "it is stopped already");
+        process.block();
         let theirs = Arc::clone(&process);
         let waiting = tokio::spawn(async move { theirs.running().await });
         process.resume();
         tokio::task::yield_now().await;
         assert!(!waiting.is_finished());
-        process.release();
+        process.unblock();
         waiting.await.unwrap();
-        assert!(process.is_at_work());
+        assert!(process.is_busy(0));
     }
 
     #[tokio::test]
-    async fn who_is_gone_leaves_its_work() {
+    async fn a_process_that_is_gone_drops_its_work() {
         let process = process();
         assert_eq!(process.unless_gone(async { 1 }).await, Some(1));
         assert!(process.end());
         assert!(!process.end());
         assert_eq!(process.unless_gone(std::future::pending::<()>()).await, None);
-        assert_eq!(process.unless_gone(async { 1 }).await, None, "not a breath more");
-        assert!(!process.is_at_work() && !process.stop());
+        assert_eq!(process.unless_gone(async { 1 }).await, None, "nothing more");
+        assert!(!process.is_busy(1) && !process.stop());
     }
 
     #[test]
@@ -205,7 +200,7 @@ mod tests {
         assert_eq!(wall(1_000), 3_000);
         process.clock().set_drift(1_000, 500_000);
         let second = Duration::from_secs(1);
-        let takes = process.by_the_machine(Instant::from_ns(1_000), second * 3);
+        let takes = process.machine_span(Instant::from_ns(1_000), second * 3);
         assert_eq!(takes, second * 2);
     }
 }

@@ -1,14 +1,14 @@
-//! A private redis-server: started, asked, signalled, ended.
+//! A private redis-server: started, queried, signalled, ended.
 //!
-//! Invariant: a [`Server`] that has been handed out was ready and was *ours*: what answered on its
-//! port lives in the directory the supervisor made for it. Deliberately absent: topologies, and any
-//! server that we did not start.
+//! Its process belongs to the [supervisor](super::supervisor), which this asks to start, signal and end it.
+//!
+//! Invariant: a [`PrivateServer`] that has been handed out was ready and was *ours*: what answered on its
+//! port runs in the directory that the supervisor made for it.
 
 #![expect(clippy::disallowed_methods, reason = "the live worlds run in real time")]
 
 mod aof;
 mod discover;
-pub(crate) mod page;
 mod password;
 mod probe;
 
@@ -22,14 +22,15 @@ pub(crate) use aof::CutAt;
 pub use discover::{DiscoverError, ServerBinary, find_server};
 pub use password::Password;
 
-use self::page::Page;
+use super::page::Page;
 use super::supervisor::{
-    PAGE_FILE, Port, Request, ServerState, Signal, Start, SuperviseError, Supervisor,
+    PAGE_FILE, Port, ServerState, Signal, StartRequest, SuperviseError, Supervisor,
+    SupervisorRequest,
 };
 
-/// How often to try another port when somebody else was faster.
+/// How often to try another port when somebody else has taken one first.
 const PORT_TRIES: usize = 10;
-/// How long between two looks at a server that is starting.
+/// How often to check a server that is starting.
 const POLL: Duration = Duration::from_millis(5);
 
 /// What kind of server to start.
@@ -45,7 +46,7 @@ pub struct ServerSpec {
     pub ready_within: Duration,
     /// Whether its clocks are to be set wrong, or its power is to be lost.
     pub paged: bool,
-    /// What it asks of its clients; none: nothing.
+    /// What its clients have to log in with; none: nothing.
     pub password: Option<Password>,
 }
 
@@ -61,8 +62,8 @@ impl ServerSpec {
 
 /// Why there is no server.
 #[derive(Debug, thiserror::Error)]
-pub enum ServerError {
-    /// There is nobody to start it.
+pub enum PrivateServerError {
+    /// There is no supervisor to start it.
     #[error(transparent)]
     Supervise(#[from] SuperviseError),
     /// The supervisor could not do it.
@@ -81,7 +82,7 @@ pub enum ServerError {
     },
     /// It runs, and does not answer.
     #[error("{binary} did not answer PING within {within:?}: {why}; \
-             is it a Redis server, and the machine not overloaded?", binary = binary.display())]
+             check that it is a Redis server and that the machine is not overloaded", binary = binary.display())]
     NotReady {
         /// Which executable.
         binary: PathBuf,
@@ -97,7 +98,7 @@ pub enum ServerError {
 
 /// A running server. Dropping it ends it, in the background.
 #[derive(Debug)]
-pub struct Server {
+pub struct PrivateServer {
     supervisor: Supervisor,
     id: u32,
     spec: ServerSpec,
@@ -109,12 +110,15 @@ pub struct Server {
     page: Option<Page>,
 }
 
-impl Server {
+impl PrivateServer {
     /// Starts a server on a free port and waits until it answers.
     ///
     /// # Errors
-    /// [`ServerError`], with the end of the server's own log where it has one.
-    pub async fn start(supervisor: &Supervisor, spec: ServerSpec) -> Result<Self, ServerError> {
+    /// [`PrivateServerError`], with the end of the server's own log where it has one.
+    pub async fn start(
+        supervisor: &Supervisor,
+        spec: ServerSpec,
+    ) -> Result<Self, PrivateServerError> {
         let (id, state) = supervisor.register();
         let addr = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let supervisor = supervisor.clone();
@@ -124,7 +128,7 @@ impl Server {
             Self { supervisor, id, spec, state, addr, pid: 0, dir, version, page: None };
         for _ in 1..PORT_TRIES {
             match server.launch(Port::Auto).await {
-                Err(ServerError::Died { log, .. }) if port_taken(&log) => {}
+                Err(PrivateServerError::Died { log, .. }) if port_taken(&log) => {}
                 Err(error) => return Err(error),
                 Ok(()) => return Ok(server),
             }
@@ -136,16 +140,16 @@ impl Server {
     ///
     /// # Errors
     /// As [`start`](Self::start); somebody else may have taken the port.
-    pub async fn restart(&mut self) -> Result<(), ServerError> {
+    pub async fn restart(&mut self) -> Result<(), PrivateServerError> {
         self.launch(Port::Fixed(self.addr.port())).await
     }
 
-    async fn launch(&mut self, port: Port) -> Result<(), ServerError> {
+    async fn launch(&mut self, port: Port) -> Result<(), PrivateServerError> {
         let deadline = Instant::now() + self.spec.ready_within;
         let password = self.spec.password.clone();
         let config = password.as_ref().map(Password::config).unwrap_or_default();
         self.supervisor.reset(self.id);
-        self.supervisor.request(Request::Start(Start {
+        self.supervisor.request(SupervisorRequest::Start(StartRequest {
             id: self.id,
             binary: self.spec.binary.clone(),
             port,
@@ -171,45 +175,47 @@ impl Server {
                 }
                 ServerState::Exited { status, log } => {
                     let binary = self.spec.binary.clone();
-                    return Err(ServerError::Died { binary, status, log });
+                    return Err(PrivateServerError::Died { binary, status, log });
                 }
-                ServerState::Failed(message) => return Err(ServerError::Refused(message)),
+                ServerState::Failed(message) => return Err(PrivateServerError::Refused(message)),
                 ServerState::Gone => return Err(SuperviseError::Gone.into()),
             }
             if Instant::now() >= deadline {
                 let (binary, within) = (self.spec.binary.clone(), self.spec.ready_within);
-                return Err(ServerError::NotReady { binary, within, why });
+                return Err(PrivateServerError::NotReady { binary, within, why });
             }
-            // Whichever comes first: news from the supervisor, or time for another look.
+            // Whichever comes first: an event of the supervisor, or the next check.
             let _ = tokio::time::timeout(POLL, self.state.changed()).await;
         }
     }
 
-    fn open_page(&mut self) -> Result<(), ServerError> {
+    fn open_page(&mut self) -> Result<(), PrivateServerError> {
         if self.spec.paged && self.page.is_none() {
             let page = Page::open(&self.dir.join(PAGE_FILE));
-            self.page = Some(page.map_err(|error| ServerError::Refused(error.to_string()))?);
+            self.page = Some(page.map_err(|error| PrivateServerError::Refused(error.to_string()))?);
         }
         Ok(())
     }
 
-    /// Its page, where it was started with one. Only its answers show whether it takes any notice.
+    /// Its page, if it was started with one. Only its answers show whether it uses it.
     pub(crate) fn page(&mut self) -> Option<&mut Page> {
         self.page.as_mut()
     }
 
-    /// What it had written and not synced yet is lost, now that it has been killed; where the cut lies, if it
-    /// keeps a file.
+    /// Now that it has been killed, it loses what it had written and not synced yet; where its file was cut, if it
+    /// keeps one.
     ///
     /// # Errors
-    /// [`ServerError::Refused`] where nobody knows what was on its disk.
-    pub(crate) fn lose_power(&mut self) -> Result<Option<CutAt>, ServerError> {
-        let unknown = || ServerError::Refused(String::from("nobody has seen what was on its disk"));
+    /// [`PrivateServerError::Refused`] if it is unknown what was on its disk.
+    pub(crate) fn lose_power(&mut self) -> Result<Option<CutAt>, PrivateServerError> {
+        let unknown =
+            || PrivateServerError::Refused(String::from("it is unknown what was on its disk"));
         let page = self.page.as_ref().ok_or_else(unknown)?;
-        aof::lose_unsynced(&self.dir, page).map_err(|error| ServerError::Refused(error.to_string()))
+        aof::lose_unsynced(&self.dir, page)
+            .map_err(|error| PrivateServerError::Refused(error.to_string()))
     }
 
-    /// Whether all that it has written so far is on its disk; true where nobody can know.
+    /// Whether all that it has written so far is on its disk; true if that is unknown.
     pub(crate) fn is_synced(&self) -> bool {
         self.page.as_ref().is_none_or(|page| aof::is_synced(&self.dir, page).unwrap_or(true))
     }
@@ -242,31 +248,31 @@ impl Server {
     /// Sends it a signal.
     ///
     /// # Errors
-    /// [`ServerError::NotRunning`] where it has ended.
-    pub fn signal(&self, signal: Signal) -> Result<(), ServerError> {
+    /// [`PrivateServerError::NotRunning`] where it has ended.
+    pub fn signal(&self, signal: Signal) -> Result<(), PrivateServerError> {
         if let ServerState::Exited { status, .. } = &*self.state.borrow() {
-            return Err(ServerError::NotRunning(status.clone()));
+            return Err(PrivateServerError::NotRunning(status.clone()));
         }
-        Ok(self.supervisor.request(Request::Signal { id: self.id, signal })?)
+        Ok(self.supervisor.request(SupervisorRequest::Signal { id: self.id, signal })?)
     }
 
     /// Kills it as a crash would, and waits for its end. One that has ended is left alone.
     ///
     /// # Errors
-    /// [`ServerError::Supervise`] where the supervisor is gone, and the server with it.
-    pub async fn kill(&mut self) -> Result<(), ServerError> {
-        self.end(Request::Signal { id: self.id, signal: Signal::Kill }).await
+    /// [`PrivateServerError::Supervise`] where the supervisor is gone, and the server with it.
+    pub async fn kill(&mut self) -> Result<(), PrivateServerError> {
+        self.end(SupervisorRequest::Signal { id: self.id, signal: Signal::Kill }).await
     }
 
     /// Ends it in good order (SIGTERM, then SIGKILL after two seconds), and waits for its end.
     ///
     /// # Errors
     /// As [`kill`](Self::kill).
-    pub async fn stop(&mut self) -> Result<(), ServerError> {
-        self.end(Request::Stop { id: self.id }).await
+    pub async fn stop(&mut self) -> Result<(), PrivateServerError> {
+        self.end(SupervisorRequest::Stop { id: self.id }).await
     }
 
-    async fn end(&mut self, request: Request) -> Result<(), ServerError> {
+    async fn end(&mut self, request: SupervisorRequest) -> Result<(), PrivateServerError> {
         if !self.is_running() {
             return Ok(());
         }
@@ -277,10 +283,12 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for PrivateServer {
     fn drop(&mut self) {
-        // Where this fails the supervisor is gone, and took the server along.
-        let _ = self.supervisor.request(Request::Signal { id: self.id, signal: Signal::Kill });
+        // If this fails, the supervisor is gone, and the server with it.
+        let _ = self
+            .supervisor
+            .request(SupervisorRequest::Signal { id: self.id, signal: Signal::Kill });
     }
 }
 

@@ -1,14 +1,16 @@
 //! The stream of writes that goes to replicas and into the append-only file.
 //!
 //! Invariant: bytes and offsets are those of redis-server: RESP requests, a SELECT where the database
-//! changes, MULTI and EXEC around the writes of one command where it made several. A stream is only
-//! ever cut between two such groups, so nobody applies half a transaction. Deliberately absent: the
-//! PINGs with which an idle primary moves its offset on.
+//! changes, MULTI and EXEC around the writes of one command where it made several. A stream is only ever
+//! cut between two such groups, so no replica applies half a transaction. Not modelled: the PINGs with which an
+//! idle primary moves its offset on.
+
+use resp::encode_request;
 
 /// The stream of one server.
 #[derive(Debug, Default)]
-pub(crate) struct Journal {
-    /// Whether anybody wants the stream; with nobody, a write costs nothing here.
+pub(crate) struct WriteJournal {
+    /// Whether there is a replica or a file; without one, a write costs nothing here.
     pub(crate) on: bool,
     /// The offset of the first byte kept.
     start: u64,
@@ -21,7 +23,7 @@ pub(crate) struct Journal {
     selected: Option<u16>,
 }
 
-impl Journal {
+impl WriteJournal {
     /// As a new one, the memory kept.
     pub(crate) fn reset(&mut self) {
         self.restart_at(0);
@@ -52,10 +54,10 @@ impl Journal {
     pub(crate) fn write(&mut self, db: u16, args: &[&[u8]]) {
         if self.selected != Some(db) {
             self.selected = Some(db);
-            let number = crate::text::integer(i64::from(db));
-            request(&[b"SELECT", &number], &mut self.pending);
+            let number = resp::integer(i64::from(db));
+            encode_request(&[b"SELECT", &number], &mut self.pending);
         }
-        request(args, &mut self.pending);
+        encode_request(args, &mut self.pending);
         self.pending_ops += 1;
     }
 
@@ -76,7 +78,7 @@ impl Journal {
     }
 
     /// The next write names its database, whatever the last one's was.
-    pub(crate) fn select_anew(&mut self) {
+    pub(crate) fn forget_database(&mut self) {
         self.selected = None;
     }
 
@@ -121,35 +123,13 @@ impl Journal {
     }
 }
 
-/// Appends a request in RESP.
-pub(crate) fn request(args: &[&[u8]], out: &mut Vec<u8>) {
-    head(b'*', args.len(), out);
-    for arg in args {
-        head(b'$', arg.len(), out);
-        out.extend_from_slice(arg);
-        out.extend_from_slice(b"\r\n");
-    }
-}
-
-fn head(kind: u8, count: usize, out: &mut Vec<u8>) {
-    out.push(kind);
-    match u8::try_from(count) {
-        Ok(digit @ 0..=9) => out.push(b'0' + digit),
-        _ => {
-            let count = i64::try_from(count).unwrap_or(i64::MAX);
-            out.extend_from_slice(&crate::text::integer(count));
-        }
-    }
-    out.extend_from_slice(b"\r\n");
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn writes_of_one_command_go_out_together_and_a_cut_never_parts_them() {
-        let mut journal = Journal { on: true, ..Journal::default() };
+        let mut journal = WriteJournal { on: true, ..WriteJournal::default() };
         journal.write(0, &[b"DEL", b"k"]);
         journal.commit();
         let first = journal.end();

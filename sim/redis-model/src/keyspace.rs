@@ -1,24 +1,21 @@
 //! One database: keys, values and their expiry.
 //!
-//! Invariant: every order that can be seen (SCAN, FLUSHALL, active expiry) is the order of slots,
-//! which depends on the commands alone; the hash index is only ever asked, never iterated. A key
-//! keeps its slot for life, so a SCAN sees every key that is there from its start to its end.
-//! Deliberately absent: time. The server decides what has expired.
+//! Invariant: every order that can be seen (SCAN, FLUSHALL, active expiry) is the order of slots, which
+//! depends on the commands alone; the hash index is only ever asked, never iterated. A key keeps its slot
+//! for life, so a SCAN sees every key that is there from its start to its end.
 
+use resp::{Blob, blob};
 use rustc_hash::FxHashMap;
 
-use super::text::{Blob, blob};
-use super::value::Value;
+use super::value::StoredValue;
 
 /// A key and what it holds.
 #[derive(Clone, Debug)]
-pub(crate) struct Entry {
+pub(crate) struct KeyEntry {
     pub(crate) key: Blob,
-    pub(crate) value: Value,
+    pub(crate) value: StoredValue,
     /// On the server's wall clock.
     pub(crate) expires_at_ms: Option<i64>,
-    /// Which life of the key this is, counted over the whole server.
-    pub(crate) incarnation: u64,
     /// When it was created or, where there is a limit of memory, last looked for.
     pub(crate) used_us: i64,
 }
@@ -27,7 +24,7 @@ pub(crate) struct Entry {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Db {
     index: FxHashMap<Blob, u32>,
-    slots: Vec<Option<Entry>>,
+    slots: Vec<Option<KeyEntry>>,
     free: Vec<u32>,
     volatile: usize,
 }
@@ -62,12 +59,12 @@ impl Db {
     }
 
     /// The key at a slot that [`Db::find`] gave.
-    pub(crate) fn at(&self, slot: u32) -> &Entry {
+    pub(crate) fn at(&self, slot: u32) -> &KeyEntry {
         self.slots[slot as usize].as_ref().expect("a found slot is taken")
     }
 
     /// The value at a slot that [`Db::find`] gave, to be changed in place.
-    pub(crate) fn value_mut(&mut self, slot: u32) -> &mut Value {
+    pub(crate) fn value_mut(&mut self, slot: u32) -> &mut StoredValue {
         &mut self.slots[slot as usize].as_mut().expect("a found slot is taken").value
     }
 
@@ -77,17 +74,17 @@ impl Db {
     }
 
     /// The key at any slot, if it is taken.
-    pub(crate) fn peek(&self, slot: usize) -> Option<&Entry> {
+    pub(crate) fn peek(&self, slot: usize) -> Option<&KeyEntry> {
         self.slots.get(slot)?.as_ref()
     }
 
     /// All keys, in the order of their slots.
-    pub(crate) fn entries(&self) -> impl Iterator<Item = &Entry> {
+    pub(crate) fn entries(&self) -> impl Iterator<Item = &KeyEntry> {
         self.slots.iter().flatten()
     }
 
     /// Adds a key that is not there; the slot it got.
-    pub(crate) fn insert(&mut self, entry: Entry) -> u32 {
+    pub(crate) fn insert(&mut self, entry: KeyEntry) -> u32 {
         debug_assert!(self.find(&entry.key).is_none(), "inserted twice");
         self.volatile += usize::from(entry.expires_at_ms.is_some());
         let slot = self.free.pop().unwrap_or_else(|| {
@@ -100,7 +97,7 @@ impl Db {
     }
 
     /// Replaces the value and the expiry of the key at a slot.
-    pub(crate) fn overwrite(&mut self, slot: u32, value: Value, expires_at_ms: Option<i64>) {
+    pub(crate) fn overwrite(&mut self, slot: u32, value: StoredValue, expires_at_ms: Option<i64>) {
         self.set_expiry(slot, expires_at_ms);
         *self.value_mut(slot) = value;
     }
@@ -114,7 +111,7 @@ impl Db {
     }
 
     /// Takes the key at a slot out.
-    pub(crate) fn remove(&mut self, slot: u32) -> Entry {
+    pub(crate) fn remove(&mut self, slot: u32) -> KeyEntry {
         let entry = self.slots[slot as usize].take().expect("a found slot is taken");
         self.volatile -= usize::from(entry.expires_at_ms.is_some());
         self.index.remove(&entry.key);
@@ -123,9 +120,9 @@ impl Db {
     }
 }
 
-/// An entry in its first life form: a key just created.
-pub(crate) fn entry(key: &[u8], value: Value, expires_at_ms: Option<i64>, life: u64) -> Entry {
-    Entry { key: blob(key), value, expires_at_ms, incarnation: life, used_us: 0 }
+/// A key just created.
+pub(crate) fn entry(key: &[u8], value: StoredValue, expires_at_ms: Option<i64>) -> KeyEntry {
+    KeyEntry { key: blob(key), value, expires_at_ms, used_us: 0 }
 }
 
 #[cfg(test)]
@@ -133,7 +130,7 @@ mod tests {
     use super::*;
 
     fn put(db: &mut Db, key: &str, expiry: Option<i64>) {
-        db.insert(entry(key.as_bytes(), Value::Str(blob(b"v")), expiry, 0));
+        db.insert(entry(key.as_bytes(), StoredValue::Str(blob(b"v")), expiry));
     }
 
     #[test]

@@ -1,12 +1,12 @@
 //! The libraries of functions that FUNCTION LOAD has brought.
 //!
-//! Invariant: a function's name stands for one function in all libraries, in any case of its letters.
-//! Here is what can be asked of them; what they do is compiled by `script::functions` when it is needed.
-//! Deliberately absent: their way to replicas and to the append-only file.
+//! Invariant: a function's name stands for one function in all libraries, in any case of its letters. Here
+//! is what can be asked of them; what they do is compiled by `script::functions` when it is needed. Not
+//! modelled: their way to replicas and to the append-only file.
 
 use std::collections::BTreeMap;
 
-use super::text::Blob;
+use resp::Blob;
 
 /// A function as it was registered.
 #[derive(Clone, Debug)]

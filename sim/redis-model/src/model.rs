@@ -1,43 +1,40 @@
-//! The model as the worlds use it: connect, execute, look at what happened.
+//! The model as the worlds use it: connect, execute, drain the outbox.
 //!
-//! Invariant: the same calls give the same replies and effects, always; after `reset` a model cannot
-//! be told from a new one. Deliberately absent: sockets, and any way to read a clock: each call is
-//! told the server's wall clock.
+//! Invariant: the same calls give the same replies, always; after `reset` a model behaves as a new one. Each call is given the server's wall clock.
 //!
-//! Every command runs on the state alone, except three that run others: EVAL, SCRIPT LOAD and EXEC.
-//! Those are carried out here, where the state is not borrowed, because a script calls back.
+//! Every command runs on the state alone, except three that run others: EVAL, SCRIPT LOAD and EXEC. Those
+//! are carried out here, where the state is not borrowed, because a script calls back.
 //!
-//! What clients other than the caller are told (an element they have waited for, a message of a
-//! channel) is left in an outbox, which the world empties after each call.
+//! What clients other than the caller receive (an element they have waited for, a message of a channel) is
+//! left in an outbox, which the world empties after each call.
 
 mod durability;
 mod replicas;
 
-use std::cell::{Ref, RefCell};
+use std::cell::RefCell;
 use std::rc::Rc;
 
 use picklock::time::WallTime;
 
 use super::commands::functions::code_of;
 use super::commands::scripting::keys_and_args;
-use super::commands::table::{Run, TABLE};
 use super::commands::transactions::take_queue;
-use super::effect::Effect;
-use super::fault::Fault;
-use super::options::Options;
-use super::reply::Reply;
+use super::options::ModelOptions;
 use super::script::engine::{Engine, Invocation, refused};
 use super::script::native;
 use super::server::{Request, Server};
-pub use super::session::ClientId;
-use super::session::Session;
 use super::stats::ErrorCount;
-use super::text::blob;
-use crate::resp::encode::Protocol;
+use crate::commands::table::TABLE;
+use crate::server::Execution;
+pub use crate::server::persistence::Termination;
+pub use crate::server::replication::{ReplicaId, Snapshot};
+pub use crate::server::session::ConnectionId;
+use crate::server::session::Session;
+use resp::{ProtocolVersion, Reply, blob};
 
 /// What comes of a request at once.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Outcome {
+pub enum Submitted {
     /// The reply. What the outbox holds for the same client comes before it.
     Reply(Reply),
     /// The client waits: its reply will come through the outbox, and until then it may not send.
@@ -53,8 +50,8 @@ pub struct Model {
 
 impl Model {
     /// A server that has just started, empty.
-    pub fn new(options: Options) -> Self {
-        Self { server: Rc::new(RefCell::new(Server::new(options))), engine: None }
+    pub fn new(options: ModelOptions) -> Self {
+        Self { server: Rc::new(RefCell::new(Server::new(options, &TABLE))), engine: None }
     }
 
     /// Makes it as new, keeping memory and compiled scripts (which EVALSHA has forgotten).
@@ -66,7 +63,7 @@ impl Model {
     }
 
     /// A new connection; `address` is what CLIENT LIST shows.
-    pub fn connect(&mut self, now: WallTime, address: &str) -> ClientId {
+    pub fn connect(&mut self, now: WallTime, address: &str) -> ConnectionId {
         let server = &mut *self.server.borrow_mut();
         let now_us = unix_us(now);
         server.started_us.get_or_insert(now_us);
@@ -81,38 +78,38 @@ impl Model {
         };
         server.next_id += 1;
         server.stats.connections += 1;
-        let place = server.vacant.pop().unwrap_or_else(|| {
+        let place = server.free_places.pop().unwrap_or_else(|| {
             server.sessions.push(Session::default());
             u32::try_from(server.sessions.len() - 1).expect("fewer than 2^32 connections")
         });
         server.sessions[place as usize] = session;
-        ClientId(place)
+        ConnectionId(place)
     }
 
     /// Ends a connection: its transaction, watches, subscriptions and waiting are gone.
     ///
     /// # Panics
     /// If the connection has already been ended.
-    pub fn disconnect(&mut self, client: ClientId) {
+    pub fn disconnect(&mut self, client: ConnectionId) {
         let server = &mut *self.server.borrow_mut();
         assert!(server.sessions[client.0 as usize].open, "connection ended twice");
         server.discard(client.0);
         server.unblock(client.0);
         server.unsubscribe_all(client.0);
-        server.stop_monitoring(client.0);
+        server.remove_monitor(client.0);
         server.outbox.retain(|(session, _)| *session != client.0);
         server.sessions[client.0 as usize].open = false;
-        server.vacant.push(client.0);
+        server.free_places.push(client.0);
     }
 
     /// Carries out one request that neither blocks nor is sent by a client that has subscribed.
     ///
     /// # Panics
     /// As [`Model::submit`], and if the request blocks.
-    pub fn execute(&mut self, now: WallTime, client: ClientId, args: &[&[u8]]) -> Reply {
+    pub fn execute(&mut self, now: WallTime, client: ConnectionId, args: &[&[u8]]) -> Reply {
         match self.submit(now, client, args) {
-            Outcome::Reply(reply) => reply,
-            Outcome::Blocked => panic!("a request that may block goes through `submit`"),
+            Submitted::Reply(reply) => reply,
+            Submitted::Blocked => panic!("a request that may block goes through `submit`"),
         }
     }
 
@@ -121,22 +118,21 @@ impl Model {
     ///
     /// # Panics
     /// If the connection has been ended, or waits.
-    pub fn submit(&mut self, now: WallTime, client: ClientId, args: &[&[u8]]) -> Outcome {
+    pub fn submit(&mut self, now: WallTime, client: ConnectionId, args: &[&[u8]]) -> Submitted {
         let request = Request { now_us: unix_us(now), session: client.0, args };
         let mut server = self.server.borrow_mut();
         let session = &server.sessions[client.0 as usize];
         assert!(session.open, "request on an ended connection");
         assert!(session.blocked.is_none(), "request of a client that waits");
-        server.effects.clear();
         let command = match server.admit(&request) {
             Ok(command) => command,
-            Err(reply) => return Outcome::Reply(server.session(&request).hears(reply)),
+            Err(reply) => return Submitted::Reply(server.session(&request).filter_reply(reply)),
         };
         let session = server.session(&request);
         session.last_command = Some(command);
         session.active_ms = request.now_ms();
         let (mut server, reply) = match TABLE.spec(command).run {
-            Run::Plain(handler) => {
+            Execution::Plain(handler) => {
                 let reply = server.run_handler(command, handler, &request);
                 (server, reply)
             }
@@ -149,20 +145,20 @@ impl Model {
         server.finish(&request);
         let session = server.session(&request);
         match session.blocked {
-            None => Outcome::Reply(session.hears(reply)),
-            Some(_) => Outcome::Blocked,
+            None => Submitted::Reply(session.filter_reply(reply)),
+            Some(_) => Submitted::Blocked,
         }
     }
 
     /// Hands out what has been left for clients, in the order in which it arose.
-    pub fn drain_outbox(&mut self, mut deliver: impl FnMut(ClientId, Reply)) {
+    pub fn drain_outbox(&mut self, mut deliver: impl FnMut(ConnectionId, Reply)) {
         for (session, reply) in self.server.borrow_mut().outbox.drain(..) {
-            deliver(ClientId(session), reply);
+            deliver(ConnectionId(session), reply);
         }
     }
 
     /// Whether the client waits.
-    pub fn is_blocked(&self, client: ClientId) -> bool {
+    pub fn is_blocked(&self, client: ConnectionId) -> bool {
         self.server.borrow().sessions[client.0 as usize].blocked.is_some()
     }
 
@@ -177,57 +173,46 @@ impl Model {
         self.server.borrow_mut().unblock_due(unix_us(now) / 1000)
     }
 
-    /// What the last `execute` or `expire_due` did to keys.
-    pub fn effects(&self) -> Ref<'_, [Effect]> {
-        Ref::map(self.server.borrow(), |server| server.effects.as_slice())
-    }
-
     /// Active expiry: takes away at most `limit` keys whose time has passed, the earliest first. It
     /// returns how many they were.
     pub fn expire_due(&mut self, now: WallTime, limit: usize) -> usize {
         let server = &mut *self.server.borrow_mut();
-        server.effects.clear();
         let expired = server.expire_due(unix_us(now) / 1000, limit);
         server.after_commit();
         expired
     }
 
-    /// Puts the server in a state in which it refuses commands, or back to order.
-    pub fn set_fault(&mut self, fault: Option<Fault>) {
-        self.server.borrow_mut().fault = fault;
-    }
-
     /// The protocol in which the connection is to be answered.
-    pub fn protocol(&self, client: ClientId) -> Protocol {
+    pub fn protocol(&self, client: ConnectionId) -> ProtocolVersion {
         self.server.borrow().sessions[client.0 as usize].protocol
     }
 
     /// Whether the server would close the connection after what it has answered.
-    pub fn is_closing(&self, client: ClientId) -> bool {
+    pub fn is_closing(&self, client: ConnectionId) -> bool {
         self.server.borrow().sessions[client.0 as usize].closing
     }
 
     /// Whether the connection may send more than a small request.
-    pub fn is_authenticated(&self, client: ClientId) -> bool {
-        self.server.borrow().is_let_in(client.0)
+    pub fn is_authenticated(&self, client: ConnectionId) -> bool {
+        self.server.borrow().is_permitted(client.0)
     }
 
     /// A command in whatever way it runs.
-    fn carry_out(&mut self, command: u16, run: Run, request: &Request<'_>) -> Reply {
+    fn carry_out(&mut self, command: u16, run: Execution, request: &Request<'_>) -> Reply {
         let reply = match run {
-            Run::Plain(handler) => {
+            Execution::Plain(handler) => {
                 return self.server.borrow_mut().run_handler(command, handler, request);
             }
-            Run::Container => unreachable!("a container alone has too few arguments"),
-            Run::Exec => self.exec(request),
-            Run::Load => self.load(request.args[2]),
-            Run::LoadLibrary => self.load_library(request.args),
-            Run::Eval { by_digest, read_only } => {
+            Execution::Container => unreachable!("a container alone has too few arguments"),
+            Execution::Exec => self.exec(request),
+            Execution::Load => self.load(request.args[2]),
+            Execution::LoadLibrary => self.load_library(request.args),
+            Execution::Eval { by_digest, read_only } => {
                 let (reply, errors) = self.eval(request, by_digest, read_only);
                 self.server.borrow_mut().stats.called(command, errors);
                 return reply;
             }
-            Run::Function { read_only } => {
+            Execution::Function { read_only } => {
                 let (reply, errors) = self.engine().call_function(request, read_only);
                 self.server.borrow_mut().stats.called(command, errors);
                 return reply;
@@ -236,7 +221,7 @@ impl Model {
         let errors = ErrorCount::from(&reply);
         let server = &mut *self.server.borrow_mut();
         server.stats.called(command, errors);
-        server.show(TABLE.spec(command), request);
+        server.send_to_monitors(TABLE.spec(command), request);
         reply
     }
 
@@ -273,7 +258,7 @@ impl Model {
         };
         let shown = !self.server.borrow().monitors.is_empty();
         if shown {
-            self.server.borrow_mut().show_to_all(request);
+            self.server.borrow_mut().send_to_all_monitors(request);
         } else if !read_only {
             let server = &mut *self.server.borrow_mut();
             if let Some(reply) = native::run(server, request, by_digest, keys, args) {

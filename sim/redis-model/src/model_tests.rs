@@ -1,8 +1,9 @@
 //! The model, command by command, where a real server is not needed to know what is right.
 
+use resp::{ErrorReply, Parsed, RequestParser};
+
 use super::*;
-use crate::effect::Change;
-use crate::reply::Fail;
+use crate::server::refusal::WriteRefusal;
 
 fn at(ms: u64) -> WallTime {
     WallTime::from_unix_ns(ms * 1_000_000)
@@ -10,16 +11,16 @@ fn at(ms: u64) -> WallTime {
 
 struct Bench {
     model: Model,
-    client: ClientId,
+    client: ConnectionId,
     now_ms: u64,
 }
 
 impl Bench {
     fn new() -> Self {
-        Self::with(Options::default())
+        Self::with(ModelOptions::default())
     }
 
-    fn with(options: Options) -> Self {
+    fn with(options: ModelOptions) -> Self {
         let mut model = Model::new(options);
         let client = model.connect(at(1_000), "127.0.0.1:1");
         Self { model, client, now_ms: 1_000 }
@@ -35,62 +36,76 @@ impl Bench {
         self.model.execute(at(self.now_ms), self.client, &args)
     }
 
-    fn changes(&self) -> Vec<(String, u64, Change)> {
-        let effects = self.model.effects();
-        let one = |effect: &Effect| {
-            (effect.key.escape_ascii().to_string(), effect.incarnation, effect.change)
-        };
-        effects.iter().map(one).collect()
+    /// What a request has added to the stream, as words; every group begins by naming its database.
+    fn streamed(&mut self, line: &str) -> Vec<String> {
+        let before = self.model.offset();
+        self.run(line);
+        self.stream_since(before)
+    }
+
+    fn stream_since(&self, before: u64) -> Vec<String> {
+        let mut stream = Vec::new();
+        assert!(self.model.copy_stream(before, self.model.offset(), &mut stream));
+        let (mut parser, mut rest, mut lines) = (RequestParser::new(), &stream[..], Vec::new());
+        while let Ok(Parsed::Request { used }) = parser.parse(rest, true) {
+            let mut args = Vec::new();
+            parser.args(rest, &mut args);
+            let words: Vec<_> = args.iter().map(|arg| String::from_utf8_lossy(arg)).collect();
+            lines.push(words.join(" "));
+            rest = &rest[used..];
+        }
+        lines.retain(|line| !line.starts_with("SELECT"));
+        lines
     }
 }
 
 fn error(text: &str) -> Reply {
-    Reply::Error(Fail::of(text))
+    Reply::Error(ErrorReply::of(text))
 }
 
 #[test]
 fn a_key_lives_through_its_last_millisecond_and_no_longer() {
     let mut bench = Bench::new();
+    bench.model.attach_replica("127.0.0.1", 7001);
     assert_eq!(bench.run("SET k v NX PX 10"), Reply::Ok);
     bench.now_ms = 1_010;
     assert_eq!(bench.run("SET k w NX PX 10"), Reply::Nil);
     bench.now_ms = 1_011;
-    assert_eq!(bench.run("SET k w NX PX 10"), Reply::Ok);
-    let expired = Change::Expired { expired_at_ms: 1_010 };
-    let created = Change::Created { expires_at_ms: Some(1_021) };
-    assert_eq!(bench.changes(), [("k".into(), 1, expired), ("k".into(), 2, created)]);
+    let streamed = bench.streamed("SET k w NX PX 10");
+    assert_eq!(streamed, ["MULTI", "DEL k", "SET k w PXAT 1021", "EXEC"]);
 }
 
 #[test]
-fn every_change_of_a_key_is_reported_once() {
+fn every_change_of_a_key_goes_into_the_stream_once() {
     let mut bench = Bench::new();
-    for (line, change) in [
-        ("SET k 1", Some(Change::Created { expires_at_ms: None })),
-        ("SET k 2 PX 5", Some(Change::Overwritten { expires_at_ms: Some(1_005) })),
-        ("INCR k", Some(Change::Modified)),
-        ("SET k 9 KEEPTTL", Some(Change::Overwritten { expires_at_ms: Some(1_005) })),
-        ("PEXPIRE k 50", Some(Change::ExpiryChanged { expires_at_ms: Some(1_050) })),
-        ("PERSIST k", Some(Change::ExpiryChanged { expires_at_ms: None })),
+    bench.model.attach_replica("127.0.0.1", 7001);
+    for (line, streamed) in [
+        ("SET k 1", Some("SET k 1")),
+        ("SET k 2 PX 5", Some("SET k 2 PXAT 1005")),
+        ("INCR k", Some("INCR k")),
+        ("SET k 9 KEEPTTL", Some("SET k 9 KEEPTTL")),
+        ("PEXPIRE k 50", Some("PEXPIREAT k 1050")),
+        ("PERSIST k", Some("PERSIST k")),
         ("GET k", None),
         ("SET k 1 NX", None),
-        ("DEL k", Some(Change::Deleted)),
+        ("DEL k", Some("DEL k")),
         ("DEL k", None),
     ] {
-        bench.run(line);
-        let changes: Vec<_> = bench.changes().into_iter().map(|(.., change)| change).collect();
-        assert_eq!(changes, change.into_iter().collect::<Vec<_>>(), "{line}");
+        assert_eq!(bench.streamed(line), Vec::from_iter(streamed), "{line}");
     }
 }
 
 #[test]
 fn active_expiry_takes_the_earliest_first_and_no_more_than_asked() {
     let mut bench = Bench::new();
+    bench.model.attach_replica("127.0.0.1", 7001);
     for line in ["SET late v PX 9", "SET early v PX 3", "SET never v", "SET after v PX 500"] {
         bench.run(line);
     }
     assert_eq!(bench.model.expire_due(at(1_003), 9), 0);
+    let before = bench.model.offset();
     assert_eq!(bench.model.expire_due(at(1_100), 1), 1);
-    assert_eq!(bench.changes()[0].0, "early");
+    assert_eq!(bench.stream_since(before), ["DEL early"]);
     assert_eq!(bench.model.expire_due(at(1_100), 9), 1);
     bench.now_ms = 1_100;
     assert_eq!(bench.run("DBSIZE"), Reply::Int(2));
@@ -128,45 +143,52 @@ fn a_refused_command_undoes_the_transaction() {
 }
 
 #[test]
-fn faults_refuse_by_the_flags_of_the_command() {
-    let mut bench = Bench::new();
-    bench.run("SET k v");
-    for (fault, refused, taken) in [
-        (Fault::Loading, &["GET k", "SET k v", "PING"][..], &["ECHO a", "INFO"][..]),
-        (Fault::ReadOnly, &["SET k v", "DEL k"], &["GET k", "PING"]),
-        (Fault::OutOfMemory, &["SET k v", "APPEND k v"], &["DEL nokey", "GET k"]),
-        (Fault::CannotPersist, &["SET k v", "DEL k", "PING"], &["GET k"]),
+fn a_server_refuses_by_the_flags_of_the_command() {
+    for (refusal, refused, taken) in [
+        (WriteRefusal::ReadOnly, &["SET k v", "DEL k"][..], &["GET k", "PING"][..]),
+        (WriteRefusal::OutOfMemory, &["SET k v", "APPEND k v"], &["DEL nokey", "GET k"]),
     ] {
-        bench.model.set_fault(Some(fault));
+        let mut bench = Bench::new();
+        bench.run("SET k v");
+        match refusal {
+            WriteRefusal::ReadOnly => {
+                let snapshot = bench.model.snapshot();
+                bench.model.follow("127.0.0.1", 7000, &snapshot);
+            }
+            WriteRefusal::OutOfMemory => {
+                bench.run("CONFIG SET maxmemory 1");
+            }
+        }
         for line in refused {
-            assert!(bench.run(line).is_error(), "{fault:?} {line}");
+            assert_eq!(bench.run(line), Reply::Error(refusal.error()), "{line}");
         }
         for line in taken {
-            assert!(!bench.run(line).is_error(), "{fault:?} {line}");
+            assert!(!bench.run(line).is_error(), "{refusal:?} {line}");
         }
+        let reply = bench.eval("return redis.call('set', 'k', 'v')");
+        let Reply::Error(fail) = reply else { panic!("{reply:?}") };
+        assert_eq!(fail.code(), refusal.error().code());
     }
-    bench.model.set_fault(Some(Fault::OutOfMemory));
-    let reply = bench.eval("return redis.call('set', 'k', 'v')");
-    let Reply::Error(fail) = reply else { panic!("{reply:?}") };
-    assert_eq!(fail.code(), b"OOM");
 }
 
 #[test]
 fn a_password_is_asked_for_and_checked() {
-    let mut bench =
-        Bench::with(Options { password: Some("secret".to_owned()), ..Options::default() });
+    let mut bench = Bench::with(ModelOptions {
+        password: Some("secret".to_owned()),
+        ..ModelOptions::default()
+    });
     assert_eq!(bench.run("GET k"), error("NOAUTH Authentication required."));
     let wrong = "WRONGPASS invalid username-password pair or user is disabled.";
     assert_eq!(bench.run("AUTH nope"), error(wrong));
     assert_eq!(bench.run("HELLO 3 AUTH default nope"), error(wrong));
     assert!(matches!(bench.run("HELLO 3 AUTH default secret"), Reply::Map(_)));
-    assert_eq!(bench.model.protocol(bench.client), Protocol::Resp3);
+    assert_eq!(bench.model.protocol(bench.client), ProtocolVersion::Resp3);
     assert_eq!(bench.run("GET k"), Reply::Nil);
 }
 
 #[test]
 fn a_script_that_never_ends_is_ended_even_if_it_catches_errors() {
-    let options = Options { script_budget_instructions: 100_000, ..Options::default() };
+    let options = ModelOptions { script_budget_instructions: 100_000, ..ModelOptions::default() };
     let mut bench = Bench::with(options);
     for script in [
         "while true do end",
@@ -210,7 +232,7 @@ fn after_a_reset_a_model_cannot_be_told_from_a_new_one() {
         let mut seen = Vec::new();
         for line in lines {
             let reply = bench.run(line);
-            seen.push(format!("{line}: {reply:?} {:?}", bench.changes()));
+            seen.push(format!("{line}: {reply:?} {}", bench.model.offset()));
         }
         for digest in [digest.as_str(), known] {
             seen.push(format!("{:?}", bench.run(&format!("EVALSHA {digest} 1 k v"))));
@@ -223,19 +245,20 @@ fn after_a_reset_a_model_cannot_be_told_from_a_new_one() {
         seen.push(format!("{:?} {:?}", bench.model.next_fsync(), bench.model.next_deadline()));
         seen
     };
-    for append_only in [None, Some(crate::persistence::Fsync::Everysec)] {
-        let fresh = story(&mut Bench::with(Options { append_only, ..Options::default() }));
-        let mut bench = Bench::with(Options { append_only, ..Options::default() });
+    for append_only in [None, Some(crate::options::Fsync::Everysec)] {
+        let fresh =
+            story(&mut Bench::with(ModelOptions { append_only, ..ModelOptions::default() }));
+        let mut bench = Bench::with(ModelOptions { append_only, ..ModelOptions::default() });
         story(&mut bench);
         bench.eval(script);
         bench.run("SCRIPT LOAD return");
         let waiting = bench.model.connect(at(1_000), "127.0.0.1:2");
         let pop: [&[u8]; 3] = [b"BLPOP", b"nothing", b"5"];
-        assert_eq!(bench.model.submit(at(1_000), waiting, &pop), Outcome::Blocked);
+        assert_eq!(bench.model.submit(at(1_000), waiting, &pop), Submitted::Blocked);
         for line in ["SUBSCRIBE c", "PUBLISH c m", "WATCH k", "MULTI", "GET k"] {
             bench.run(line);
         }
-        bench.model.set_fault(Some(Fault::OutOfMemory));
+        bench.run("CONFIG SET maxmemory 1");
         let snapshot = bench.model.snapshot();
         bench.model.follow("127.0.0.1", 7000, &snapshot);
         bench.run("CONFIG SET requirepass x");
@@ -252,7 +275,7 @@ fn of_those_that_wait_the_longest_waiting_is_served_first_and_after_the_whole_tr
     let [first, second] = [2, 3].map(|port| {
         let client = bench.model.connect(at(1_000), &format!("127.0.0.1:{port}"));
         let pop: [&[u8]; 4] = [b"BLPOP", b"other", b"l", b"0"];
-        assert_eq!(bench.model.submit(at(1_000), client, &pop), Outcome::Blocked);
+        assert_eq!(bench.model.submit(at(1_000), client, &pop), Submitted::Blocked);
         client
     });
     for line in ["MULTI", "RPUSH l a", "RPUSH l b c", "LPOP l", "EXEC"] {
@@ -271,7 +294,7 @@ fn a_client_that_goes_away_while_it_waits_takes_nothing() {
     let mut bench = Bench::new();
     let gone = bench.model.connect(at(1_000), "127.0.0.1:2");
     let pop: [&[u8]; 3] = [b"BRPOP", b"l", b"1"];
-    assert_eq!(bench.model.submit(at(1_000), gone, &pop), Outcome::Blocked);
+    assert_eq!(bench.model.submit(at(1_000), gone, &pop), Submitted::Blocked);
     assert_eq!(bench.model.next_deadline(), Some(at(2_001)));
     bench.model.disconnect(gone);
     assert_eq!(bench.model.next_deadline(), None);
@@ -366,7 +389,7 @@ fn a_client_that_waits_is_unblocked_by_another() {
     ] {
         let waiter = bench.model.connect(at(1_000), "127.0.0.1:2");
         let outcome = bench.model.submit(at(1_000), waiter, &[b"BLPOP", b"l", b"0"]);
-        assert_eq!(outcome, Outcome::Blocked);
+        assert_eq!(outcome, Submitted::Blocked);
         assert_eq!(bench.run(line), Reply::Int(1));
         assert_eq!(bench.run(line), Reply::Int(0), "{line}: it waits no more");
         let mut heard = Vec::new();
@@ -376,17 +399,17 @@ fn a_client_that_waits_is_unblocked_by_another() {
 }
 
 #[test]
-fn a_key_under_a_new_name_is_a_new_life() {
+fn a_key_under_a_new_name_keeps_its_time_and_takes_the_place_of_another() {
     let mut bench = Bench::new();
     bench.run("SET k v PX 10");
     assert_eq!(bench.run("RENAME k l"), Reply::Ok);
-    let created = Change::Created { expires_at_ms: Some(1_010) };
-    assert_eq!(bench.changes(), [("k".into(), 1, Change::Deleted), ("l".into(), 2, created)]);
+    assert_eq!(bench.run("PTTL l"), Reply::Int(10));
     bench.run("SET k w");
     assert_eq!(bench.run("RENAME l k"), Reply::Ok);
-    let overwritten = Change::Overwritten { expires_at_ms: Some(1_010) };
-    assert_eq!(bench.changes(), [("l".into(), 2, Change::Deleted), ("k".into(), 3, overwritten)]);
+    assert_eq!(bench.run("EXISTS l"), Reply::Int(0));
+    assert_eq!((bench.run("GET k"), bench.run("PTTL k")), (Reply::bulk("v"), Reply::Int(10)));
     assert_eq!(bench.run("COPY k c DB 1"), Reply::Int(1));
-    let effects = bench.model.effects().to_vec();
-    assert!(effects.len() == 1 && effects[0].db == 1 && effects[0].change == created);
+    assert_eq!(bench.run("EXISTS c"), Reply::Int(0), "it is in the other database");
+    bench.run("SELECT 1");
+    assert_eq!(bench.run("PTTL c"), Reply::Int(10));
 }

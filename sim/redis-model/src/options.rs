@@ -1,20 +1,30 @@
 //! How a model server is set up, and what CONFIG GET and CONFIG SET know of it.
 //!
-//! Invariant: a parameter that CONFIG SET takes is either acted upon or said here to be kept only.
-//! Kept only: save, timeout, hz. Deliberately absent: all other parameters; asking for one answers as for a name Redis does not know.
+//! Invariant: a parameter that CONFIG SET takes is either acted upon or said here to be kept only. Kept
+//! only: save, timeout, hz. Any other parameter answers as a name that Redis does not know.
 
 use std::collections::BTreeMap;
 
 use scenarios::topology::Software;
 
-use super::persistence::Fsync;
-
 /// The redis-server that the model is held to.
 pub const VERSION: &str = "7.0.15";
 
+/// When the file is synced.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Fsync {
+    /// Before every answer.
+    Always,
+    /// Once a second, when the world says that the second is over.
+    #[default]
+    Everysec,
+    /// When the operating system pleases, which the world says.
+    No,
+}
+
 /// How a server starts.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct ModelOptions {
     /// What AUTH must give; none: everybody is let in.
     pub password: Option<String>,
     /// How many databases SELECT can choose from.
@@ -31,7 +41,7 @@ pub struct Options {
     pub profile: Profile,
 }
 
-impl Default for Options {
+impl Default for ModelOptions {
     fn default() -> Self {
         Self {
             password: None,
@@ -70,7 +80,7 @@ impl From<Software> for Profile {
 
 /// What kind of text a parameter takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum ParameterKind {
     Text,
     YesNo,
     Number,
@@ -93,18 +103,18 @@ const POLICIES: &[&str] = &[
 ];
 
 /// The parameters: name, kind, value of a server started without a configuration and without saving.
-pub(crate) const PARAMETERS: &[(&str, Kind, &str)] = &[
-    ("appendfsync", Kind::Choice(&["everysec", "always", "no"]), "everysec"),
-    ("appendonly", Kind::YesNo, "no"),
-    ("databases", Kind::Immutable, "16"),
-    ("hz", Kind::Number, "10"),
-    ("maxmemory", Kind::Memory, "0"),
-    ("maxmemory-policy", Kind::Choice(POLICIES), "noeviction"),
-    ("notify-keyspace-events", Kind::Events, ""),
-    ("port", Kind::Immutable, "6379"),
-    ("requirepass", Kind::Text, ""),
-    ("save", Kind::Text, ""),
-    ("timeout", Kind::Number, "0"),
+pub(crate) const PARAMETERS: &[(&str, ParameterKind, &str)] = &[
+    ("appendfsync", ParameterKind::Choice(&["everysec", "always", "no"]), "everysec"),
+    ("appendonly", ParameterKind::YesNo, "no"),
+    ("databases", ParameterKind::Immutable, "16"),
+    ("hz", ParameterKind::Number, "10"),
+    ("maxmemory", ParameterKind::Memory, "0"),
+    ("maxmemory-policy", ParameterKind::Choice(POLICIES), "noeviction"),
+    ("notify-keyspace-events", ParameterKind::Events, ""),
+    ("port", ParameterKind::Immutable, "6379"),
+    ("requirepass", ParameterKind::Text, ""),
+    ("save", ParameterKind::Text, ""),
+    ("timeout", ParameterKind::Number, "0"),
 ];
 
 /// The parameters as they stand.
@@ -114,7 +124,7 @@ pub(crate) struct Parameters {
 }
 
 impl Parameters {
-    pub(crate) fn new(options: &Options) -> Self {
+    pub(crate) fn new(options: &ModelOptions) -> Self {
         let fixed = PARAMETERS.iter().map(|&(name, _, value)| (name, value.as_bytes().to_vec()));
         let mut values: BTreeMap<_, _> = fixed.collect();
         if let Some(fsync) = options.append_only {

@@ -1,11 +1,10 @@
 //! The value of a sorted set: members in the order of their scores, then of their bytes.
 //!
 //! Invariant: each member stands once, no score is NaN, and the order holds after every change.
-//! Deliberately absent: a skip list; a lock's queue or semaphore has few members.
 
 use std::cmp::Ordering;
 
-use super::text::{Blob, blob};
+use resp::{Blob, blob};
 
 /// Scores and members.
 #[derive(Clone, Debug, Default, PartialEq)]

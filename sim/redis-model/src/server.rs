@@ -1,25 +1,38 @@
 //! The state of one server.
 //!
-//! Invariant: `reset` leaves nothing of what was but memory. Deliberately absent: what commands mean,
-//! Lua, and how keys are touched, which `touch` has.
+//! Invariant: `reset` leaves nothing of what was but memory.
 
+pub(crate) mod admission;
+pub(crate) mod blocking;
+pub(crate) mod memory;
+pub(crate) mod monitor;
+pub(crate) mod notify;
+pub(crate) mod persistence;
+pub(crate) mod propagate;
+pub(crate) mod pubsub;
+pub(crate) mod refusal;
+pub(crate) mod replication;
+pub(crate) mod session;
+mod table;
+pub(crate) mod touch;
+
+use resp::{ErrorReply, Reply};
 use rustc_hash::FxHashSet;
 
-use super::blocking::Blocking;
-use super::effect::Effect;
-use super::fault::Fault;
-use super::journal::Journal;
-use super::keyspace::Db;
-use super::libraries::Libraries;
-use super::options::{Options, Parameters};
-use super::persistence::File;
-use super::pubsub::Subscriptions;
-use super::replication::{Following, Replica};
-use super::reply::Reply;
-use super::session::Session;
-use super::stats::Stats;
-use super::watch::Watchers;
-use crate::commands::table::TABLE;
+use self::blocking::Blocking;
+use self::persistence::AppendOnlyFile;
+use self::pubsub::Subscriptions;
+use self::replication::{Following, Replica};
+use self::session::Session;
+pub(crate) use self::table::{
+    CommandSpec, CommandTable, Execution, Handler, KeyPositions, Lookup, TableRow, flag,
+};
+use crate::journal::WriteJournal;
+use crate::keyspace::Db;
+use crate::libraries::Libraries;
+use crate::options::{ModelOptions, Parameters};
+use crate::stats::ServerStats;
+use crate::watch::Watchers;
 
 /// One command on its way through the server.
 #[derive(Clone, Copy)]
@@ -38,6 +51,9 @@ impl Request<'_> {
         self.now_us / 1000
     }
 }
+
+/// What the handler of a command answers.
+pub(crate) type CommandResult = Result<Reply, ErrorReply>;
 
 /// The session that scripts run their commands in; it belongs to no connection.
 pub(crate) const SCRIPT_SESSION: u32 = 0;
@@ -61,32 +77,31 @@ pub(crate) enum Expiry {
 
 /// A server.
 pub(crate) struct Server {
-    pub(crate) options: Options,
+    /// The commands that there are.
+    pub(crate) table: &'static CommandTable,
+    pub(crate) options: ModelOptions,
     pub(crate) parameters: Parameters,
     pub(crate) dbs: Vec<Db>,
     pub(crate) sessions: Vec<Session>,
-    pub(crate) vacant: Vec<u32>,
+    pub(crate) free_places: Vec<u32>,
     pub(crate) next_id: u64,
     pub(crate) started_us: Option<i64>,
-    pub(crate) stats: Stats,
-    pub(crate) fault: Option<Fault>,
+    pub(crate) stats: ServerStats,
     /// `maxmemory`; 0: there is no limit.
     pub(crate) max_memory_bytes: u64,
     /// The limit was not kept when the request under way came, whatever was evicted.
     pub(crate) out_of_memory: bool,
-    pub(crate) effects: Vec<Effect>,
     pub(crate) watchers: Watchers,
     /// The digests that EVALSHA knows.
     pub(crate) scripts: FxHashSet<[u8; 40]>,
     /// SCRIPT FLUSH or FUNCTION FLUSH has come: what is compiled need not be kept.
     pub(crate) compiled_is_stale: bool,
     pub(crate) libraries: Libraries,
-    pub(crate) next_incarnation: u64,
     /// How many changes commands have made: a command that made one is propagated.
     pub(crate) dirty: u64,
     /// The command under way has said itself what is to be propagated.
     pub(crate) rewritten: bool,
-    pub(crate) journal: Journal,
+    pub(crate) journal: WriteJournal,
     /// What is carried out comes from a primary or from the file: no key expires by itself.
     pub(crate) applying: bool,
     /// EXEC is under way, in which nothing blocks.
@@ -94,52 +109,50 @@ pub(crate) struct Server {
     /// The primary it follows; none: it is a primary.
     pub(crate) following: Option<Following>,
     pub(crate) replicas: Vec<Replica>,
-    pub(crate) file: File,
+    pub(crate) file: AppendOnlyFile,
     pub(crate) blocking: Blocking,
     pub(crate) subscriptions: Subscriptions,
     /// Whom everything is shown to, the longest looking first.
     pub(crate) monitors: Vec<u32>,
-    /// Of which events subscribers are told.
-    pub(crate) notifying: u16,
-    /// What the command under way calls what it does to a key, while anybody is told.
+    /// The classes of keyspace events that are published.
+    pub(crate) notify_classes: u16,
+    /// The name of the event that the command under way publishes, while any class is.
     pub(crate) event: &'static str,
     /// Messages to sessions other than by the reply to their own request.
     pub(crate) outbox: Vec<(u32, Reply)>,
 }
 
 impl Server {
-    pub(crate) fn new(options: Options) -> Self {
+    pub(crate) fn new(options: ModelOptions, table: &'static CommandTable) -> Self {
         let dbs = (0..options.databases.max(1)).map(|_| Db::default()).collect();
         let mut server = Self {
+            table,
             parameters: Parameters::new(&options),
             options,
             dbs,
             sessions: vec![Session::internal(), Session::internal()],
-            vacant: Vec::new(),
+            free_places: Vec::new(),
             next_id: 1,
             started_us: None,
-            stats: Stats::new(TABLE.len()),
-            fault: None,
+            stats: ServerStats::new(table.len()),
             max_memory_bytes: 0,
             out_of_memory: false,
-            effects: Vec::new(),
             watchers: Watchers::default(),
             scripts: FxHashSet::default(),
             compiled_is_stale: false,
             libraries: Libraries::default(),
-            next_incarnation: 1,
             dirty: 0,
             rewritten: false,
-            journal: Journal::default(),
+            journal: WriteJournal::default(),
             applying: false,
             in_exec: false,
             following: None,
             replicas: Vec::new(),
-            file: File::default(),
+            file: AppendOnlyFile::default(),
             blocking: Blocking::default(),
             subscriptions: Subscriptions::default(),
             monitors: Vec::new(),
-            notifying: 0,
+            notify_classes: 0,
             event: "",
             outbox: Vec::new(),
         };
@@ -153,19 +166,16 @@ impl Server {
         self.dbs.iter_mut().for_each(Db::clear);
         self.sessions.truncate(FIRST_CLIENT);
         self.sessions.fill(Session::internal());
-        self.vacant.clear();
+        self.free_places.clear();
         self.next_id = 1;
         self.started_us = None;
         self.stats.reset();
-        self.fault = None;
         self.max_memory_bytes = 0;
         self.out_of_memory = false;
-        self.effects.clear();
         self.watchers.clear();
         self.scripts.clear();
         self.compiled_is_stale = false;
         self.libraries.clear();
-        self.next_incarnation = 1;
         self.dirty = 0;
         self.rewritten = false;
         self.journal.reset();
@@ -173,7 +183,7 @@ impl Server {
         self.in_exec = false;
         self.following = None;
         self.replicas.clear();
-        self.file = File::default();
+        self.file = AppendOnlyFile::default();
         self.blocking.clear();
         self.subscriptions.clear();
         self.monitors.clear();

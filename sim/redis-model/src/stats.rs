@@ -1,22 +1,22 @@
 //! What INFO counts.
 //!
-//! Invariant: counted where redis-server counts: commands inside scripts and transactions too, a
-//! refused command as rejected, and one error once, however many calls it passes through.
-//! Deliberately absent: microseconds, which are always 0, for the model takes no time.
+//! Invariant: counted where redis-server counts: commands inside scripts and transactions too, a refused
+//! command as rejected, and one error once, however many calls it passes through. Microseconds are always
+//! 0, for the model takes no time.
 
 use std::collections::BTreeMap;
 
-use super::reply::{Fail, Reply};
+use resp::{ErrorReply, Reply};
 
 /// The counters of one command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct CommandStats {
+pub(crate) struct CommandCounters {
     pub(crate) calls: u64,
     pub(crate) rejected_calls: u64,
     pub(crate) failed_calls: u64,
 }
 
-impl CommandStats {
+impl CommandCounters {
     pub(crate) fn is_zero(&self) -> bool {
         *self == Self::default()
     }
@@ -33,6 +33,13 @@ pub(crate) struct ErrorCount {
 }
 
 impl ErrorCount {
+    /// Of these texts, and whether each has been counted already.
+    pub(crate) fn of(errors: &[(Vec<u8>, bool)]) -> Self {
+        let mut count = Self::default();
+        errors.iter().for_each(|(text, counted)| count.add(text, *counted));
+        count
+    }
+
     /// One more, counted already or not.
     pub(crate) fn add(&mut self, text: &[u8], counted: bool) {
         if counted { self.handed_on += 1 } else { self.fresh.push(code_of(text)) }
@@ -60,9 +67,9 @@ fn code_of(text: &[u8]) -> Vec<u8> {
 
 /// The counters of a server.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Stats {
+pub(crate) struct ServerStats {
     /// By the place in the command table.
-    pub(crate) commands: Vec<CommandStats>,
+    pub(crate) commands: Vec<CommandCounters>,
     pub(crate) processed: u64,
     pub(crate) connections: u64,
     pub(crate) expired_keys: u64,
@@ -76,20 +83,20 @@ pub(crate) struct Stats {
     errors_seen: u64,
 }
 
-impl Stats {
+impl ServerStats {
     pub(crate) fn new(commands: usize) -> Self {
-        Self { commands: vec![CommandStats::default(); commands], ..Self::default() }
+        Self { commands: vec![CommandCounters::default(); commands], ..Self::default() }
     }
 
     /// Everything at zero, the memory kept.
     pub(crate) fn reset(&mut self) {
-        self.commands.fill(CommandStats::default());
+        self.commands.fill(CommandCounters::default());
         let commands = std::mem::take(&mut self.commands);
         *self = Self { commands, ..Self::default() };
     }
 
     /// A command has been refused with an error.
-    pub(crate) fn rejected(&mut self, command: Option<u16>, fail: &Fail) {
+    pub(crate) fn rejected(&mut self, command: Option<u16>, fail: &ErrorReply) {
         if let Some(command) = command {
             self.commands[usize::from(command)].rejected_calls += 1;
         }
@@ -98,7 +105,7 @@ impl Stats {
     }
 
     /// A command that was counted when it began to wait has ended with an error.
-    pub(crate) fn failed(&mut self, command: u16, fail: &Fail) {
+    pub(crate) fn failed(&mut self, command: u16, fail: &ErrorReply) {
         self.commands[usize::from(command)].failed_calls += 1;
         self.count(code_of(fail.text()));
         self.errors_seen = self.errors;

@@ -1,18 +1,18 @@
 //! What a key can hold.
 //!
-//! Invariant: a value always knows its type, and a collection is never empty: Redis deletes the key
-//! with its last element. Deliberately absent: streams, and encodings: collections of locks are small,
-//! so all but lists are searched from end to end or by halves.
+//! Invariant: a value always knows its type, and a collection is never empty: Redis deletes the key with
+//! its last element. Not modelled: streams. Collections of locks are small, so all but lists are searched
+//! from end to end or by halves.
 
 use std::collections::{BTreeSet, VecDeque};
 
-use super::reply::Fail;
+use resp::{Blob, ErrorReply};
+
 use super::scored::Scored;
-use super::text::Blob;
 
 /// A value, by type.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Value {
+pub(crate) enum StoredValue {
     /// A byte string.
     Str(Blob),
     /// Fields in the order of their first writing, which is what a small hash of Redis answers.
@@ -29,18 +29,18 @@ pub(crate) enum Value {
 macro_rules! accessors {
     ($variant:ident, $type:ty, $shared:ident, $unique:ident) => {
         /// The value of this type, or WRONGTYPE.
-        pub(crate) fn $shared(&self) -> Result<&$type, Fail> {
-            if let Self::$variant(value) = self { Ok(value) } else { Err(Fail::WRONG_TYPE) }
+        pub(crate) fn $shared(&self) -> Result<&$type, ErrorReply> {
+            if let Self::$variant(value) = self { Ok(value) } else { Err(ErrorReply::WRONG_TYPE) }
         }
 
         /// The value of this type to change in place, or WRONGTYPE.
-        pub(crate) fn $unique(&mut self) -> Result<&mut $type, Fail> {
-            if let Self::$variant(value) = self { Ok(value) } else { Err(Fail::WRONG_TYPE) }
+        pub(crate) fn $unique(&mut self) -> Result<&mut $type, ErrorReply> {
+            if let Self::$variant(value) = self { Ok(value) } else { Err(ErrorReply::WRONG_TYPE) }
         }
     };
 }
 
-impl Value {
+impl StoredValue {
     /// What TYPE answers.
     pub(crate) fn type_name(&self) -> &'static str {
         match self {

@@ -1,9 +1,9 @@
 //! Which sessions watch which keys.
 //!
-//! Invariant: with nothing watched, a write costs one look at an empty list. The watchers of a key
-//! are few, so a list is asked from end to end. Deliberately absent: the sessions themselves.
+//! Invariant: with nothing watched, a write costs one comparison. The watchers of a key are few,
+//! so a list is asked from end to end.
 
-use super::text::{Blob, blob};
+use resp::{Blob, blob};
 
 /// Keys under WATCH, and the places of the sessions that watch them.
 #[derive(Clone, Debug, Default)]

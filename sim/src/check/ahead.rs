@@ -1,38 +1,36 @@
-//! Reading ahead: while one thread looks at what was read, another reads on.
+//! Read-ahead: one thread reads while another parses.
 //!
-//! Invariant: the bytes come in order and an error comes where it happened; no more than a few
-//! buffers are on their way, however slow the one is and however fast the other. Deliberately absent:
-//! an end to a read that is under way. Where nobody wants any more, the reading thread ends with it,
-//! or with the process.
+//! Invariant: bytes and errors arrive in order, and only a few buffers are in flight. A blocked read is not
+//! cancelled: the thread ends after it, or with the process.
 
 use std::io::{self, BufRead, ErrorKind, Read};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
-/// How much is read at a time, in bytes.
+/// Size of a buffer, in bytes.
 pub(super) const AT_A_TIME: usize = 256 * 1024;
 /// How many buffers there are.
 const BUFFERS: usize = 4;
 
-/// What another thread reads.
+/// Input that another thread reads.
 pub(super) struct Ahead {
     full: Receiver<io::Result<Vec<u8>>>,
     empty: SyncSender<Vec<u8>>,
-    /// What has come, of which so much has been taken.
+    /// The current buffer, and how much of it is consumed.
     buffer: Vec<u8>,
     taken: usize,
 }
 
 impl Ahead {
-    /// Begins to read.
+    /// Starts the thread.
     ///
     /// # Errors
-    /// What the system says where it has no thread to give.
+    /// The system's error if it cannot start a thread.
     pub(super) fn of(mut input: impl Read + Send + 'static) -> io::Result<Self> {
         let (give, full) = sync_channel(BUFFERS);
         let (empty, take) = sync_channel(BUFFERS);
         for _ in 1..BUFFERS {
-            // There is room for all of them.
+            // The channel holds them all.
             let _ = empty.send(Vec::new());
         }
         let read_on = move || {
@@ -74,12 +72,12 @@ impl Read for Ahead {
 impl BufRead for Ahead {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         if self.taken == self.buffer.len()
-            // After the last buffer nobody is there who could send another.
+            // After the last buffer the sender is gone, and the input has ended.
             && let Ok(next) = self.full.recv()
         {
             let used = std::mem::replace(&mut self.buffer, next?);
             self.taken = 0;
-            // Nobody takes it where all has been read.
+            // Fails only if the thread has ended, which needs no more buffers.
             let _ = self.empty.send(used);
         }
         Ok(&self.buffer[self.taken..])

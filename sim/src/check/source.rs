@@ -1,18 +1,17 @@
-//! Where a history comes from, so that it can be read a second time.
+//! The input of `check`, readable a second time.
 //!
-//! Invariant: both times the same bytes are read. What comes from a pipe is kept in a file without a
-//! name, which is gone when picklock is, however it ends. Deliberately absent: keeping it in memory,
-//! however short it is.
+//! Invariant: both reads give the same bytes. A pipe is spooled to an unnamed temporary file, which vanishes with the
+//! process however it ends; memory is not used, because a history may be larger.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
 use std::path::Path;
 
-use super::super::failure::Failure;
 use super::ahead::Ahead;
+use crate::failure::Failure;
 
-/// Where a history comes from.
-pub(super) struct Source {
+/// A history file, or a pipe.
+pub(super) struct HistorySource {
     name: String,
     from: From,
 }
@@ -22,7 +21,7 @@ enum From {
     Pipe { input: Option<Box<dyn Read + Send>>, kept: File },
 }
 
-impl Source {
+impl HistorySource {
     /// The file of this path, or `-` for stdin.
     pub(super) fn open(path: &Path) -> Result<Self, Failure> {
         if path.as_os_str() == "-" {
@@ -33,15 +32,15 @@ impl Source {
         let unopened = |error: io::Error| {
             Failure::usage_text(
                 format!("cannot read {name}: {error}"),
-                "name a history, such as picklock-out/<scenario>/latest/history.jsonl, or - for stdin",
+                "give a history, such as picklock-out/<scenario>/latest/history.jsonl, or - for stdin",
             )
         };
         let meta = std::fs::metadata(path).map_err(unopened)?;
         if meta.is_dir() {
             let within = path.join("history.jsonl");
             let help = match within.is_file() {
-                true => format!("name the history in it: {}", within.display()),
-                false => "name a history, such as picklock-out/<scenario>/latest/history.jsonl"
+                true => format!("give the history in it: {}", within.display()),
+                false => "give a history, such as picklock-out/<scenario>/latest/history.jsonl"
                     .to_owned(),
             };
             return Err(Failure::usage_text(format!("{name} is a directory"), help));
@@ -54,29 +53,29 @@ impl Source {
         Ok(Self { name, from })
     }
 
-    /// What it is called in messages.
+    /// Its name in messages.
     pub(super) fn name(&self) -> &str {
         &self.name
     }
 
-    /// The bytes for the first time.
+    /// The first read.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub(super) fn first(&mut self) -> io::Result<Ahead> {
         match &mut self.from {
             From::File(file) => Ahead::of(file.try_clone()?),
             From::Pipe { input, kept } => {
                 let input = input.take().expect("a pipe is read once");
-                Ahead::of(Keeping { input, kept: kept.try_clone()? })
+                Ahead::of(Tee { input, kept: kept.try_clone()? })
             }
         }
     }
 
-    /// The same bytes again, all of which have been read before.
+    /// Reads the same bytes again; the first read must be complete.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub(super) fn again(&mut self) -> io::Result<Ahead> {
         let (From::File(file) | From::Pipe { kept: file, .. }) = &mut self.from;
         file.rewind()?;
@@ -88,25 +87,25 @@ fn spool() -> Result<File, Failure> {
     tempfile::tempfile().map_err(|error| {
         let place = std::env::temp_dir();
         Failure::unavailable_text(
-            format!("cannot keep what comes from a pipe in {}: {error}", place.display()),
-            "set TMPDIR to a directory that can be written, or give the history as a file",
+            format!("cannot spool stdin to {}: {error}", place.display()),
+            "set TMPDIR to a writable directory, or give the history as a file",
         )
     })
 }
 
-/// Reads, and keeps what was read.
-struct Keeping {
+/// Copies everything that is read to a file.
+struct Tee {
     input: Box<dyn Read + Send>,
     kept: File,
 }
 
-impl Read for Keeping {
+impl Read for Tee {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let length = self.input.read(buffer)?;
         self.kept.write_all(&buffer[..length]).map_err(|error| {
             let place = std::env::temp_dir();
             let place = place.display();
-            io::Error::other(format!("what comes from a pipe cannot be kept in {place}: {error}"))
+            io::Error::other(format!("cannot spool the pipe to {place}: {error}"))
         })?;
         Ok(length)
     }
@@ -132,9 +131,10 @@ mod tests {
             input: Some(Box::new(io::Cursor::new(text.clone().into_bytes()))),
             kept: spool().unwrap(),
         };
-        for mut source in
-            [Source::open(file.path()).unwrap(), Source { name: "pipe".to_owned(), from: pipe }]
-        {
+        for mut source in [
+            HistorySource::open(file.path()).unwrap(),
+            HistorySource { name: "pipe".to_owned(), from: pipe },
+        ] {
             assert_eq!(read(source.first().unwrap()), text);
             assert_eq!(read(source.again().unwrap()), text);
             assert_eq!(read(source.again().unwrap()), text);

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+use harness::progress::BatchProgress;
 use harness::sweep;
 use harness::world::World as _;
 use nix::time::{ClockId, clock_gettime};
@@ -103,13 +104,13 @@ fn look(
     let total = seeds.0.end - seeds.0.start;
     let sweep = runtime.block_on(async {
         let mut signals = signal::watch().map_err(|error| Failure::unavailable(&error))?;
-        let watched = Arc::new(sweep::Progress::default());
+        let watched = Arc::new(BatchProgress::default());
         let shown = Arc::clone(&watched);
         let done = move || shown.done.load(Ordering::Relaxed);
         let progress = Progress::show(terminal, done, total, "schedules");
         let (theirs, watch) = (Arc::clone(scenario), Arc::clone(&watched));
         let order =
-            sweep::Order { seeds: seeds.0.clone(), threads, keep: KEEP, digest: args.digest };
+            sweep::SweepPlan { seeds: seeds.0.clone(), threads, keep: KEEP, digest: args.digest };
         let mut work = tokio::task::spawn_blocking(move || {
             sweep::sweep(VirtualWorld::default, &theirs, &order, &watch)
         });

@@ -5,17 +5,16 @@
 
 use std::time::Duration;
 
-use scenarios::tuning::{Confirmation, Confirmed, Tuning};
 use tokio::sync::watch;
+use ttl_model::tuning::{Confirmation, Confirmed, Tuning};
 
-use super::args::TuneArgs;
-use crate::args::World;
+use crate::args::{TuneArgs, World};
 use crate::failure::Failure;
 use crate::run::draw;
 use crate::terminal::Terminal;
 use crate::{print, world};
 use live_world::endpoint::{Endpoint, KeySpace, Settings};
-use live_world::leases::confirm::{CLIENTS, ConfirmError, trials};
+use live_world::leases::confirm::{CLIENTS, ConfirmError, experiments};
 use live_world::limits::{BESIDES, Links, ensure_open_files};
 use ttl_model::{Conditions, Study};
 
@@ -57,7 +56,7 @@ impl Confirm {
         study: &Study,
         terminal: &Terminal,
     ) -> Result<Self, Failure> {
-        let links = Links { apart: u64::from(CLIENTS), each: 1, ..Links::default() };
+        let links = Links { external: u64::from(CLIENTS), each: 1, ..Links::default() };
         ensure_open_files(links.needed() + BESIDES)
             .map_err(|error| Failure::unavailable(&error))?;
         let target = open(args, World::Redis, terminal).await?;
@@ -110,16 +109,18 @@ impl Confirm {
         let (length, seed) = (args.confirm_for.0, args.seed);
         // It is searched for by simulating, which a runtime must not wait for.
         let searched =
-            tokio::task::spawn_blocking(move || trials(&conditions, &grid, length, seed)).await;
-        let trials = searched.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
-        let playable = trials.iter().filter(|it| it.is_ok()).count();
+            tokio::task::spawn_blocking(move || experiments(&conditions, &grid, length, seed))
+                .await;
+        let experiments =
+            searched.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
+        let playable = experiments.iter().filter(|it| it.is_ok()).count();
         if !terminal.is_quiet() && playable > 0 {
             print::note(&format!("{CLIENTS} clients take leases there, for {}", args.confirm_for));
         }
         let length = length / u32::try_from(playable.max(1)).unwrap_or(1);
-        for trial in trials {
-            tried.push(match trial {
-                Ok(trial) => trial.run(&self.target, length, seed).await?,
+        for experiment in experiments {
+            tried.push(match experiment {
+                Ok(experiment) => experiment.run(&self.target, length, seed).await?,
                 Err(none) => *none,
             });
         }

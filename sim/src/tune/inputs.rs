@@ -1,41 +1,40 @@
-//! The numbers that a tuning counts with, and where each comes from.
+//! The inputs of a tuning, with the source of each.
 //!
-//! Invariant: what was said on the command line wins over what an earlier run shows, that over what is measured,
-//! and that over what is assumed; and each is told.
+//! Invariant: the command line wins over an earlier run, that over a measurement, and that over an assumption; the
+//! source is reported.
 
 use std::path::Path;
 
 use picklock::time::span_ns;
 use reports::latency::Latencies;
 use scenarios::distribution::{Distribution, Histogram, Measured};
-use scenarios::tuning::Input;
 use tokio::runtime::Runtime;
+use ttl_model::tuning::Input;
 
-use super::args::{Taken, TuneArgs};
 use super::confirm::open;
-use crate::args::World;
+use crate::args::{Taken, TuneArgs, World};
 use crate::failure::Failure;
 use crate::print;
 use crate::terminal::Terminal;
-use live_world::leases::measure::{Found, measure};
+use live_world::leases::measure::{Measurements, measure};
 use ttl_model::law::Law;
 use ttl_model::{Conditions, Rate, Traffic, presets};
 
-/// A round trip within a data centre, where nobody has said or measured one.
+/// Assumed round trip, within a data centre.
 const ROUND_TRIP: &str = "lognormal:500us,p99=3ms";
 const ASSUMED: &str = "assumed";
 const GIVEN: &str = "given";
 
-/// What is counted with.
+/// What a study is run with.
 pub(super) struct Inputs {
     pub(super) conditions: Conditions,
     pub(super) traffic: Traffic,
     pub(super) told: Vec<Input>,
-    /// What was measured for them, and for how long.
+    /// The measurements, and how long they took in nanoseconds.
     pub(super) log: Option<(Latencies, u64)>,
 }
 
-/// Gathers them.
+/// Collects the inputs.
 pub(super) fn gather(
     args: &TuneArgs,
     runtime: &Runtime,
@@ -54,8 +53,8 @@ pub(super) fn gather(
         (None, Some(run)) => (of_run(run, "hold")?, from(run)),
         (None, None) => {
             return Err(Failure::usage_text(
-                "how long the work under the lock takes is not said",
-                "say it, as in --hold lognormal:5ms,p99=80ms, or take it from an earlier run with --from RUN",
+                "the duration of work under the lock is missing",
+                "give it, such as --hold lognormal:5ms,p99=80ms, or take it from an earlier run with --from RUN",
             ));
         }
     };
@@ -64,7 +63,7 @@ pub(super) fn gather(
         (Some(trip), ..) => (read("--rtt", trip.clone())?, GIVEN.to_owned()),
         (None, Some(run), _) => (of_run(run, "SET")?, from(run)),
         (None, None, Some((it, server))) => {
-            let source = format!("measured here, {} times, to {server}", it.counts.0);
+            let source = format!("{} measurements here, to {server}", it.counts.0);
             (it.round_trip.clone(), source)
         }
         (None, None, None) => (text(ROUND_TRIP)?, ASSUMED.to_owned()),
@@ -79,22 +78,22 @@ pub(super) fn gather(
         }
         (Some(_), None, _) => {
             return Err(Failure::usage_text(
-                "--pause says how long pauses last, and not how often they come",
-                "add --pauses, as in --pauses 6/minute",
+                "--pause needs --pauses: how often do pauses occur?",
+                "add it, such as --pauses 6/minute",
             ));
         }
         (None, Some(_), _) => {
             return Err(Failure::usage_text(
-                "--pauses says how often pauses come, and not how long they last",
-                "add --pause, as in --pause lognormal:50ms,p99=200ms",
+                "--pauses needs --pause: how long do pauses last?",
+                "add it, such as --pause lognormal:50ms,p99=200ms",
             ));
         }
         (None, None, Some(name)) => {
             let Some(preset) = presets::named(name) else {
                 let names: Vec<&str> = presets::ALL.iter().map(|it| it.name).collect();
                 return Err(Failure::usage_text(
-                    format!("no preset of pauses is called {name:?}"),
-                    format!("there are {}", names.join(", ")),
+                    format!("no preset is called {name:?}"),
+                    format!("the presets are: {}", names.join(", ")),
                 ));
             };
             tell("pauses", format!("{}, {}", preset.length, preset.rate), preset.source);
@@ -103,27 +102,29 @@ pub(super) fn gather(
         }
         (None, None, None) => {
             return Err(Failure::usage_text(
-                "what makes processes stand still is not said, and no TTL can be judged without it",
-                "take a preset with --preset go, jvm-g1, jvm-full or cgroup; say --pause and --pauses; or --measure",
+                "process pauses are missing, and without them no TTL can be judged",
+                "use --preset go, jvm-g1, jvm-full or cgroup; or --pause and --pauses; or --measure",
             ));
         }
     };
     if let Some((it, _)) = &measured {
         let rate = it.pauses_per_ns * 1e9;
-        let source = format!("measured here, {} of a millisecond or longer", it.counts.1);
-        tell("pauses", format!("{}, {rate:.2} a second", it.pause), &source);
+        let source = format!("{} measured here, of 1 ms or longer", it.counts.1);
+        tell("pauses", format!("{}, {rate:.2} per second", it.pause), &source);
     }
-    tell("crashes", format!("{} of each client", args.crashes), "given or by default");
+    tell("crashes", format!("{} per client", args.crashes), "given or by default");
     tell("clock drift", format!("up to {} ppm", args.drift), "given or by default");
     let taken = match args.if_taken {
-        Taken::Wait => format!("who waits tries every {}", args.poll),
-        Taken::Skip => "all at the same tick; who finds it taken skips this run".to_owned(),
+        Taken::Wait => format!("a waiting client tries every {}", args.poll),
+        Taken::Skip => {
+            "all at the same tick; a client that finds the lock taken skips the run".to_owned()
+        }
     };
     let (clients, every, locks) = (args.clients, args.every, args.locks);
     let over = if locks == 1 { "one lock".to_owned() } else { format!("{locks} locks") };
-    let traffic = format!("{clients} clients, each once in {every}, over {over}; {taken}");
+    let traffic = format!("{clients} clients, each every {every}, on {over}; {taken}");
     tell("traffic", traffic, "given or by default");
-    tell("from the last look to the write", args.write.to_string(), "given or by default");
+    tell("from the last check to the write", args.write.to_string(), "given or by default");
     let pause = pause.map(|(rate, length)| (rate.per_second() / 1e9, Law::new(&length)));
     let by_measure = measured.as_ref().map(|(it, _)| (it.pauses_per_ns, Law::new(&it.pause)));
     let conditions = Conditions {
@@ -146,11 +147,11 @@ pub(super) fn gather(
 }
 
 /// Measures, and says where.
-async fn measured(args: &TuneArgs, terminal: &Terminal) -> Result<(Found, String), Failure> {
+async fn measured(args: &TuneArgs, terminal: &Terminal) -> Result<(Measurements, String), Failure> {
     if args.measure_for.0.is_zero() {
         return Err(Failure::usage_text(
             "--measure-for is zero",
-            "say for how long, as in --measure-for 10s",
+            "give a duration, such as --measure-for 10s",
         ));
     }
     let target = open(args, World::Auto, terminal).await?;
@@ -173,21 +174,21 @@ fn text(text: &str) -> Result<Distribution, Failure> {
     })
 }
 
-/// With its file read, where it has one.
+/// Reads the file of the distribution, if it has one.
 fn read(option: &str, mut distribution: Distribution) -> Result<Distribution, Failure> {
     distribution.read(Path::new(".")).map_err(|error| {
         Failure::usage_text(
             format!("{option}: {error}"),
-            "name an HdrHistogram log, or CSV whose lines are a value and how often it came",
+            "give an HdrHistogram log, or a CSV file with lines of value and count",
         )
     })?;
     Ok(distribution)
 }
 
-/// What an earlier run has measured of this operation.
+/// The distribution of this operation in an earlier run.
 fn of_run(run: &Path, tag: &str) -> Result<Distribution, Failure> {
     let log = "latency.hlog";
-    // A distribution names its file in text, which a path need not be.
+    // A distribution names its file as UTF-8, which a path need not be.
     let (beside, file) = match run.join(log).to_str() {
         Some(file) => (Path::new("."), file.to_owned()),
         None => (run, log.to_owned()),
@@ -197,7 +198,7 @@ fn of_run(run: &Path, tag: &str) -> Result<Distribution, Failure> {
     found.read(beside).map_err(|error| {
         Failure::usage_text(
             format!("--from: {error}"),
-            "name the directory of a run whose clients got the lock, such as picklock-out/bonus-pool/latest",
+            "give the directory of a run in which clients got the lock, such as picklock-out/bonus-pool/latest",
         )
     })?;
     Ok(found)

@@ -16,9 +16,9 @@ use picklock::command::Command;
 use picklock::env::{CallError, Conn, Env, Node, Subscription};
 use picklock::reply::{Reply, ServerError};
 use picklock::time::{Instant, WallTime, span_ns};
-use redis_model::model::{ClientId, Model};
-use redis_model::options::Options;
-use redis_model::reply::Reply as Answer;
+use redis_model::model::{ConnectionId, Model};
+use redis_model::options::ModelOptions;
+use resp::Reply as Answer;
 use scenarios::record::Observed;
 
 /// One way, for every message.
@@ -34,7 +34,7 @@ struct World {
     random: u64,
     model: Model,
     /// By connection for listening.
-    heard: BTreeMap<ClientId, Heard>,
+    heard: BTreeMap<ConnectionId, Heard>,
     timers: BTreeMap<(u64, u64), Waker>,
     tasks: Vec<Option<Task>>,
     born: Vec<Task>,
@@ -54,7 +54,7 @@ pub(crate) fn run(seed: u64, task: impl Future<Output = ()> + Send + 'static) {
         now_ns: 0,
         asked: 0,
         random: seed,
-        model: Model::new(Options::default()),
+        model: Model::new(ModelOptions::default()),
         heard: BTreeMap::new(),
         timers: BTreeMap::new(),
         tasks: Vec::new(),
@@ -110,7 +110,7 @@ impl Wake for Rouse {
 /// A client of the world.
 #[derive(Clone)]
 pub(crate) struct BareEnv {
-    conn: ClientId,
+    conn: ConnectionId,
 }
 
 impl BareEnv {

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use fault_proxy::{ClientId, Detail, Link, Plan, Proxy, Upstream};
-use live_world::server::{Server, ServerSpec, find_server};
+use live_world::server::{PrivateServer, ServerSpec, find_server};
 use live_world::supervisor::Supervisor;
 use picklock::env::Node;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -26,7 +26,7 @@ pub(crate) use tls::{file, terminator};
 pub(crate) struct Bed {
     pub(crate) proxy: Proxy,
     pub(crate) link: Link,
-    pub(crate) server: Server,
+    pub(crate) server: PrivateServer,
     pub(crate) supervisor: Supervisor,
 }
 
@@ -35,7 +35,7 @@ impl Bed {
         let supervisor =
             Supervisor::spawn(Some(Path::new(env!("CARGO_BIN_EXE_picklock")))).unwrap();
         let binary = find_server(None, None).unwrap().path;
-        let server = Server::start(&supervisor, ServerSpec::new(binary)).await.unwrap();
+        let server = PrivateServer::start(&supervisor, ServerSpec::new(binary)).await.unwrap();
         let proxy = Proxy::start(Detail::Faults).unwrap();
         let upstream = Upstream::Tcp(server.addr());
         let link = proxy.listen(ClientId(0), Node(0), upstream, plan).unwrap();

@@ -1,19 +1,18 @@
-//! Which setting to take, and why; or that there is none.
+//! Which setting to take, and why; or that none meets the targets.
 //!
-//! Invariant: a setting is advised only where what it may be at most meets every target, not merely its best
-//! guess. Deliberately absent: a trade between targets; who wants less of one says so.
+//! Invariant: a setting is advised only if its upper bounds meet every target, not merely its best estimates.
 
 use std::cmp::Reverse;
 
-use reports::tuning::{at_most, often, time};
-use scenarios::tuning::{Advice, Point, Protection, TargetStatus, Targets};
+use crate::format::{at_most, often, time};
+use crate::tuning::{Advice, Point, Protection, TargetStatus, Targets};
 
-/// Says of every point what it misses.
+/// Records which targets each setting misses.
 pub fn judge(points: &mut [Point], targets: &Targets) {
     for point in points {
         let mut misses = Vec::new();
         if point.unfinished {
-            point.misses = vec!["unfinished: it was not simulated to the end".to_owned()];
+            point.misses = vec!["unfinished: not simulated to the end".to_owned()];
             continue;
         }
         if point.effect.per_day_high > targets.overlaps_per_day {
@@ -24,8 +23,8 @@ pub fn judge(points: &mut [Point], targets: &Targets) {
         }
         if point.takeover.p99_high > targets.takeover {
             let (found, wanted) = (time(point.takeover.p99_high), time(targets.takeover));
-            // What rounds to what is wanted is beyond it all the same.
-            let beyond = if found == wanted { "a little more than " } else { "" };
+            // A value that rounds to the target exceeds it nevertheless.
+            let beyond = if found == wanted { "slightly more than " } else { "" };
             misses.push(format!("takeover: {beyond}{found}"));
         }
         let missed = point.skips.map_or(0, |it| it.missed_p99);
@@ -36,25 +35,24 @@ pub fn judge(points: &mut [Point], targets: &Targets) {
     }
 }
 
-/// What is chosen among those that meet the targets.
-const OBJECTIVE: &str = "of the settings that meet every target one without renewal, else the one with the fewest \
-                         renewals, and of equals the one that lets another have the lock soonest after a crash";
+/// How a setting is chosen among those that meet the targets.
+const OBJECTIVE: &str = "among the settings that meet every target: no renewal first, then the fewest renewals, then the \
+                         fastest takeover after a crash";
 /// The same where clients skip.
-const OBJECTIVE_OF_SKIPS: &str = "of the settings that meet every target one without renewal, else the one with the \
-                                  fewest renewals, then the fewest runs missed after a crash, and of equals the \
-                                  shortest TTL";
+const OBJECTIVE_OF_SKIPS: &str = "among the settings that meet every target: no renewal first, then the fewest \
+                                  renewals, then the fewest runs missed after a crash, then the shortest TTL";
 
-/// The cheapest point that meets the targets, for this kind of lock: as `OBJECTIVE` says.
+/// The cheapest setting that meets the targets, in the order of `OBJECTIVE`.
 pub fn advise(points: &[Point], targets: &Targets, keeping: Protection) -> Advice {
     let of_kind = |it: &(usize, &Point)| it.1.keeping == keeping && !it.1.unfinished;
     let all: Vec<(usize, &Point)> = points.iter().enumerate().filter(of_kind).collect();
-    // Of runs that are left out what counts is how many, and not when in its interval the next one begins.
+    // Of skipped runs the number counts, not when in its interval the next one begins.
     let delay = |it: &Point| match it.skips {
         Some(skips) => (skips.missed_p99, it.ttl),
         None => (0, it.takeover.p99_high),
     };
     let cheapest = |a: &&(usize, &Point), b: &&(usize, &Point)| {
-        // Who need not renew has no watchdog to go wrong, however seldom it would have anything to do.
+        // Without renewal there is no watchdog that could fail, however rarely it would have to act.
         let cost = a.1.renew.is_some().cmp(&b.1.renew.is_some());
         let cost = cost.then(a.1.renewals_per_second.total_cmp(&b.1.renewals_per_second));
         cost.then(delay(a.1).cmp(&delay(b.1))).then(a.0.cmp(&b.0))
@@ -70,19 +68,20 @@ pub fn advise(points: &[Point], targets: &Targets, keeping: Protection) -> Advic
     }
 }
 
-/// Nothing that was looked at meets the targets, and not all was.
+/// No finished setting meets the targets, and some are unfinished.
 fn unfinished() -> Advice {
     Advice {
         answer: TargetStatus::Unknown,
         point: None,
-        says: "no setting that was simulated to the end meets all targets, and others were not"
-            .to_owned(),
+        says: "no finished setting meets all targets, and some are unfinished".to_owned(),
         objective: String::new(),
-        because: vec!["simulate all of them, or give fewer with --ttl and --renew".to_owned()],
+        because: vec![
+            "let the simulation finish, or give fewer settings with --ttl and --renew".to_owned(),
+        ],
     }
 }
 
-/// How many renewals it takes.
+/// Its rate of renewals.
 fn renewals(point: &Point) -> String {
     let (middle, high) = (point.renewals_per_second, point.renewals_per_second_high);
     let figure = |number: f64| match number {
@@ -91,12 +90,12 @@ fn renewals(point: &Point) -> String {
         _ => format!("{number:.1}"),
     };
     match (figure(middle), figure(high)) {
-        (middle, high) if middle == high => format!("{middle} renewals a second"),
-        (middle, high) => format!("{middle} renewals a second, at most {high}"),
+        (middle, high) if middle == high => format!("{middle} renewals per second"),
+        (middle, high) => format!("{middle} renewals per second, at most {high}"),
     }
 }
 
-/// How a setting reads.
+/// The setting, as text.
 fn setting(point: &Point) -> String {
     match point.renew {
         Some(every) => format!("a TTL of {}, renewed every {}", time(point.ttl), time(every)),
@@ -106,36 +105,34 @@ fn setting(point: &Point) -> String {
 
 fn figures(point: &Point, targets: &Targets) -> Vec<String> {
     let mut said = vec![match point.keeping {
-        Protection::Fenced => {
-            "overlaps: none, as far as the resource refuses old tokens".to_owned()
-        }
+        Protection::Fenced => "overlaps: none, provided the resource rejects old tokens".to_owned(),
         _ => format!(
-            "overlaps: {} ({} wanted)",
+            "overlaps: {} (target: {})",
             at_most(point.effect.per_day_high),
             targets.overlaps
         ),
     }];
     if point.keeping.is_tracked() {
         said.push(format!(
-            "holds that lose the lock before their work is done: {} ({} wanted)",
+            "holds that lose the lock before their work is done: {} (target: {})",
             at_most(point.wrong.per_day_high),
             targets.lost
         ));
     }
     said.push(format!(
-        "after a crash another has the lock within {} in 99 of 100 cases, {} on the average ({} wanted)",
+        "after a crash another client has the lock within {} in 99 % of cases, {} on average (target: {})",
         time(point.takeover.p99_high),
         time(point.takeover.mean),
         time(targets.takeover)
     ));
     if let Some(skips) = point.skips {
-        let wanted = targets.missed.map_or(String::new(), |it| format!(" ({it} wanted)"));
+        let wanted = targets.missed.map_or(String::new(), |it| format!(" (target: {it})"));
         said.push(format!(
-            "a crash costs {:.2} runs that nobody does on the average, {} in 99 of 100 cases at most{wanted}",
+            "a crash misses {:.2} runs on average, at most {} in 99 % of cases{wanted}",
             skips.missed, skips.missed_p99
         ));
         said.push(format!(
-            "{:.1} % of all runs find the lock taken and are left out",
+            "{:.1} % of all runs find the lock taken and are skipped",
             skips.share * 100.0
         ));
     }
@@ -145,10 +142,10 @@ fn figures(point: &Point, targets: &Targets) -> Vec<String> {
 fn met(all: &[(usize, &Point)], place: usize, point: &Point, targets: &Targets) -> Advice {
     let mut because = figures(point, targets);
     because.push(match point.renew {
-        None => "it costs no renewals".to_owned(),
-        Some(_) => format!("it costs {}, of all clients", renewals(point)),
+        None => "cost: no renewals".to_owned(),
+        Some(_) => format!("cost: {}, over all clients", renewals(point)),
     });
-    // The next shorter one with the same renewal says why not less.
+    // The next shorter TTL explains why it cannot be shorter.
     let renewal = if point.renew.is_some() { "with renewal" } else { "without renewal" };
     let same = |it: &&(usize, &Point)| {
         it.1.ttl < point.ttl && it.1.renew.is_some() == point.renew.is_some()
@@ -156,11 +153,11 @@ fn met(all: &[(usize, &Point)], place: usize, point: &Point, targets: &Targets) 
     if let Some((_, shorter)) = all.iter().filter(same).max_by_key(|it| it.1.ttl) {
         match shorter.misses.join("; ") {
             misses if !misses.is_empty() => because.push(format!(
-                "shorter {renewal} is too short: {} misses {misses}",
+                "a shorter TTL {renewal} is not enough: {} misses {misses}",
                 setting(shorter)
             )),
             _ if shorter.renewals_per_second > point.renewals_per_second => because.push(format!(
-                "shorter would do, too, but cost more: {} takes {}",
+                "a shorter TTL also meets the targets but costs more: {} needs {}",
                 setting(shorter),
                 renewals(shorter)
             )),
@@ -170,12 +167,12 @@ fn met(all: &[(usize, &Point)], place: usize, point: &Point, targets: &Targets) 
     if point.renew.is_none() {
         let sooner = all.iter().filter(|it| {
             let sooner = it.1.takeover.p99_high < point.takeover.p99_high && it.1.ttl < point.ttl;
-            // Who skips gains nothing by it: the next run begins at the next tick.
+            // Clients that skip gain nothing: the next run begins at the next tick.
             it.1.renew.is_some() && it.1.meets() && it.1.skips.is_none() && sooner
         });
         if let Some((_, sooner)) = sooner.min_by_key(|it| (it.1.takeover.p99_high, it.0)) {
             because.push(format!(
-                "shorter with renewal would do, too: {} takes {}, and after a crash another has the lock within {}",
+                "a shorter TTL with renewal also meets the targets: {} needs {}, with a takeover within {}",
                 setting(sooner),
                 renewals(sooner),
                 time(sooner.takeover.p99_high)
@@ -222,7 +219,7 @@ fn unmet(
         () if all.iter().any(|it| overlaps(it.1)) => TargetStatus::TooSlow,
         () => TargetStatus::TooManyOverlaps,
     };
-    // By how many times the worse of what goes wrong is too often.
+    // The factor by which the worse rate misses its target.
     let over = |it: &Point| {
         let times = |high: f64, wanted: f64| high / wanted.max(f64::MIN_POSITIVE);
         let lost = if it.keeping.is_tracked() { it.wrong.per_day_high } else { 0.0 };
@@ -230,7 +227,7 @@ fn unmet(
             .max(times(lost, targets.lost_per_day))
             .max(1.0)
     };
-    // Where a best guess meets the targets, it is that setting which is spoken of.
+    // If a best estimate meets the targets, report that setting.
     let near = all.iter().filter(|it| answer != TargetStatus::Unknown || guessed(it.1));
     let nearest = near.min_by(|a, b| {
         let (a, b) = (a.1, b.1);
@@ -244,7 +241,7 @@ fn unmet(
     let mut because = Vec::new();
     if let Some((_, point)) = nearest {
         because.push(format!(
-            "the nearest is {}: it misses {}",
+            "the closest is {}, which misses {}",
             setting(point),
             point.misses.join("; ")
         ));
@@ -252,21 +249,21 @@ fn unmet(
     let says = match answer {
         TargetStatus::Unknown => {
             because.push(
-                "its best guess meets the targets, and what it may be at most does not: measure for longer, or give more \
-                 --holds; of what is longer than anything seen nothing is known but how rare it is"
+                "its best estimate meets the targets, but its upper bound does not: measure for longer, or raise --holds; \
+                 beyond the longest measured value only an upper bound of the frequency is known"
                     .to_owned(),
             );
-            "what is known is too little for such targets"
+            "the data are insufficient for these targets"
         }
         TargetStatus::TooSlow => {
             because.push(
-                "what makes overlaps and lost holds rarer is a longer TTL, and with it a crashed holder blocks the \
-                 others for longer"
+                "a longer TTL makes overlaps and lost holds rarer, but then a crashed holder blocks the others for \
+                 longer"
                     .to_owned(),
             );
             "no setting meets all targets at once"
         }
-        _ => "no TTL makes overlaps so rare",
+        _ => "no TTL makes overlaps rare enough",
     };
     if answer != TargetStatus::Unknown {
         because.extend(fence(points, keeping));
@@ -275,12 +272,12 @@ fn unmet(
     Advice { answer, point: nearest.map(|it| it.0), says: says.to_owned(), objective, because }
 }
 
-/// What a fence would do.
+/// What fencing would change.
 fn fence(points: &[Point], keeping: Protection) -> Vec<String> {
     if keeping == Protection::Fenced {
         return vec![
-            "the fence keeps the resource whole at any TTL: what is missed here is work that is cut off, or time; \
-             divide the work into shorter holds, or allow more"
+            "fencing protects the resource at any TTL; the missed targets concern lost work or takeover time: split \
+             the work into shorter holds, or relax the targets"
                 .to_owned(),
         ];
     }
@@ -291,11 +288,229 @@ fn fence(points: &[Point], keeping: Protection) -> Vec<String> {
             .then(a.takeover.p99.cmp(&b.takeover.p99))
     });
     let with = cheapest
-        .map_or(String::new(), |it| format!(", and all targets are met with {}", setting(it)));
+        .map_or(String::new(), |it| format!(", and {} then meets all targets", setting(it)));
     vec![format!(
-        "use a fence: a resource that refuses tokens lower than it has seen is safe whatever the lock does{with}"
+        "use fencing: a resource that rejects tokens lower than the highest it has seen is safe whatever the lock does{with}"
     )]
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use std::time::Duration;
+
+    use crate::tuning::{Delay, How, Share, Skips};
+    use scenarios::span::Span;
+
+    use super::*;
+
+    fn seconds(seconds: u64) -> Span {
+        Span(Duration::from_secs(seconds))
+    }
+
+    fn share(per_day: f64, per_day_high: f64) -> Share {
+        Share { per_hold: 0.0, low: 0.0, high: 0.0, per_day, per_day_high, how: How::Bound }
+    }
+
+    fn cost(renew: Option<u64>) -> f64 {
+        renew.map_or(0.0, |every| 10.0 / Duration::from_secs(every).as_secs_f64())
+    }
+
+    fn point(keeping: Protection, ttl: u64, renew: Option<u64>, overlaps: f64, lost: f64) -> Point {
+        Point {
+            ttl: seconds(ttl),
+            renew: renew.map(seconds),
+            keeping,
+            wrong: share(lost, lost),
+            belief: share(0.0, 0.0),
+            effect: share(overlaps, overlaps),
+            closed_form: None,
+            takeover: Delay { mean: seconds(ttl), p99: seconds(ttl), p99_high: seconds(ttl) },
+            wait: Delay::default(),
+            skips: None,
+            renewals_per_second: cost(renew),
+            renewals_per_second_high: cost(renew),
+            unfinished: false,
+            misses: Vec::new(),
+        }
+    }
+
+    fn targets() -> Targets {
+        Targets {
+            overlaps: "1/day".to_owned(),
+            overlaps_per_day: 1.0,
+            lost: "2/day".to_owned(),
+            lost_per_day: 2.0,
+            takeover: seconds(10),
+            missed: None,
+        }
+    }
+
+    fn advised(mut points: Vec<Point>, keeping: Protection) -> (Advice, Vec<Point>) {
+        judge(&mut points, &targets());
+        (advise(&points, &targets(), keeping), points)
+    }
+
+    #[test]
+    fn both_sides_of_every_target() {
+        let met = point(Protection::Tracked, 10, None, 1.0, 2.0);
+        let mut points = vec![
+            met.clone(),
+            Point { effect: share(0.0, 1.001), ..met.clone() },
+            Point { wrong: share(0.0, 2.001), ..met.clone() },
+            Point { takeover: Delay { p99_high: seconds(11), ..Delay::default() }, ..met.clone() },
+            // Who keeps no validity loses nothing by it.
+            Point { keeping: Protection::None, wrong: share(9.0, 9.0), ..met },
+        ];
+        judge(&mut points, &targets());
+        let missed: Vec<usize> = points.iter().map(|it| it.misses.len()).collect();
+        assert_eq!(missed, [0, 1, 1, 1, 0]);
+    }
+
+    #[test]
+    fn the_cheapest_is_taken_and_what_is_shorter_is_said_to_be_too_short() {
+        let of = |ttl, renew, lost| point(Protection::Tracked, ttl, renew, 0.0, lost);
+        let grid = vec![of(1, None, 50.0), of(5, None, 1.0), of(9, None, 0.1), of(4, Some(1), 0.0)];
+        let (advice, _) = advised(grid, Protection::Tracked);
+        assert_eq!((advice.answer, advice.point), (TargetStatus::Met, Some(1)));
+        assert_eq!(advice.says, "take a TTL of 5 s, without renewal");
+        let said = advice.because.join("\n");
+        let short =
+            "a shorter TTL without renewal is not enough: a TTL of 1 s, without renewal misses";
+        assert!(said.contains(short) && said.contains("cost: no renewals"), "{said}");
+        // What is renewed may be shorter, and is not called too short.
+        let sooner = "a shorter TTL with renewal also meets the targets: a TTL of 4 s, renewed every 1 s needs 10.0";
+        assert!(said.contains(sooner), "{said}");
+        assert!(advice.objective.contains("fewest renewals"), "{advice:?}");
+    }
+
+    #[test]
+    fn renewal_is_advised_only_where_it_is_needed() {
+        let of = |ttl, renew, lost| point(Protection::Tracked, ttl, renew, 0.0, lost);
+        let (advice, _) = advised(
+            vec![of(9, None, 3.0), of(9, Some(3), 1.0), of(9, Some(1), 1.0)],
+            Protection::Tracked,
+        );
+        assert_eq!(advice.point, Some(1));
+        let said = advice.because.join("\n");
+        assert!(said.contains("renewal is needed: a TTL of 9 s, without renewal"), "{said}");
+        assert!(!said.contains("shorter"), "{said}");
+    }
+
+    #[test]
+    fn what_is_shorter_and_would_do_is_said_to_cost_more() {
+        let of = |ttl, renew, lost| point(Protection::Tracked, ttl, renew, 0.0, lost);
+        let grid = vec![of(9, None, 3.0), of(3, Some(1), 1.0), of(9, Some(3), 1.0)];
+        let (advice, _) = advised(grid, Protection::Tracked);
+        assert_eq!(advice.point, Some(2));
+        let said = advice.because.join("\n");
+        let shorter = "a TTL of 3 s, renewed every 1 s needs 10.0 renewals per second";
+        assert!(
+            said.contains(&format!("also meets the targets but costs more: {shorter}")),
+            "{said}"
+        );
+    }
+
+    #[test]
+    fn a_figure_with_an_interval_says_what_it_is_at_most() {
+        let of = |middle: f64, high: f64| {
+            let point = point(Protection::Tracked, 9, Some(3), 0.0, 0.0);
+            renewals(&Point {
+                renewals_per_second: middle,
+                renewals_per_second_high: high,
+                ..point
+            })
+        };
+        assert_eq!(of(0.12, 0.12), "0.120 renewals per second");
+        assert_eq!(of(0.0, 0.12), "less than 0.001 renewals per second, at most 0.120");
+        assert_eq!(of(0.0, 0.0001), "less than 0.001 renewals per second");
+        assert_eq!(of(123.44, 125.0), "123.4 renewals per second, at most 125.0");
+    }
+
+    #[test]
+    fn of_those_that_skip_the_fewest_missed_runs_are_advised_and_then_the_shortest() {
+        let of = |ttl, missed_p99, takeover| Point {
+            skips: Some(Skips { share: 0.5, missed: 0.1, missed_p99 }),
+            takeover: Delay { p99_high: seconds(takeover), ..Delay::default() },
+            ..point(Protection::Tracked, ttl, None, 0.0, 0.0)
+        };
+        let (advice, _) =
+            advised(vec![of(50, 0, 5), of(60, 1, 3), of(45, 0, 6)], Protection::Tracked);
+        assert_eq!(advice.point, Some(2));
+        let mut points = vec![of(60, 1, 3), of(45, 0, 6)];
+        judge(&mut points, &Targets { missed: Some(0), ..targets() });
+        assert_eq!(points[0].misses, ["missed runs: up to 1 after a crash"]);
+        assert!(points[1].meets());
+        let said = advice.because.join("\n");
+        assert!(said.contains("50.0 % of all runs find the lock taken"), "{said}");
+        assert!(said.contains("misses 0.10 runs on average, at most 0 in 99 % of cases"), "{said}");
+    }
+
+    #[test]
+    fn what_was_not_simulated_to_the_end_is_neither_advised_nor_called_missed() {
+        let unfinished = Point { unfinished: true, ..point(Protection::None, 5, None, 0.0, 0.0) };
+        let (advice, points) = advised(vec![unfinished.clone()], Protection::None);
+        assert_eq!((advice.answer, advice.point), (TargetStatus::Unknown, None));
+        assert!(points[0].misses[0].starts_with("unfinished"), "{points:?}");
+        let found = point(Protection::None, 9, None, 0.0, 0.0);
+        let (advice, _) = advised(vec![unfinished, found], Protection::None);
+        assert_eq!((advice.answer, advice.point), (TargetStatus::Met, Some(1)));
+    }
+
+    #[test]
+    fn what_cannot_be_is_said_and_a_fence_is_advised() {
+        let fenced = point(Protection::Fenced, 5, None, 0.0, 1.0);
+        let (advice, _) = advised(
+            vec![point(Protection::None, 5, None, 3.0, 3.0), fenced.clone()],
+            Protection::None,
+        );
+        assert_eq!((advice.answer, advice.point), (TargetStatus::TooManyOverlaps, Some(0)));
+        let said = advice.because.join("\n");
+        assert!(
+            said.contains("use fencing")
+                && said.contains("a TTL of 5 s, without renewal then meets"),
+            "{said}"
+        );
+
+        let slow = vec![
+            point(Protection::None, 5, None, 3.0, 3.0),
+            point(Protection::None, 20, None, 0.5, 0.5),
+        ];
+        assert_eq!(advised(slow, Protection::None).0.answer, TargetStatus::TooSlow);
+        let lossy = Point { wrong: share(5.0, 5.0), ..fenced };
+        let (advice, _) = advised(vec![lossy], Protection::Fenced);
+        assert!(advice.because.join("\n").contains("shorter holds"), "{advice:?}");
+    }
+
+    #[test]
+    fn the_nearest_is_what_is_least_too_often_within_the_time() {
+        let of = |ttl, overlaps| point(Protection::None, ttl, None, overlaps, 0.0);
+        let (advice, _) = advised(vec![of(1, 290.0), of(5, 30.0), of(60, 0.5)], Protection::None);
+        assert_eq!((advice.answer, advice.point), (TargetStatus::TooSlow, Some(1)));
+        // The worse of two counts, and of equals the sooner.
+        let of = |ttl, overlaps, lost| point(Protection::Tracked, ttl, None, overlaps, lost);
+        let late = of(60, 0.5, 0.5);
+        let (advice, _) =
+            advised(vec![of(1, 3.0, 90.0), of(2, 9.0, 4.0), late], Protection::Tracked);
+        assert_eq!(advice.point, Some(2), "one miss is less than two");
+        let grid = vec![of(1, 0.5, 90.0), of(2, 40.0, 1.0), of(3, 40.0, 1.0), of(60, 0.5, 0.5)];
+        assert_eq!(advised(grid, Protection::Tracked).0.point, Some(1));
+    }
+
+    #[test]
+    fn what_cannot_be_said_is_said_of_a_setting_whose_guess_is_good() {
+        let of = |guess, most| Point {
+            effect: share(guess, most),
+            ..point(Protection::None, 5, None, 0.0, 0.0)
+        };
+        let (advice, _) = advised(vec![of(2.0, 3.0), of(0.0, 4.0)], Protection::None);
+        assert_eq!((advice.answer, advice.point), (TargetStatus::Unknown, Some(1)));
+    }
+
+    #[test]
+    fn a_best_guess_is_not_enough() {
+        let point = Point { effect: share(0.0, 4.0), ..point(Protection::None, 5, None, 0.0, 0.0) };
+        let (advice, _) = advised(vec![point], Protection::None);
+        assert_eq!(advice.answer, TargetStatus::Unknown);
+        assert!(advice.because.join("\n").contains("measure for longer"));
+    }
+}

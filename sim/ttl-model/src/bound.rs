@@ -1,16 +1,16 @@
-//! What is certain of a setting however little was simulated: how likely it is at most that a hold goes wrong.
+//! An upper bound on the probability that a hold goes wrong, however little was simulated.
 //!
-//! A hold outlasts its lease only if its work, its round trips or its pauses take more than their part of the room
-//! there is; how likely each of them is to do so says its distribution.
+//! A hold outlasts its lease only if its work, its round trips or its pauses take more than their share of the slack;
+//! their distributions say how likely each is to do so (a union bound).
 //!
-//! Invariant: nothing is drawn, and what is left out is added: it is never less than the probability itself.
-//! Deliberately absent: closeness. Where holds go wrong often enough to be seen, what is simulated says it better.
+//! Invariant: nothing is drawn and every omission rounds up: the bound is never below the probability. It is loose:
+//! where failures are frequent enough to measure, simulation is tighter.
 
 use picklock::time::span_ns;
 
-use super::closed::poisson_at_least;
+use super::closed_form::poisson_at_least;
 use super::law::{float, whole};
-use super::lease::Lease;
+use super::lease::LeaseModel;
 
 /// In so many steps the room is divided between the work and all that comes beside it.
 const STEPS: u64 = 24;
@@ -19,7 +19,7 @@ const MOST_PAUSES: u64 = 1_000_000;
 
 /// What has to last until the work is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Until {
+pub(super) enum Deadline {
     /// The validity, or where none is kept the lease until the last command arrives.
     Done,
     /// The lease, until what was written after the last look arrives.
@@ -27,15 +27,15 @@ pub(super) enum Until {
 }
 
 /// How likely it is at most that it does not.
-pub(super) fn at_most(lease: &Lease<'_>, until: Until) -> f64 {
+pub(super) fn at_most(lease: &LeaseModel<'_>, until: Deadline) -> f64 {
     let drift = f64::from(lease.conditions.drift_ppm) / 1e6;
     let (options, tracked) = (&lease.options, lease.setting.tracked);
     // The client's clock may run fast, and renew late by running slow.
     let room_ns = match until {
-        Until::Done if tracked => whole(float(span_ns(options.validity())) * (1.0 - drift)),
-        Until::Done | Until::Written => span_ns(options.ttl()),
+        Deadline::Done if tracked => whole(float(span_ns(options.validity())) * (1.0 - drift)),
+        Deadline::Done | Deadline::Written => span_ns(options.ttl()),
     };
-    let write_ns = if until == Until::Written { lease.conditions.write_ns } else { 0 };
+    let write_ns = if until == Deadline::Written { lease.conditions.write_ns } else { 0 };
     // A renewal only ever makes a lease longer.
     let whole_hold = unrenewed(lease, room_ns, write_ns);
     let Some(every) = lease.setting.renew else { return whole_hold };
@@ -44,7 +44,7 @@ pub(super) fn at_most(lease: &Lease<'_>, until: Until) -> f64 {
 }
 
 /// Work, two round trips and pauses fit into the room, or one of them takes more than its part.
-fn unrenewed(lease: &Lease<'_>, room_ns: u64, write_ns: u64) -> f64 {
+fn unrenewed(lease: &LeaseModel<'_>, room_ns: u64, write_ns: u64) -> f64 {
     let conditions = lease.conditions;
     let room_ns = room_ns.saturating_sub(write_ns);
     let mut least = 1.0_f64;
@@ -67,7 +67,7 @@ fn unrenewed(lease: &Lease<'_>, room_ns: u64, write_ns: u64) -> f64 {
 
 /// From each renewal to the next, a round trip and pauses fit into what is left of the lease when it is due; or one
 /// of them takes more than its part.
-fn renewed(lease: &Lease<'_>, room_ns: u64, every_ns: u64, write_ns: u64) -> f64 {
+fn renewed(lease: &LeaseModel<'_>, room_ns: u64, every_ns: u64, write_ns: u64) -> f64 {
     let conditions = lease.conditions;
     let slack_ns = room_ns.saturating_sub(every_ns);
     // One part for the acquisition or the write, one for the renewal, two for pauses.
@@ -84,7 +84,7 @@ fn renewed(lease: &Lease<'_>, room_ns: u64, every_ns: u64, write_ns: u64) -> f64
 
 /// How likely pauses take `room_ns` or longer, at most, while their process runs for `run_ns`: there are at least so
 /// many, or else one of the fewer takes more than its part.
-fn pauses(lease: &Lease<'_>, run_ns: u64, room_ns: u64) -> f64 {
+fn pauses(lease: &LeaseModel<'_>, run_ns: u64, room_ns: u64) -> f64 {
     let Some((per_ns, lengths)) = &lease.conditions.pause else {
         return f64::from(u8::from(room_ns == 0));
     };
@@ -108,10 +108,10 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::closed::unrenewed as formula;
-    use crate::counted::shares;
+    use crate::closed_form::unrenewed as formula;
     use crate::law::Law;
     use crate::lease::{Conditions, Setting};
+    use crate::monte_carlo::shares;
 
     const MS: Duration = Duration::from_millis(1);
 
@@ -132,7 +132,7 @@ mod tests {
     fn most(conditions: &Conditions, ttl_ms: u32, renew_ms: Option<u32>) -> f64 {
         let (ttl, renew) = (ttl_ms * MS, renew_ms.map(|it| it * MS));
         let setting = Setting { ttl, renew, tracked: true };
-        at_most(&Lease::new(conditions, setting).expect("a setting"), Until::Done)
+        at_most(&LeaseModel::new(conditions, setting).expect("a setting"), Deadline::Done)
     }
 
     #[test]

@@ -1,7 +1,6 @@
-//! What is drawn in a lease: from a distribution, and from a generator of its own.
+//! Distributions ready to sample, with their tails and means, and the generator they are sampled with.
 //!
-//! Invariant: what is drawn follows from the seed alone. Deliberately absent: choices that could be
-//! replayed or shrunk one by one; a lease is too short a story for that.
+//! Invariant: what is drawn follows from the seed alone.
 
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::{Rng, SeedableRng};
@@ -57,16 +56,16 @@ impl Law {
 
     /// A draw, in nanoseconds.
     #[inline]
-    pub fn draw(&self, dice: &mut Dice) -> u64 {
-        self.sampler.always().unwrap_or_else(|| self.sampler.at(dice.choice()))
+    pub fn draw(&self, random: &mut Random) -> u64 {
+        self.sampler.always().unwrap_or_else(|| self.sampler.at(random.choice()))
     }
 }
 
 /// A named generator.
 #[derive(Debug)]
-pub struct Dice(Pcg64Mcg);
+pub struct Random(Pcg64Mcg);
 
-impl Dice {
+impl Random {
     /// The generator of this part of what has this seed.
     pub fn new(seed: u64, part: u64) -> Self {
         // Two odd constants keep parts and seeds that are near each other apart.
@@ -129,10 +128,10 @@ mod tests {
 
     #[test]
     fn parts_of_one_seed_differ_and_are_the_same_again() {
-        let first = |seed, part| Dice::new(seed, part).choice();
+        let first = |seed, part| Random::new(seed, part).choice();
         assert_eq!(first(1, 2), first(1, 2));
         assert_ne!(first(1, 2), first(1, 3));
         assert_ne!(first(1, 2), first(2, 2));
-        assert_eq!(Dice::new(1, 1).gap(0.0), u64::MAX);
+        assert_eq!(Random::new(1, 1).gap(0.0), u64::MAX);
     }
 }

@@ -2,19 +2,21 @@
 
 pub mod advice;
 mod bound;
-pub mod closed;
-pub mod counted;
+pub mod closed_form;
+pub mod format;
+mod importance_sampling;
 pub mod law;
 mod lease;
-pub mod played;
+pub mod monte_carlo;
 pub mod presets;
-mod rare;
 mod rate;
 pub mod stat;
 pub mod study;
 mod traffic;
+pub mod tuning;
+pub mod validate;
 
 pub use lease::{Conditions, Setting};
 pub use rate::{Rate, RateError};
-pub use study::{Study, Watched};
+pub use study::{Study, StudyProgress};
 pub use traffic::Traffic;

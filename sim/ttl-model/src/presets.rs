@@ -1,7 +1,6 @@
-//! Pauses of well-known kinds, for who has no measurement.
+//! Presets of process pauses, for users without measurements.
 //!
-//! Invariant: a preset names its source with its address, and says what the source does not say but we assume.
-//! Deliberately absent: kinds without a source; those are given by hand.
+//! Invariant: a preset names its source with its address, and says which figures are assumed.
 
 /// A kind of pause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

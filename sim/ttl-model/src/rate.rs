@@ -27,10 +27,10 @@ pub struct Rate {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RateError {
     /// There is no number in front, or none that can be.
-    #[error("{0:?} is no number from 0 up: write it as in 1/year or 3/day")]
+    #[error("{0:?} is no number from 0 up: write a rate as 1/year or 3/day")]
     Number(String),
     /// There is no unit behind.
-    #[error("a rate needs its unit: write it as in 1/year, 3/day, 0.5/hour or 6/minute")]
+    #[error("a rate needs a unit, as in 1/year, 3/day, 0.5/hour or 6/minute")]
     Unit,
 }
 

@@ -1,7 +1,6 @@
-//! Shares and means with what they may be.
+//! Confidence intervals of shares and means.
 //!
-//! Invariant: nothing seen is never nothing: of no hits in n there is what the share is at most.
-//! Deliberately absent: judgement.
+//! Invariant: no hits in n is not zero: the interval says what the share is at most.
 
 use super::law::float;
 
@@ -43,7 +42,7 @@ pub fn wilson(hits: u64, of: u64) -> Interval {
 }
 
 /// The same with a confidence of 99.9 %: what lies outside is no accident.
-pub fn wilson_surely(hits: u64, of: u64) -> Interval {
+pub fn wilson_999(hits: u64, of: u64) -> Interval {
     interval(hits, of, SURE)
 }
 

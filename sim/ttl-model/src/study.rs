@@ -1,27 +1,27 @@
-//! Every setting of a grid: counted, asked, and what a formula says beside it.
+//! Every setting of a grid: Monte Carlo, importance sampling, and the closed form beside them.
 //!
-//! Invariant: what is found follows from the seed, not from how many threads look, nor from what came in between:
-//! a setting is looked at to the end, or said not to be. Deliberately absent: which setting is best.
+//! Invariant: results follow from the seed, not from the number of threads or from interruptions: a setting is either
+//! simulated to the end or reported as unfinished.
 
-mod safer;
+mod dominance;
 
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use crate::tuning::{Delay, How, IfTaken, Point, Protection, Share, Skips};
 use picklock::OptionsError;
 use picklock::time::span_ns;
 use scenarios::span::Span;
-use scenarios::tuning::{Delay, How, IfTaken, Point, Protection, Share, Skips};
 
-use self::safer::Most;
-use super::bound::{Until, at_most};
-use super::closed;
-use super::counted::Counted;
-use super::law::{Dice, float, whole};
-use super::lease::{Conditions, Lease, Setting};
-use super::rare::Rare;
+use self::dominance::UpperBounds;
+use super::bound::{Deadline, at_most};
+use super::closed_form;
+use super::importance_sampling::ImportanceSampling;
+use super::law::{Random, float, whole};
+use super::lease::{Conditions, LeaseModel, Setting};
+use super::monte_carlo::MonteCarlo;
 use super::stat::{Interval, Mean, Quantile, wilson};
 use super::traffic::Traffic;
 
@@ -61,7 +61,7 @@ pub struct Study {
 
 /// How far a study has come, and how to end it early.
 #[derive(Debug, Default)]
-pub struct Watched {
+pub struct StudyProgress {
     /// Parts that are done.
     pub done: AtomicU64,
     /// Holds that were simulated.
@@ -70,7 +70,7 @@ pub struct Watched {
     pub stop: AtomicBool,
 }
 
-impl Watched {
+impl StudyProgress {
     /// One more part is done, of so many holds.
     fn add(&self, holds: u64) {
         self.holds.fetch_add(holds, Ordering::Relaxed);
@@ -79,7 +79,7 @@ impl Watched {
 }
 
 /// A part of a study: its number, and how many holds.
-type Part = (u64, u64);
+type WorkPart = (u64, u64);
 
 impl Study {
     /// How many parts there are.
@@ -93,7 +93,7 @@ impl Study {
     }
 
     /// The parts in which holds are counted at this setting, and those in which they are asked.
-    fn parts_of(&self, setting: &Setting) -> (Vec<Part>, Vec<Part>) {
+    fn parts_of(&self, setting: &Setting) -> (Vec<WorkPart>, Vec<WorkPart>) {
         let holds = self.holds_of(setting);
         let asked = holds.div_ceil(ASKED).clamp(FEWEST_ASKED.min(holds), MOST_ASKED);
         let parts = |holds: u64, part: u64| {
@@ -126,26 +126,26 @@ impl Study {
     ///
     /// # Errors
     /// [`OptionsError`] where the lock refuses a setting.
-    pub fn run(&self, watched: &Watched) -> Result<Vec<Point>, OptionsError> {
+    pub fn run(&self, progress: &StudyProgress) -> Result<Vec<Point>, OptionsError> {
         let settings = self.settings();
-        let leases: Result<Vec<Lease<'_>>, OptionsError> =
-            settings.iter().map(|it| Lease::new(&self.conditions, *it)).collect();
+        let leases: Result<Vec<LeaseModel<'_>>, OptionsError> =
+            settings.iter().map(|it| LeaseModel::new(&self.conditions, *it)).collect();
         let leases = leases?;
-        let mut found: Vec<Option<Found>> = leases.iter().map(|_| None).collect();
+        let mut found: Vec<Option<SettingEstimates>> = leases.iter().map(|_| None).collect();
         // A few settings at a time, each for all locks, so that whoever ends it early has what was looked at before.
         let mut order: Vec<usize> = (0..leases.len()).collect();
         order.sort_by_key(|place| place % self.grid.len().max(1));
         for some in order.chunks(self.threads.max(1)) {
-            for (place, looked) in some.iter().zip(self.look(some, &leases, watched)) {
+            for (place, looked) in some.iter().zip(self.look(some, &leases, progress)) {
                 found[*place] = looked;
             }
         }
-        let mut most: Vec<Option<Most>> = leases
+        let mut most: Vec<Option<UpperBounds>> = leases
             .iter()
             .zip(&found)
             .map(|(lease, found)| found.as_ref().map(|it| self.most(lease, it)))
             .collect();
-        safer::carry(&leases, &mut most);
+        dominance::carry(&leases, &mut most);
         let mut points = Vec::new();
         for keeping in &self.keepings {
             for (place, lease) in leases.iter().enumerate() {
@@ -164,56 +164,58 @@ impl Study {
     fn look(
         &self,
         places: &[usize],
-        leases: &[Lease<'_>],
-        watched: &Watched,
-    ) -> Vec<Option<Found>> {
+        leases: &[LeaseModel<'_>],
+        progress: &StudyProgress,
+    ) -> Vec<Option<SettingEstimates>> {
         let (mut counting, mut asking) = (Vec::new(), Vec::new());
         for place in places {
             let (counted, asked) = self.parts_of(&leases[*place].setting);
             counting.extend(counted.into_iter().map(|part| (*place, part)));
             asking.extend(asked.into_iter().map(|part| (*place, part)));
         }
-        let mut found: Vec<Option<Found>> = places.iter().map(|_| Some(Found::default())).collect();
+        let mut found: Vec<Option<SettingEstimates>> =
+            places.iter().map(|_| Some(SettingEstimates::default())).collect();
         let at = |place: usize| places.iter().position(|it| *it == place).unwrap_or_default();
-        let parts = self.each(&counting, watched, |&(place, (part, holds))| {
-            let mut dice = Dice::new(self.seed, (place as u64) << 32 | part);
-            let mut counted = Counted::default();
-            counted.add(&leases[place], &self.traffic, holds, &mut dice);
-            watched.add(counted.holds);
+        let parts = self.each(&counting, progress, |&(place, (part, holds))| {
+            let mut random = Random::new(self.seed, (place as u64) << 32 | part);
+            let mut counted = MonteCarlo::default();
+            counted.add(&leases[place], &self.traffic, holds, &mut random);
+            progress.add(counted.holds);
             counted
         });
         for (&(place, _), part) in counting.iter().zip(parts) {
             let found = &mut found[at(place)];
             match (part, found.as_mut()) {
-                (Some(part), Some(found)) => found.counted.merge(part),
+                (Some(part), Some(found)) => found.monte_carlo.merge(part),
                 _ => *found = None,
             }
         }
-        let traffic = |it: &Option<Found>| it.as_ref().map(|it| self.crowd(&it.counted));
+        let traffic =
+            |it: &Option<SettingEstimates>| it.as_ref().map(|it| self.crowd(&it.monte_carlo));
         let traffics: Vec<Option<Traffic>> = found.iter().map(traffic).collect();
-        let parts = self.each(&asking, watched, |&(place, (part, holds))| {
-            let mut dice = Dice::new(self.seed ^ 0xa5a5, (place as u64) << 32 | part);
-            let mut rare = Rare::default();
+        let parts = self.each(&asking, progress, |&(place, (part, holds))| {
+            let mut random = Random::new(self.seed ^ 0xa5a5, (place as u64) << 32 | part);
+            let mut rare = ImportanceSampling::default();
             let traffic = traffics[at(place)].as_ref()?;
-            rare.add(&leases[place], traffic, holds, &mut dice);
-            watched.add(rare.wrong.count);
+            rare.add(&leases[place], traffic, holds, &mut random);
+            progress.add(rare.wrong.count);
             Some(rare)
         });
         for (&(place, _), part) in asking.iter().zip(parts) {
             let found = &mut found[at(place)];
             match (part.flatten(), found.as_mut()) {
-                (Some(part), Some(found)) => found.rare.merge(&part),
+                (Some(part), Some(found)) => found.importance.merge(&part),
                 _ => *found = None,
             }
         }
-        let formulas = self.each(places, watched, |place| {
+        let formulas = self.each(places, progress, |place| {
             let formula = self.formula(&leases[*place]);
-            watched.add(0);
+            progress.add(0);
             formula
         });
         for (found, formula) in found.iter_mut().zip(formulas) {
             match (formula, found.as_mut()) {
-                (Some(formula), Some(found)) => found.formula = formula,
+                (Some(formula), Some(found)) => found.closed_form = formula,
                 _ => *found = None,
             }
         }
@@ -224,7 +226,7 @@ impl Study {
     fn each<J: Sync, D: Send>(
         &self,
         jobs: &[J],
-        watched: &Watched,
+        progress: &StudyProgress,
         work: impl Fn(&J) -> D + Sync,
     ) -> Vec<Option<D>> {
         let next = AtomicU64::new(0);
@@ -232,7 +234,7 @@ impl Study {
         std::thread::scope(|scope| {
             for _ in 0..self.threads.max(1) {
                 scope.spawn(|| {
-                    while !watched.stop.load(Ordering::Relaxed) {
+                    while !progress.stop.load(Ordering::Relaxed) {
                         let place = next.fetch_add(1, Ordering::Relaxed);
                         let place = usize::try_from(place).unwrap_or(usize::MAX);
                         let Some(job) = jobs.get(place) else { break };
@@ -246,7 +248,7 @@ impl Study {
     }
 
     /// The traffic, with how many wait for a lock that is kept so long (Pollaczek and Khinchine); who skips does not.
-    fn crowd(&self, counted: &Counted) -> Traffic {
+    fn crowd(&self, counted: &MonteCarlo) -> Traffic {
         if self.traffic.if_taken == IfTaken::Skip {
             return self.traffic;
         }
@@ -261,8 +263,12 @@ impl Study {
     }
 
     /// What is certain of a setting by itself.
-    fn most(&self, lease: &Lease<'_>, Found { counted, rare, .. }: &Found) -> Most {
-        let most = |until: Until, found: &[Interval]| {
+    fn most(
+        &self,
+        lease: &LeaseModel<'_>,
+        SettingEstimates { monte_carlo: counted, importance: rare, .. }: &SettingEstimates,
+    ) -> UpperBounds {
+        let most = |until: Deadline, found: &[Interval]| {
             let seen = found.iter().fold(0.0, |most, it| it.high.max(most));
             let bound = at_most(lease, until);
             // Where nothing could go wrong in any hold, all that is certain is certain without looking.
@@ -270,25 +276,25 @@ impl Study {
         };
         let wrong = match self.hits(lease, counted) {
             MANY_HITS.. => wilson(self.hits(lease, counted), counted.holds).high,
-            _ => most(Until::Done, &[rare.wrong.interval(), rare.wrong_most.interval()]),
+            _ => most(Deadline::Done, &[rare.wrong.interval(), rare.wrong_most.interval()]),
         };
         let late = match lease.setting.tracked {
-            true => most(Until::Written, &[rare.late_most.interval()]),
+            true => most(Deadline::Written, &[rare.late_most.interval()]),
             false => wrong,
         };
-        Most { wrong, late }
+        UpperBounds { wrong, late }
     }
 
-    fn hits(&self, lease: &Lease<'_>, counted: &Counted) -> u64 {
+    fn hits(&self, lease: &LeaseModel<'_>, counted: &MonteCarlo) -> u64 {
         if lease.setting.tracked { counted.lost } else { counted.outlived }
     }
 
     fn point(
         &self,
         keeping: Protection,
-        lease: &Lease<'_>,
-        Found { counted, rare, formula }: &mut Found,
-        most: Most,
+        lease: &LeaseModel<'_>,
+        SettingEstimates { monte_carlo: counted, importance: rare, closed_form: formula }: &mut SettingEstimates,
+        most: UpperBounds,
     ) -> Point {
         let setting = lease.setting;
         let (ticks, kept_ns) = (counted.ticks.middle(), counted.kept.middle());
@@ -350,7 +356,7 @@ impl Study {
     }
 
     /// So long it takes from a crash until another has the lock, but for a round trip in a hundred.
-    fn longest_takeover_ns(&self, lease: &Lease<'_>) -> u64 {
+    fn longest_takeover_ns(&self, lease: &LeaseModel<'_>) -> u64 {
         let trips_ns = 2 * self.conditions.round_trip.tail.with_share(0.005);
         let free_ns = span_ns(lease.options.ttl()) + trips_ns;
         match self.traffic.if_taken {
@@ -360,11 +366,13 @@ impl Study {
     }
 
     /// How likely it is by a formula that a hold goes wrong, where there is one.
-    fn formula(&self, lease: &Lease<'_>) -> Option<f64> {
+    fn formula(&self, lease: &LeaseModel<'_>) -> Option<f64> {
         let (ttl_ns, validity_ns) =
             (span_ns(lease.options.ttl()), span_ns(lease.options.validity()));
         match lease.setting.renew {
-            None => closed::unrenewed(&self.conditions, ttl_ns, validity_ns, lease.setting.tracked),
+            None => {
+                closed_form::unrenewed(&self.conditions, ttl_ns, validity_ns, lease.setting.tracked)
+            }
             Some(_) => None,
         }
     }
@@ -372,14 +380,14 @@ impl Study {
 
 /// What was found of a setting.
 #[derive(Clone, Debug, Default)]
-struct Found {
-    counted: Counted,
-    rare: Rare,
-    formula: Option<f64>,
+struct SettingEstimates {
+    monte_carlo: MonteCarlo,
+    importance: ImportanceSampling,
+    closed_form: Option<f64>,
 }
 
 /// A setting that was not looked at to the end.
-fn unfinished(keeping: Protection, lease: &Lease<'_>) -> Point {
+fn unfinished(keeping: Protection, lease: &LeaseModel<'_>) -> Point {
     let unknown = share((0.0, f64::INFINITY), wilson(0, 0), How::Counted { hits: 0, of: 0 });
     let unknown = Share { per_day_high: f64::MAX, ..unknown };
     Point {

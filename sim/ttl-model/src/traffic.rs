@@ -1,15 +1,14 @@
-//! Who else wants the lock: how many ask, how soon one of them comes in, and how long they wait.
+//! Who else wants the lock: how often others ask, how soon one of them takes it, and how long they wait.
 //!
-//! Where they wait for it, others ask at random, on the whole so often that every client takes a lock once in its
-//! interval, and who waits tries again once in a poll. Where they skip, all clients of a lock ask at the same tick,
-//! once in their interval, as the replicas of a cron job do, and who finds the lock taken leaves this run out.
+//! Clients that wait ask at random times (one acquisition per client and interval) and retry once per poll. Clients
+//! that skip all ask at the same tick, once per interval, like replicas of a cron job; one that finds the lock taken
+//! skips that run.
 //!
-//! Invariant: who waits is never taken for fewer than wait on the average, so an overlap is never taken for
-//! less likely than it is; of clients that skip it is always taken for granted that one asks when a lease has just
-//! ended. Deliberately absent: bursts, clients that give up waiting, and how far the clocks of those that ask at the
-//! same tick are apart.
+//! Invariant: the probability of an overlap is never underestimated: the number of waiting clients is at least its
+//! mean, and among clients that skip one always asks right after a lease has ended. Not modelled: bursts, clients
+//! that give up, clock offsets between clients of one tick.
 
-use scenarios::tuning::IfTaken;
+use crate::tuning::IfTaken;
 
 use super::law::float;
 

@@ -6,7 +6,7 @@
 
 mod swarm;
 
-use harness::cues::{Cues, End};
+use harness::cues::{Cues, Recovery};
 use harness::injector::Clocks;
 use scenarios::fault::Fault;
 use scenarios::history::{Journal, What};
@@ -21,7 +21,7 @@ use super::time::now_ns;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum PlannedFault {
     /// A fault that lasted is over.
-    Over(End<StalledDirection>),
+    Over(Recovery<StalledDirection>),
     /// A process is cut off from the servers.
     Cut { process: u32, directions: [bool; 2], for_ns: u64 },
     /// A wall clock jumps.

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use picklock::env::CallError;
-use redis_model::model::ClientId;
+use redis_model::model::ConnectionId;
 
 use super::latency::LinkLatencies;
 
@@ -35,7 +35,7 @@ pub(super) enum Purpose {
 pub(super) struct NetworkConn {
     pub(super) process: u32,
     pub(super) server: u32,
-    pub(super) session: ClientId,
+    pub(super) session: ConnectionId,
     pub(super) purpose: Purpose,
     /// Neither end has broken it.
     pub(super) open: bool,
@@ -88,7 +88,13 @@ pub(super) struct Network {
 }
 
 impl NetworkConn {
-    fn new(process: u32, server: u32, session: ClientId, purpose: Purpose, now_ns: u64) -> Self {
+    fn new(
+        process: u32,
+        server: u32,
+        session: ConnectionId,
+        purpose: Purpose,
+        now_ns: u64,
+    ) -> Self {
         Self {
             process,
             server,
@@ -148,7 +154,7 @@ impl Network {
         &mut self,
         process: u32,
         server: u32,
-        session: ClientId,
+        session: ConnectionId,
         purpose: Purpose,
         now_ns: u64,
     ) -> u32 {
@@ -245,7 +251,7 @@ mod tests {
 
     #[test]
     fn nothing_overtakes_in_one_direction() {
-        let mut conn = NetworkConn::new(0, 0, ClientId(0), Purpose::Commands, 0);
+        let mut conn = NetworkConn::new(0, 0, ConnectionId(0), Purpose::Commands, 0);
         assert_eq!(conn.arrival(ToServer, 10, 90), 100);
         assert_eq!(conn.arrival(ToServer, 20, 5), 100, "behind the slow one");
         assert_eq!(conn.arrival(ToClient, 20, 5), 25, "the other direction is another queue");

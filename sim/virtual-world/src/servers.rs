@@ -11,10 +11,9 @@ use std::sync::Arc;
 use harness::clock::Clock;
 use picklock::command::Command;
 use picklock::time::WallTime;
-use redis_model::model::{ClientId, Model, Outcome as Submitted};
-use redis_model::options::{Options, Profile};
-use redis_model::persistence::{Ending, Fsync};
-use redis_model::reply::Reply;
+use redis_model::model::{ConnectionId, Model, Submitted, Termination};
+use redis_model::options::{Fsync, ModelOptions, Profile};
+use resp::Reply;
 use scenarios::distribution::Sampler;
 use scenarios::topology::{AppendOnly, Software, Topology};
 use smallvec::SmallVec;
@@ -80,7 +79,7 @@ pub(super) struct VirtualServers {
 impl Default for VirtualServer {
     fn default() -> Self {
         Self {
-            model: Model::new(Options::default()),
+            model: Model::new(ModelOptions::default()),
             sessions: Vec::new(),
             blocked: 0,
             subscribers: 0,
@@ -111,7 +110,8 @@ impl VirtualServer {
                 AppendOnly::Everysec => Some(Fsync::Everysec),
                 AppendOnly::Unsynced => Some(Fsync::No),
             };
-            self.model = Model::new(Options { append_only, profile, ..Options::default() });
+            self.model =
+                Model::new(ModelOptions { append_only, profile, ..ModelOptions::default() });
         }
         (self.append_only, self.profile) = (append_only, profile);
     }
@@ -126,12 +126,12 @@ impl VirtualServer {
     }
 
     /// Accepts a client.
-    pub(super) fn accept(&mut self, now_ns: u64) -> ClientId {
+    pub(super) fn accept(&mut self, now_ns: u64) -> ConnectionId {
         self.model.connect(self.wall(now_ns), CLIENT_ADDR)
     }
 
     /// Its session belongs to this connection.
-    pub(super) fn bind(&mut self, session: ClientId, conn: u32) {
+    pub(super) fn bind(&mut self, session: ConnectionId, conn: u32) {
         let session = session.0 as usize;
         if self.sessions.len() <= session {
             self.sessions.resize(session + 1, 0);
@@ -151,7 +151,7 @@ impl VirtualServer {
     pub(super) fn submit(
         &mut self,
         now_ns: u64,
-        session: ClientId,
+        session: ConnectionId,
         command: &Command,
     ) -> Submitted {
         let wall = self.wall(now_ns);
@@ -189,13 +189,13 @@ impl VirtualServer {
     }
 
     /// Ends; what its file has stays.
-    fn end(&mut self, ending: Ending) {
+    fn end(&mut self, ending: Termination) {
         self.sessions.clear();
         (self.blocked, self.subscribers) = (0, 0);
         self.model.end(ending);
         self.liveness = match ending {
-            Ending::Killed => Liveness::Down,
-            Ending::PowerLoss => Liveness::PoweredOff,
+            Termination::Killed => Liveness::Down,
+            Termination::PowerLoss => Liveness::PoweredOff,
         };
     }
 }

@@ -82,7 +82,7 @@ fn value() -> Option<Vec<u8>> {
 /// What this server has under this key now, without a network.
 pub(super) fn value_at(server: u32, key: &[u8]) -> Option<Vec<u8>> {
     match with(|sim| sim.servers[server].execute_at_once(now_ns(), &[b"GET", key])) {
-        redis_model::reply::Reply::Bulk(bytes) => Some(bytes.to_vec()),
+        resp::Reply::Bulk(bytes) => Some(bytes.to_vec()),
         _ => None,
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use harness::progress::BatchProgress;
 use harness::{matrix, sweep};
 use scenarios::matrix::Pair;
 use scenarios::scenario::{Overrides, Scenario};
@@ -15,12 +16,12 @@ fn a_sweep_does_not_depend_on_the_number_of_threads() {
         let overrides = Overrides { lock: Some(lock.to_owned()), ..Overrides::default() };
         let scenario = Scenario::parse("pool", "pool.toml", text, &overrides).unwrap();
         let scenario = Arc::new(scenario);
-        let run = |order: &sweep::Order, progress: &sweep::Progress| {
+        let run = |order: &sweep::SweepPlan, progress: &BatchProgress| {
             sweep::sweep(VirtualWorld::default, &scenario, order, progress).unwrap()
         };
         let on = |threads| {
-            let order = sweep::Order { seeds: 5..45, threads, keep: 3, digest: true };
-            let progress = sweep::Progress::default();
+            let order = sweep::SweepPlan { seeds: 5..45, threads, keep: 3, digest: true };
+            let progress = BatchProgress::default();
             let found = run(&order, &progress);
             assert_eq!(progress.done.into_inner(), 40);
             found
@@ -31,8 +32,8 @@ fn a_sweep_does_not_depend_on_the_number_of_threads() {
         assert_eq!(on(2), alone);
         assert_eq!(on(7), alone);
         let seeds = u64::MAX - 2..u64::MAX;
-        let last = sweep::Order { seeds, threads: 3, keep: 3, digest: false };
-        assert_eq!(run(&last, &sweep::Progress::default()).schedules, 2);
+        let last = sweep::SweepPlan { seeds, threads: 3, keep: 3, digest: false };
+        assert_eq!(run(&last, &BatchProgress::default()).schedules, 2);
         assert_eq!(alone.failing.len(), if lock == "none" { 3 } else { 0 });
     }
 }
@@ -44,7 +45,7 @@ fn scenarios() -> Vec<Arc<Scenario>> {
 
 #[test]
 fn a_matrix_does_not_depend_on_the_number_of_threads() {
-    let progress = matrix::Progress::default();
+    let progress = BatchProgress::default();
     let on = |threads| {
         let found =
             matrix::pairs(VirtualWorld::default, &scenarios(), Some(&(0..3)), threads, &progress);
@@ -58,7 +59,7 @@ fn a_matrix_does_not_depend_on_the_number_of_threads() {
 
 #[test]
 fn what_was_not_reached_says_so() {
-    let progress = matrix::Progress::default();
+    let progress = BatchProgress::default();
     progress.stop.store(true, Ordering::Relaxed);
     let found = matrix::pairs(VirtualWorld::default, &scenarios(), None, 2, &progress).unwrap();
     assert!(found.iter().all(|it| it.cells.is_empty() && it.not_run.is_some()));

@@ -4,9 +4,8 @@
 //! is left out.
 
 use scenarios::span::Span;
-use scenarios::tuning::{Point, TargetStatus, Tuning};
+use ttl_model::tuning::{Point, TargetStatus, Tuning};
 
-use super::super::{at_most, time};
 use super::label_layout::{FreeSpace, Position, Rect, leader};
 use super::plot::Plot;
 use super::series::{FailureMode, chosen};
@@ -14,6 +13,7 @@ use crate::chart::ChartError;
 use crate::chart::font::Type;
 use crate::chart::layout::{MARK_RADIUS, NOTE};
 use crate::format::plain;
+use ttl_model::format::{at_most, time};
 
 /// Of the ring around a setting that is spoken of.
 pub(super) const RING: f64 = 10.0;

@@ -4,7 +4,7 @@
 
 use plotters::prelude::DrawingBackend;
 use plotters::style::text_anchor::HPos;
-use scenarios::tuning::{Protection, Tuning};
+use ttl_model::tuning::{Protection, Tuning};
 
 use super::look;
 use super::plot::{Plot, PlotLine, RIGHT, TOP};

@@ -8,7 +8,8 @@
 use std::time::Duration;
 
 use scenarios::span::Span;
-use scenarios::tuning::{Point, Tuning};
+use ttl_model::format::time;
+use ttl_model::tuning::{Point, Tuning};
 
 use super::label_layout::{FreeSpace, Position, Rect};
 use super::series::{FailureMode, RenewalRule, Spot, all};
@@ -241,7 +242,7 @@ fn across(x: &Scale) -> Vec<Tick> {
         let at = x.at(ns as f64);
         let within = (x.powers.0..=x.powers.1).contains(&(ns as f64).log10());
         if within && ticks.iter().all(|it| (at - it.at).abs() >= APART) {
-            let label = super::super::time(Span(Duration::from_nanos(ns)));
+            let label = time(Span(Duration::from_nanos(ns)));
             ticks.push(Tick { at, label });
         }
     }

@@ -5,9 +5,9 @@
 
 use std::time::Duration;
 
-use scenarios::tuning::{Advice, How, Point, Protection, Share, Tuning};
+use ttl_model::tuning::{Advice, How, Point, Protection, Share, Tuning};
 
-use super::super::time;
+use ttl_model::format::time;
 
 /// What is rarer than this part of what is wanted is as rare as never.
 const LEAST: f64 = 1e-300;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use scenarios::tuning::{How, Point, Protection, TargetStatus, Tuning};
+use ttl_model::tuning::{How, Point, Protection, TargetStatus, Tuning};
 
 use super::captions::{Callout, Captions, RING};
 use super::label_layout::Rect;

@@ -1,7 +1,6 @@
 //! Faults as text: `latency=5ms`, `drop-reply command=EVALSHA key=foo nth=2`.
 //!
-//! Invariant: a text is a fault as a whole or not at all, and an error names the place. Deliberately
-//! absent: several faults in one text.
+//! Invariant: a text is one whole fault or an error that points to the position.
 
 use std::ops::Range;
 use std::path::Path;
@@ -13,7 +12,7 @@ use scenarios::distribution::Distribution;
 use scenarios::nearest::nearest;
 use scenarios::span::Span;
 
-use super::Fault;
+use super::ProxyFault;
 use crate::{Action, Effect, Gate, Latency, Occurrence, Rule, Side, Toxicity};
 
 /// What a text can begin with.
@@ -51,18 +50,18 @@ pub struct FaultError {
 
 /// A fault, and what else its text says.
 #[derive(Clone, Debug)]
-pub struct Written {
+pub struct ParsedFault {
     /// The fault.
-    pub fault: Fault,
+    pub fault: ProxyFault,
     /// The only proxy it is meant for, if it is for one.
     pub proxy: Option<String>,
 }
 
-impl FromStr for Written {
+impl FromStr for ParsedFault {
     type Err = FaultError;
 
     fn from_str(text: &str) -> Result<Self, FaultError> {
-        Reader { text, words: words(text)?, taken: Vec::new() }.read()
+        FaultParser { text, words: words(text)?, taken: Vec::new() }.read()
     }
 }
 
@@ -75,26 +74,26 @@ struct Word {
     value_at: Range<usize>,
 }
 
-struct Reader<'a> {
+struct FaultParser<'a> {
     text: &'a str,
     words: Vec<Word>,
     /// The options that have been looked for.
     taken: Vec<String>,
 }
 
-impl Reader<'_> {
-    fn read(mut self) -> Result<Written, FaultError> {
+impl FaultParser<'_> {
+    fn read(mut self) -> Result<ParsedFault, FaultError> {
         if self.words.is_empty() {
-            let help = format!("a fault begins with {}", KINDS.join(", "));
-            return Err(error(self.text, 0..0, "there is no fault in it").help(help));
+            let help = format!("the faults are {}", KINDS.join(", "));
+            return Err(error(self.text, 0..0, "the fault is empty").help(help));
         }
         let kind = self.words.remove(0);
         if !KINDS.contains(&kind.name.as_str()) {
             let help = match nearest(&kind.name, KINDS) {
                 Some(name) => format!("did you mean {name}?"),
-                None => format!("a fault begins with {}", KINDS.join(", ")),
+                None => format!("the faults are {}", KINDS.join(", ")),
             };
-            return Err(self.error(&kind.at, "there is no such fault").help(help));
+            return Err(self.error(&kind.at, "unknown fault").help(help));
         }
         // A bare word behind the fault is the command.
         if let Some(word) = self.words.first_mut().filter(|word| word.value.is_none()) {
@@ -113,10 +112,10 @@ impl Reader<'_> {
         let toxicity = self.option("toxicity")?.map(|word| self.toxicity(&word)).transpose()?;
         let proxy = self.option("proxy")?.and_then(|word| word.value);
         self.nothing_is_left(&fault)?;
-        Ok(Written { fault: fault.on(toxicity.unwrap_or(Toxicity::ALL)), proxy })
+        Ok(ParsedFault { fault: fault.on(toxicity.unwrap_or(Toxicity::ALL)), proxy })
     }
 
-    fn of_the_wire(&mut self, kind: &Word) -> Result<Fault, FaultError> {
+    fn of_the_wire(&mut self, kind: &Word) -> Result<ProxyFault, FaultError> {
         let mut direction = self.option("direction")?;
         let effect = match kind.name.as_str() {
             "latency" => Effect::Latency(self.latency(kind)?),
@@ -124,14 +123,14 @@ impl Reader<'_> {
                 let rate = self.value(kind, "bandwidth=100KB/s")?;
                 let bytes =
                     rate.strip_suffix("/s").and_then(size).and_then(|it| it.try_into().ok());
-                let wrong = "a bandwidth is written as in 100KB/s, and more than nothing";
+                let wrong = "a bandwidth must be positive, such as 100KB/s";
                 Effect::Bandwidth(bytes.ok_or_else(|| self.error(&kind.value_at, wrong))?)
             }
             "timeout" => Effect::Timeout(self.span(kind, "timeout=3s")?),
             "slow-close" => Effect::SlowClose(self.span(kind, "slow-close=3s")?),
             "limit" => {
                 let bytes = size(self.value(kind, "limit=10KB")?);
-                let wrong = "a limit is written as in 10KB or 500B";
+                let wrong = "a limit must be a size, such as 10KB or 500B";
                 Effect::Limit(bytes.ok_or_else(|| self.error(&kind.value_at, wrong))?)
             }
             "reset" if kind.value.is_none() => Effect::ResetAfter(Duration::ZERO),
@@ -155,30 +154,30 @@ impl Reader<'_> {
                 Some("replies") => vec![Side::Reply],
                 Some("both") => vec![Side::Request, Side::Reply],
                 _ => {
-                    let wrong = "a direction is requests, replies or both";
+                    let wrong = "a direction must be requests, replies or both";
                     return Err(self.error(&word.value_at, wrong));
                 }
             },
         };
-        Ok(Fault::Wire { sides, effect, toxicity: Toxicity::ALL })
+        Ok(ProxyFault::Wire { sides, effect, toxicity: Toxicity::ALL })
     }
 
-    fn of_commands(&mut self, kind: &Word) -> Result<Fault, FaultError> {
+    fn of_commands(&mut self, kind: &Word) -> Result<ProxyFault, FaultError> {
         let side = match self.option("side")? {
             None => Side::Request,
             Some(word) if kind.name.starts_with("drop") => {
-                return Err(self.error(&word.at, "a drop has its side in its name"));
+                return Err(self.error(&word.at, "drop-request and drop-reply take no side"));
             }
             Some(word) => match word.value.as_deref() {
                 Some("request") => Side::Request,
                 Some("reply") => Side::Reply,
-                _ => return Err(self.error(&word.value_at, "a side is request or reply")),
+                _ => return Err(self.error(&word.value_at, "a side must be request or reply")),
             },
         };
         let action = match kind.name.as_str() {
             "delay" => Action::Delay(side, self.span(kind, "delay=2s")?),
             _ if kind.value.is_some() => {
-                let wrong = format!("{} by command takes no value", kind.name);
+                let wrong = format!("{} with a command takes no value", kind.name);
                 return Err(self.error(&kind.value_at, &wrong));
             }
             "drop-request" => Action::Drop(Side::Request),
@@ -197,7 +196,7 @@ impl Reader<'_> {
             self.words.iter().filter(|word| is_arg(&word.name)).cloned().collect();
         for word in args {
             let place = word.name[3..].parse().ok();
-            let place = place.ok_or_else(|| self.error(&word.at, "there is no such argument"))?;
+            let place = place.ok_or_else(|| self.error(&word.at, "no such argument"))?;
             rule = rule.arg(place, self.value(&word, "arg1=abc")?);
             self.taken.push(word.name);
         }
@@ -206,10 +205,10 @@ impl Reader<'_> {
             (Some(word), None) => rule.when(Occurrence::Nth(self.count(&word)?)),
             (None, Some(word)) => rule.when(Occurrence::From(self.count(&word)?)),
             (Some(_), Some(word)) => {
-                return Err(self.error(&word.at, "nth and from contradict each other"));
+                return Err(self.error(&word.at, "nth and from are mutually exclusive"));
             }
         };
-        Ok(Fault::Command(rule))
+        Ok(ProxyFault::Command(rule))
     }
 
     /// The option of this name, if it is there once.
@@ -218,22 +217,22 @@ impl Reader<'_> {
         let mut named = self.words.iter().filter(|word| word.name == name);
         let first = named.next().cloned();
         match named.next() {
-            Some(again) => Err(self.error(&again.at, &format!("{name} stands there twice"))),
+            Some(again) => Err(self.error(&again.at, &format!("{name} is given twice"))),
             None => Ok(first),
         }
     }
 
-    fn nothing_is_left(&self, fault: &Fault) -> Result<(), FaultError> {
+    fn nothing_is_left(&self, fault: &ProxyFault) -> Result<(), FaultError> {
         let is_taken = |word: &&Word| self.taken.contains(&word.name);
         let Some(word) = self.words.iter().find(|word| !is_taken(word)) else { return Ok(()) };
         let has: &[&str] = match fault {
-            Fault::Wire { .. } => &OF_THE_WIRE,
-            Fault::Command(_) => &OF_COMMANDS,
+            ProxyFault::Wire { .. } => &OF_THE_WIRE,
+            ProxyFault::Command(_) => &OF_COMMANDS,
         };
         let names = || has.iter().chain(&OF_ALL).copied();
         let help = match nearest(&word.name, names()) {
             Some(name) => format!("did you mean {name}?"),
-            None => format!("it can have {}", names().collect::<Vec<_>>().join(", ")),
+            None => format!("its options are {}", names().collect::<Vec<_>>().join(", ")),
         };
         Err(self.error(&word.at, "this fault has no such option").help(help))
     }
@@ -253,14 +252,14 @@ impl Reader<'_> {
 
     fn toxicity(&self, word: &Word) -> Result<Toxicity, FaultError> {
         let part = self.value(word, "toxicity=0.5")?.parse().ok().and_then(Toxicity::of);
-        part.ok_or_else(|| self.error(&word.value_at, "a toxicity is a number from 0 to 1"))
+        part.ok_or_else(|| self.error(&word.value_at, "a toxicity must be a number from 0 to 1"))
     }
 
     fn count(&self, word: &Word) -> Result<u64, FaultError> {
         let example = format!("{}=3", word.name);
         let count = self.value(word, &example)?.parse().ok().filter(|count| *count > 0);
         let wrong =
-            || format!("{} takes the number of a request, from 1 on, as in {example}", word.name);
+            || format!("{} must be a request number, 1 or higher, such as {example}", word.name);
         count.ok_or_else(|| self.error(&word.value_at, &wrong()))
     }
 
@@ -270,7 +269,7 @@ impl Reader<'_> {
     }
 
     fn value<'w>(&self, word: &'w Word, example: &str) -> Result<&'w str, FaultError> {
-        let missing = || self.error(&word.at, &format!("write a value behind it, as in {example}"));
+        let missing = || self.error(&word.at, &format!("the value is missing, as in {example}"));
         word.value.as_deref().filter(|value| !value.is_empty()).ok_or_else(missing)
     }
 

@@ -1,15 +1,14 @@
-//! Records as JSON, a line each, for `--log` and the control API.
+//! Records as JSON, one per line, for `--log` and the control API.
 //!
-//! Invariant: a line says by its fields alone what was decided, where, and in which order. Deliberately
-//! absent: values of commands, which the log has not.
+//! Invariant: the fields of a line alone say what was decided, where, and in which order.
 
 use serde_json::{Map, Value, json};
 
 use super::super::effect::Effect;
+use super::super::ids::{Cut, Side};
 use super::super::latency::Latency;
-use super::super::link::Cut;
-use super::super::rule::{Action, Side};
-use super::{Event, FaultId, Record};
+use super::super::rule::Action;
+use super::{FaultId, ProxyEvent, Record};
 
 impl Record {
     /// The record as an object; the link has this name.
@@ -31,7 +30,7 @@ impl Record {
         if let Some(key) = &self.key {
             put("key", String::from_utf8_lossy(key).into());
         }
-        let (event, more) = told(&self.event);
+        let (event, more) = event_json(&self.event);
         put("event", event.into());
         if let Value::Object(more) = more {
             line.extend(more);
@@ -41,55 +40,55 @@ impl Record {
 }
 
 /// The name of an event, and what else it says.
-fn told(event: &Event) -> (&'static str, Value) {
+fn event_json(event: &ProxyEvent) -> (&'static str, Value) {
     match event {
-        Event::Request => ("request", json!({})),
-        Event::Fault(rule, action) => {
-            ("fault", json!({"rule": rule.0, "action": told_action(action)}))
+        ProxyEvent::Request => ("request", json!({})),
+        ProxyEvent::Fault(rule, action) => {
+            ("fault", json!({"rule": rule.0, "action": action_text(action)}))
         }
-        Event::ReplyLost => ("reply-lost", json!({})),
-        Event::Cut(cut) => ("cut", json!({"direction": told_cut(*cut)})),
-        Event::ToxicPut(name, id) => ("toxic-put", told_name(name, *id)),
-        Event::ToxicTaken(name, id) => ("toxic-taken", told_name(name, *id)),
-        Event::EffectPut(id, side, effect, toxicity) => (
+        ProxyEvent::ReplyLost => ("reply-lost", json!({})),
+        ProxyEvent::Cut(cut) => ("cut", json!({"direction": cut_name(*cut)})),
+        ProxyEvent::ToxicPut(name, id) => ("toxic-put", toxic_json(name, *id)),
+        ProxyEvent::ToxicTaken(name, id) => ("toxic-taken", toxic_json(name, *id)),
+        ProxyEvent::EffectPut(id, side, effect, toxicity) => (
             "effect-put",
             json!({
                 "effect": id.0,
-                "direction": told_side(*side),
-                "does": told_effect(effect),
+                "direction": direction_name(*side),
+                "does": effect_text(effect),
                 "toxicity": toxicity.part(),
             }),
         ),
-        Event::EffectTaken(id) => ("effect-taken", json!({"effect": id.0})),
-        Event::Befallen(id) => ("befallen", json!({"effect": id.0})),
-        Event::Spared(id) => ("spared", json!({"effect": id.0})),
-        Event::EndedBy(id) => ("ended", json!({"effect": id.0})),
-        Event::ResetAll => ("reset-all", json!({})),
-        Event::GraceOver => ("grace-over", json!({})),
-        Event::Opaque(why) => ("opaque", json!({"why": why})),
-        Event::LeftAddress(address) => ("left-address", json!({"address": address})),
-        Event::Malformed(side, error) => {
-            ("malformed", json!({"direction": told_side(*side), "why": error.to_string()}))
+        ProxyEvent::EffectTaken(id) => ("effect-taken", json!({"effect": id.0})),
+        ProxyEvent::Struck(id) => ("befallen", json!({"effect": id.0})),
+        ProxyEvent::Spared(id) => ("spared", json!({"effect": id.0})),
+        ProxyEvent::EndedBy(id) => ("ended", json!({"effect": id.0})),
+        ProxyEvent::ResetAll => ("reset-all", json!({})),
+        ProxyEvent::GraceOver => ("grace-over", json!({})),
+        ProxyEvent::Opaque(why) => ("opaque", json!({"why": why})),
+        ProxyEvent::LeftAddress(address) => ("left-address", json!({"address": address})),
+        ProxyEvent::Malformed(side, error) => {
+            ("malformed", json!({"direction": direction_name(*side), "why": error.to_string()}))
         }
-        Event::Unreachable(why) => ("unreachable", json!({"why": why})),
+        ProxyEvent::Unreachable(why) => ("unreachable", json!({"why": why})),
     }
 }
 
-fn told_name(name: &str, id: FaultId) -> Value {
+fn toxic_json(name: &str, id: FaultId) -> Value {
     match id {
         FaultId::Rule(id) => json!({"toxic": name, "rule": id.0}),
         FaultId::Effect(id) => json!({"toxic": name, "effect": id.0}),
     }
 }
 
-fn told_side(side: Side) -> &'static str {
+fn direction_name(side: Side) -> &'static str {
     match side {
         Side::Request => "requests",
         Side::Reply => "replies",
     }
 }
 
-fn told_cut(cut: Cut) -> &'static str {
+fn cut_name(cut: Cut) -> &'static str {
     match cut {
         Cut::None => "none",
         Cut::Requests => "requests",
@@ -98,7 +97,7 @@ fn told_cut(cut: Cut) -> &'static str {
     }
 }
 
-fn told_action(action: &Action) -> String {
+fn action_text(action: &Action) -> String {
     let side = if action.side() == Side::Request { "request" } else { "reply" };
     match action {
         Action::Drop(_) => format!("drop-{side}"),
@@ -108,7 +107,7 @@ fn told_action(action: &Action) -> String {
     }
 }
 
-fn told_effect(effect: &Effect) -> String {
+fn effect_text(effect: &Effect) -> String {
     match effect {
         Effect::Latency(Latency::Drawn(_)) => "latency, drawn".to_owned(),
         Effect::Latency(Latency::Fixed(span)) => format!("latency={span:?}"),
@@ -131,9 +130,9 @@ mod tests {
 
     use super::*;
     use crate::{ClientId, EffectId, Gate, RuleId, Toxicity};
-    use redis_model::resp::frame::Name;
+    use resp::frame::CommandName;
 
-    fn line(event: Event) -> String {
+    fn line(event: ProxyEvent) -> String {
         let record = Record {
             seq: 7,
             at: Duration::from_micros(3),
@@ -158,43 +157,43 @@ mod tests {
             node: Node(0),
             connection: 3,
             frame: 4,
-            command: Some(Name::new(b"set")),
+            command: Some(CommandName::new(b"set")),
             key: Some(b"\xffk".to_vec()),
-            event: Event::Fault(RuleId(2), action),
+            event: ProxyEvent::Fault(RuleId(2), action),
         };
-        let told = json!({
+        let event_json = json!({
             "seq": 1, "at_ns": 9, "proxy": "cache", "connection": 3, "request": 4, "command": "SET",
             "key": "\u{fffd}k", "event": "fault", "rule": 2, "action": "delay=5ms side=reply",
         });
-        assert_eq!(record.to_json("cache"), told);
+        assert_eq!(record.to_json("cache"), event_json);
     }
 
     #[test]
     fn every_event_is_told_with_what_it_decided() {
-        let put = |effect| Event::EffectPut(EffectId(1), Side::Request, effect, Toxicity::ALL);
+        let put = |effect| ProxyEvent::EffectPut(EffectId(1), Side::Request, effect, Toxicity::ALL);
         for (event, says) in [
-            (Event::Request, "\"request\""),
-            (Event::Fault(RuleId(1), Action::Drop(Side::Request)), "\"drop-request\""),
+            (ProxyEvent::Request, "\"request\""),
+            (ProxyEvent::Fault(RuleId(1), Action::Drop(Side::Request)), "\"drop-request\""),
             (
-                Event::Fault(RuleId(1), Action::Hold(Side::Reply, Gate::shut())),
+                ProxyEvent::Fault(RuleId(1), Action::Hold(Side::Reply, Gate::shut())),
                 "\"hold side=reply\"",
             ),
-            (Event::Fault(RuleId(1), Action::Reset(Side::Request)), "\"reset side=request\""),
-            (Event::ReplyLost, "reply-lost"),
-            (Event::Cut(Cut::Replies), "\"direction\":\"replies\""),
+            (ProxyEvent::Fault(RuleId(1), Action::Reset(Side::Request)), "\"reset side=request\""),
+            (ProxyEvent::ReplyLost, "reply-lost"),
+            (ProxyEvent::Cut(Cut::Replies), "\"direction\":\"replies\""),
             (put(Effect::Cut), "\"does\":\"cut\""),
             (put(Effect::Timeout(Duration::from_secs(3))), "\"does\":\"timeout=3s\""),
             (put(Effect::Limit(7)), "\"does\":\"limit=7B\""),
             (put(Effect::HalfOpen), "\"toxicity\":1.0"),
-            (Event::EffectTaken(EffectId(1)), "effect-taken"),
-            (Event::ToxicPut("t".into(), FaultId::Rule(RuleId(4))), "\"rule\":4,"),
-            (Event::ToxicTaken("t".into(), FaultId::Effect(EffectId(4))), "\"toxic\":\"t\""),
-            (Event::Befallen(EffectId(1)), "\"befallen\""),
-            (Event::Spared(EffectId(1)), "\"spared\""),
-            (Event::EndedBy(EffectId(1)), "\"ended\""),
-            (Event::Opaque("because"), "\"why\":\"because\""),
-            (Event::LeftAddress("a:1".into()), "\"address\":\"a:1\""),
-            (Event::Unreachable("nobody".into()), "\"why\":\"nobody\""),
+            (ProxyEvent::EffectTaken(EffectId(1)), "effect-taken"),
+            (ProxyEvent::ToxicPut("t".into(), FaultId::Rule(RuleId(4))), "\"rule\":4,"),
+            (ProxyEvent::ToxicTaken("t".into(), FaultId::Effect(EffectId(4))), "\"toxic\":\"t\""),
+            (ProxyEvent::Struck(EffectId(1)), "\"befallen\""),
+            (ProxyEvent::Spared(EffectId(1)), "\"spared\""),
+            (ProxyEvent::EndedBy(EffectId(1)), "\"ended\""),
+            (ProxyEvent::Opaque("because"), "\"why\":\"because\""),
+            (ProxyEvent::LeftAddress("a:1".into()), "\"address\":\"a:1\""),
+            (ProxyEvent::Unreachable("nobody".into()), "\"why\":\"nobody\""),
         ] {
             let line = line(event);
             assert!(line.contains(says), "{line}");

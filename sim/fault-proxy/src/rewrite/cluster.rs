@@ -1,10 +1,11 @@
-//! What a node of a cluster says about the others: where a slot is, and who there is.
+//! Addresses in replies of cluster nodes: the owner of a slot, and the members.
 //!
-//! Invariant: the port of the bus between nodes stays, for clients have no use for it. Deliberately
-//! absent: host names. A link has none, so one that stands beside an address is left.
+//! Invariant: the port of the cluster bus is unchanged, because clients do not use it; so is a host name beside an
+//! address, because a link has none.
+
+use resp::frame::tree::Element;
 
 use super::{Rewriter, words};
-use redis_model::resp::frame::tree::Element;
 
 impl Rewriter<'_> {
     /// `MOVED 3999 127.0.0.1:6381`, or ASK in the place of MOVED.

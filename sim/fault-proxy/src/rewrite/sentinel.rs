@@ -1,10 +1,10 @@
-//! What sentinels say: where the primary is, whom they watch, and what has changed.
+//! Addresses in replies and messages of sentinels: the primary, the monitored servers, and their changes.
 //!
-//! Invariant: a published message is a sentinel's only where its channel and its words are those of
-//! an event. Deliberately absent: what sentinels tell each other (`__sentinel__:hello`).
+//! Invariant: a published message counts as a sentinel's only if its channel and its words are those of an event.
+
+use resp::frame::tree::Element;
 
 use super::{Rewriter, words};
-use redis_model::resp::frame::tree::Element;
 
 impl Rewriter<'_> {
     /// One that a sentinel watches: names and values in turn.

@@ -30,7 +30,7 @@ fn links() -> Addresses {
 }
 
 /// What becomes of a reply, and what was left.
-fn sent(asked: &Asked, lines: &str) -> (Vec<u8>, Vec<String>) {
+fn sent(asked: &AddressQuery, lines: &str) -> (Vec<u8>, Vec<String>) {
     let bytes = frame(lines);
     let own = Some([10, 0, 0, 1].into());
     let Rewritten { bytes: anew, left } = rewrite(&bytes, asked, &links(), own);
@@ -38,20 +38,20 @@ fn sent(asked: &Asked, lines: &str) -> (Vec<u8>, Vec<String>) {
 }
 
 #[track_caller]
-fn becomes(asked: &Asked, before: &str, after: &str) {
+fn becomes(asked: &AddressQuery, before: &str, after: &str) {
     let (bytes, left) = sent(asked, before);
     assert_eq!(bytes.escape_ascii().to_string(), frame(after).escape_ascii().to_string());
     assert_eq!(left, [""; 0]);
 }
 
 #[track_caller]
-fn stays(asked: &Asked, lines: &str) {
+fn stays(asked: &AddressQuery, lines: &str) {
     becomes(asked, lines, lines);
 }
 
 #[test]
 fn a_sentinel_names_the_primary() {
-    let asked = Asked::SentinelAddress;
+    let asked = AddressQuery::SentinelAddress;
     becomes(&asked, "*2 .10.0.0.1 .6379", "*2 .127.0.0.1 .40079");
     stays(&asked, "*-1");
     stays(&asked, "_");
@@ -66,15 +66,19 @@ fn a_sentinel_lists_instances_in_both_protocols() {
     );
     for map in ["*12", "%6"] {
         let list = |fields| format!("*2 {map} {fields} {map} {fields}");
-        becomes(&Asked::SentinelInstances, &list(before), &list(after));
-        becomes(&Asked::SentinelInstance, &format!("{map} {before}"), &format!("{map} {after}"));
+        becomes(&AddressQuery::SentinelInstances, &list(before), &list(after));
+        becomes(
+            &AddressQuery::SentinelInstance,
+            &format!("{map} {before}"),
+            &format!("{map} {after}"),
+        );
     }
     // A primary has a name of its own, and a replica that knows no primary says so.
     let named = ".name .mymaster .ip .10.0.0.1 .port .6379 .master-host .? .master-port .0";
     let anew = named.replace("10.0.0.1 .port .6379", "127.0.0.1 .port .40079");
-    becomes(&Asked::SentinelInstance, &format!("%5 {named}"), &format!("%5 {anew}"));
+    becomes(&AddressQuery::SentinelInstance, &format!("%5 {named}"), &format!("%5 {anew}"));
     let sentinel = "*1 %3 .name .0123abc .ip .10.0.0.1 .port .26379";
-    let (bytes, left) = sent(&Asked::SentinelInstances, sentinel);
+    let (bytes, left) = sent(&AddressQuery::SentinelInstances, sentinel);
     assert_eq!((bytes, left), (frame(sentinel), vec!["10.0.0.1:26379".to_owned()]));
 }
 
@@ -96,11 +100,15 @@ fn what_a_sentinel_publishes_names_servers_in_its_words() {
                 ".+odown .master_m_127.0.0.1_40079_#quorum_2/2",
             ),
         ] {
-            becomes(&Asked::Message, &format!("{head} {before}"), &format!("{head} {after}"));
+            becomes(
+                &AddressQuery::Message,
+                &format!("{head} {before}"),
+                &format!("{head} {after}"),
+            );
         }
     }
     let sentinel = "*3 .message .+sentinel .sentinel_ab12_10.0.0.1_26379_@_m_10.0.0.1_6379";
-    let (bytes, left) = sent(&Asked::Message, sentinel);
+    let (bytes, left) = sent(&AddressQuery::Message, sentinel);
     let anew = sentinel.replace("10.0.0.1_6379", "127.0.0.1_40079");
     assert_eq!((bytes, left), (frame(&anew), vec!["10.0.0.1:26379".to_owned()]));
 }
@@ -116,23 +124,23 @@ fn other_messages_stay() {
         "*3 .message .+slave .slave_x_10.0.0.1",
         "*3 .message .__sentinel__:hello .10.0.0.1,6379,ab12,0,m,10.0.0.1,6379,0",
     ] {
-        stays(&Asked::Message, message);
+        stays(&AddressQuery::Message, message);
     }
 }
 
 #[test]
 fn role_names_the_other_side() {
     becomes(
-        &Asked::Role,
+        &AddressQuery::Role,
         "*3 .master :3129 *2 *3 .10.0.0.1 .6380 .3129 *3 .10.0.0.1 .6381 .3100",
         "*3 .master :3129 *2 *3 .127.0.0.1 .40080 .3129 *3 .127.0.0.1 .40081 .3100",
     );
     becomes(
-        &Asked::Role,
+        &AddressQuery::Role,
         "*5 .slave .10.0.0.1 :6379 .connected :3167",
         "*5 .slave .127.0.0.1 :40079 .connected :3167",
     );
-    stays(&Asked::Role, "*2 .sentinel *1 .10.0.0.1:6379");
+    stays(&AddressQuery::Role, "*2 .sentinel *1 .10.0.0.1:6379");
 }
 
 #[test]
@@ -149,7 +157,7 @@ fn cluster_slots_name_nodes_by_address_by_name_and_by_nothing() {
         ["%0", "%1 .ip .10.0.0.1", "%1 .ip .127.0.0.1"],
     ] {
         becomes(
-            &Asked::ClusterSlots,
+            &AddressQuery::ClusterSlots,
             &slots(".10.0.0.1 :6379", ".10.0.0.1 :6380", [none, before]),
             &slots(".127.0.0.1 :40079", ".127.0.0.1 :40080", [none, after]),
         );
@@ -157,18 +165,18 @@ fn cluster_slots_name_nodes_by_address_by_name_and_by_nothing() {
     // The host that the client is connected to, which for it is the link's.
     for nothing in [".", "$-1", "_"] {
         becomes(
-            &Asked::ClusterSlots,
+            &AddressQuery::ClusterSlots,
             &format!("*1 *3 :0 :5460 *4 {nothing} :6379 .id *0"),
             &format!("*1 *3 :0 :5460 *4 {nothing} :40079 .id *0"),
         );
     }
     becomes(
-        &Asked::ClusterSlots,
+        &AddressQuery::ClusterSlots,
         "*1 *3 :0 :1 *4 .db-1 :6379 .id *2 .ip .10.0.0.1",
         "*1 *3 :0 :1 *4 .127.0.0.1 :40079 .id *2 .ip .127.0.0.1",
     );
     let unknown = "*1 *3 :0 :1 *4 .db-1 :6379 .id *0";
-    let (bytes, left) = sent(&Asked::ClusterSlots, unknown);
+    let (bytes, left) = sent(&AddressQuery::ClusterSlots, unknown);
     assert_eq!((bytes, left), (frame(unknown), vec!["db-1:6379".to_owned()]));
 }
 
@@ -183,13 +191,13 @@ fn cluster_shards_name_nodes_and_their_ports() {
     };
     for maps in [["*4", "*14"], ["%2", "%7"]] {
         becomes(
-            &Asked::ClusterShards,
+            &AddressQuery::ClusterShards,
             &shards(maps, "10.0.0.1", ["6379", "6381"]),
             &shards(maps, "127.0.0.1", ["40079", "40081"]),
         );
     }
     becomes(
-        &Asked::ClusterShards,
+        &AddressQuery::ClusterShards,
         "*1 %1 .nodes *1 %3 .port :6380 .ip . .endpoint .",
         "*1 %1 .nodes *1 %3 .port :40080 .ip . .endpoint .",
     );
@@ -213,13 +221,13 @@ fn cluster_nodes_keep_all_but_the_address() {
             bytes
         };
         let own = Some([10, 0, 0, 1].into());
-        let told = rewrite(&feed(&before), &Asked::ClusterNodes, &links(), own);
+        let told = rewrite(&feed(&before), &AddressQuery::ClusterNodes, &links(), own);
         assert_eq!(told.left, [""; 0]);
         let got = told.bytes.unwrap();
         assert_eq!(got.escape_ascii().to_string(), feed(&after).escape_ascii().to_string());
     }
     becomes(
-        &Asked::ClusterNodes,
+        &AddressQuery::ClusterNodes,
         "*1 .abc_10.0.0.1:6380@16380_slave_def_0_0_1_connected",
         "*1 .abc_127.0.0.1:40080@16380_slave_def_0_0_1_connected",
     );
@@ -227,7 +235,7 @@ fn cluster_nodes_keep_all_but_the_address() {
 
 #[test]
 fn redirections_are_rewritten_whatever_was_asked() {
-    for asked in [Asked::Other, Asked::Role, Asked::ClusterSlots] {
+    for asked in [AddressQuery::Other, AddressQuery::Role, AddressQuery::ClusterSlots] {
         becomes(&asked, "-MOVED_3999_10.0.0.1:6381", "-MOVED_3999_127.0.0.1:40081");
         becomes(&asked, "-ASK_3999_10.0.0.1:6381", "-ASK_3999_127.0.0.1:40081");
         becomes(&asked, "-MOVED_3999_:6381", "-MOVED_3999_:40081");
@@ -235,16 +243,17 @@ fn redirections_are_rewritten_whatever_was_asked() {
         stays(&asked, "-MOVED_3999");
         stays(&asked, "-ERR_3999_10.0.0.1:6381");
     }
-    let (_, left) = sent(&Asked::Other, "-MOVED_3999_10.0.0.9:6381");
+    let (_, left) = sent(&AddressQuery::Other, "-MOVED_3999_10.0.0.9:6381");
     assert_eq!(left, ["10.0.0.9:6381"]);
     let blob = b"!24\r\nMOVED 3999 10.0.0.1:6381\r\n";
-    let anew = rewrite(blob, &Asked::Other, &links(), None).bytes.unwrap();
+    let anew = rewrite(blob, &AddressQuery::Other, &links(), None).bytes.unwrap();
     assert_eq!(&anew[..], b"!26\r\nMOVED 3999 127.0.0.1:40081\r\n");
 }
 
 #[test]
 fn exec_has_the_answers_of_what_was_queued() {
-    let asked = Asked::Exec(vec![Asked::Other, Asked::Role, Asked::Other]);
+    let asked =
+        AddressQuery::Exec(vec![AddressQuery::Other, AddressQuery::Role, AddressQuery::Other]);
     becomes(
         &asked,
         "*3 -MOVED_1_10.0.0.1:6380 *5 .slave .10.0.0.1 :6379 .connected :1 *2 .10.0.0.1 .6379",
@@ -269,14 +278,19 @@ fn replies_to_other_commands_stay_whatever_they_hold() {
         ".MOVED_3999_10.0.0.1:6381",
         "*3 .message .+switch-master .m_10.0.0.1_6379_10.0.0.1_6380",
     ] {
-        stays(&Asked::Other, lines);
-        assert!(!Asked::Other.concerns(Kind::Value, &frame(lines)));
+        stays(&AddressQuery::Other, lines);
+        assert!(!AddressQuery::Other.concerns(FrameKind::Value, &frame(lines)));
     }
-    assert!(!Asked::Role.concerns(Kind::Error, b"-ERR MOVED 1 10.0.0.1:6379\r\n"));
-    assert!(Asked::Other.concerns(Kind::Error, b"-MOVED 1 10.0.0.1:6379\r\n"));
-    assert!(Asked::Other.concerns(Kind::Error, b"!1\r\nx\r\n"));
+    assert!(!AddressQuery::Role.concerns(FrameKind::Error, b"-ERR MOVED 1 10.0.0.1:6379\r\n"));
+    assert!(AddressQuery::Other.concerns(FrameKind::Error, b"-MOVED 1 10.0.0.1:6379\r\n"));
+    assert!(AddressQuery::Other.concerns(FrameKind::Error, b"!1\r\nx\r\n"));
     // Neither do they where the answer has not the shape that was asked for.
-    for asked in [Asked::Role, Asked::ClusterShards, Asked::SentinelAddress, Asked::Message] {
+    for asked in [
+        AddressQuery::Role,
+        AddressQuery::ClusterShards,
+        AddressQuery::SentinelAddress,
+        AddressQuery::Message,
+    ] {
         stays(&asked, "+QUEUED");
         stays(&asked, "*1 *1 .10.0.0.1");
     }
@@ -285,6 +299,6 @@ fn replies_to_other_commands_stay_whatever_they_hold() {
 #[test]
 fn a_reply_that_is_too_big_is_left_and_told() {
     let bytes = [b"*300000\r\n".to_vec(), b":1\r\n".repeat(300_000)].concat();
-    let told = rewrite(&bytes, &Asked::Role, &links(), None);
+    let told = rewrite(&bytes, &AddressQuery::Role, &links(), None);
     assert_eq!((told.bytes, told.left.len()), (None, 1));
 }

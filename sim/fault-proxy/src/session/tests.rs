@@ -4,23 +4,23 @@ use super::*;
 use crate::Side;
 
 /// Sends requests; one that ends in `!` is to lose its reply.
-fn send(session: &mut Session, lines: &[&str]) {
+fn send(session: &mut ProxySession, lines: &[&str]) {
     for line in lines {
         let fate = line.ends_with('!').then_some(Action::Drop(Side::Reply));
         let bytes = format!("{}\r\n", line.trim_end_matches('!')).into_bytes();
-        let request = Request::new(&bytes);
+        let request = RequestFrame::new(&bytes);
         let frame = session.next_frame();
         session.sent(frame, request.name(), request, fate).unwrap();
     }
 }
 
 /// What becomes of frames from the server: d(eliver), l(ose), s(ilence).
-fn receive(session: &mut Session, frames: &[&str]) -> String {
+fn receive(session: &mut ProxySession, frames: &[&str]) -> String {
     let verdict = |bytes: &&str| {
         let kind = match bytes.as_bytes()[0] {
-            b'>' => Kind::Push,
-            b'-' => Kind::Error,
-            _ => Kind::Value,
+            b'>' => FrameKind::Push,
+            b'-' => FrameKind::Error,
+            _ => FrameKind::Value,
         };
         match session.received(kind, bytes.as_bytes()).0 {
             Passage::Deliver => 'd',
@@ -41,14 +41,14 @@ const PUSH: &str = ">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nk\r\n";
 
 #[test]
 fn replies_belong_to_requests_in_order_and_pushes_to_none() {
-    let mut session = Session::default();
+    let mut session = ProxySession::default();
     send(&mut session, &["GET a", "GET b!", "GET c"]);
     assert_eq!(receive(&mut session, &["+1\r\n", PUSH, "+2\r\n"]), "ddl");
 }
 
 #[test]
 fn a_lost_request_silences_what_follows_but_not_what_came_before() {
-    let mut session = Session::default();
+    let mut session = ProxySession::default();
     send(&mut session, &["GET a"]);
     session.lost(2);
     assert!(!session.silent());
@@ -57,7 +57,7 @@ fn a_lost_request_silences_what_follows_but_not_what_came_before() {
 
 #[test]
 fn published_messages_of_resp2_answer_nothing() {
-    let mut session = Session::default();
+    let mut session = ProxySession::default();
     send(&mut session, &["SUBSCRIBE c d", "PING!"]);
     let (one, two) = (confirm("subscribe", 1), confirm("subscribe", 2));
     assert_eq!(receive(&mut session, &[&one, MESSAGE, &two, MESSAGE, "*2\r\n"]), "ddddl");
@@ -65,7 +65,7 @@ fn published_messages_of_resp2_answer_nothing() {
 
 #[test]
 fn a_list_that_looks_like_a_message_is_a_reply_without_subscriptions() {
-    let mut session = Session::default();
+    let mut session = ProxySession::default();
     send(&mut session, &["LRANGE l 0 -1", "GET a!"]);
     assert_eq!(receive(&mut session, &[MESSAGE, "+2\r\n"]), "dl");
     send(&mut session, &["SUBSCRIBE c", "UNSUBSCRIBE", "LRANGE l 0 -1!"]);
@@ -75,7 +75,7 @@ fn a_list_that_looks_like_a_message_is_a_reply_without_subscriptions() {
 
 #[test]
 fn unsubscribing_from_everything_confirms_as_often_as_the_server_likes() {
-    let mut session = Session::default();
+    let mut session = ProxySession::default();
     send(&mut session, &["SUBSCRIBE c d", "UNSUBSCRIBE", "GET a!"]);
     let frames = [
         confirm("subscribe", 1),
@@ -90,7 +90,7 @@ fn unsubscribing_from_everything_confirms_as_often_as_the_server_likes() {
 
 #[test]
 fn resp3_confirms_by_push_and_a_refused_subscription_is_an_error() {
-    let mut session = Session::default();
+    let mut session = ProxySession::default();
     send(&mut session, &["SUBSCRIBE c", "SUBSCRIBE d", "GET a!"]);
     let confirmed = confirm("subscribe", 1).replacen('*', ">", 1);
     assert_eq!(receive(&mut session, &[&confirmed, "-NOPERM\r\n", "+1\r\n"]), "ddl");
@@ -98,10 +98,10 @@ fn resp3_confirms_by_push_and_a_refused_subscription_is_an_error() {
 
 #[test]
 fn client_reply_is_followed() {
-    let mut session = Session::default();
+    let mut session = ProxySession::default();
     send(&mut session, &["CLIENT REPLY SKIP", "SET a 1", "GET a!"]);
     assert_eq!(receive(&mut session, &["+1\r\n"]), "l");
-    let mut session = Session::default();
+    let mut session = ProxySession::default();
     send(&mut session, &["CLIENT REPLY OFF", "SET a 1", "CLIENT REPLY SKIP", "SET a 1"]);
     send(&mut session, &["CLIENT REPLY ON", "GET a!"]);
     assert_eq!(receive(&mut session, &["+OK\r\n", "+1\r\n"]), "dl");
@@ -109,7 +109,7 @@ fn client_reply_is_followed() {
 
 #[test]
 fn reset_ends_what_client_reply_and_subscribe_began() {
-    let mut session = Session::default();
+    let mut session = ProxySession::default();
     send(&mut session, &["SUBSCRIBE c", "RESET", "LRANGE l 0 -1!"]);
     let on = confirm("subscribe", 1);
     assert_eq!(receive(&mut session, &[&on, "+RESET\r\n", MESSAGE]), "ddl");
@@ -117,46 +117,51 @@ fn reset_ends_what_client_reply_and_subscribe_began() {
 
 #[test]
 fn streams_cannot_be_matched() {
-    let mut session = Session::default();
-    let request = Request::new(b"monitor\r\n");
+    let mut session = ProxySession::default();
+    let request = RequestFrame::new(b"monitor\r\n");
     assert!(session.sent(1, request.name(), request, None).is_err());
     send(&mut session, &["MULTI"]);
-    let request = Request::new(b"CLIENT REPLY OFF\r\n");
+    let request = RequestFrame::new(b"CLIENT REPLY OFF\r\n");
     assert!(session.sent(2, request.name(), request, None).is_err());
 }
 
 /// What each of these frames answers.
-fn answered(session: &mut Session, frames: &[&str]) -> Vec<Asked> {
-    frames.iter().map(|bytes| session.received(Kind::Value, bytes.as_bytes()).1).collect()
+fn answered(session: &mut ProxySession, frames: &[&str]) -> Vec<AddressQuery> {
+    frames.iter().map(|bytes| session.received(FrameKind::Value, bytes.as_bytes()).1).collect()
 }
 
 #[test]
 fn a_reply_is_known_by_what_was_asked() {
-    let mut session = Session::default();
+    let mut session = ProxySession::default();
     send(
         &mut session,
         &["cluster slots", "GET a", "sentinel MASTERS", "ROLE", "SENTINEL ckquorum m"],
     );
-    let [slots, masters] = [Asked::ClusterSlots, Asked::SentinelInstances];
-    let asked = [slots, Asked::Other, masters, Asked::Role, Asked::Other];
+    let [slots, masters] = [AddressQuery::ClusterSlots, AddressQuery::SentinelInstances];
+    let asked = [slots, AddressQuery::Other, masters, AddressQuery::Role, AddressQuery::Other];
     assert_eq!(answered(&mut session, &["*0\r\n"; 5]), asked);
     send(&mut session, &["SUBSCRIBE c", "CLUSTER NODES"]);
     let on = confirm("subscribe", 1);
     let frames = [MESSAGE, &on, MESSAGE, "$1\r\nx\r\n"];
-    let asked = [Asked::Message, Asked::Other, Asked::Message, Asked::ClusterNodes];
+    let asked = [
+        AddressQuery::Message,
+        AddressQuery::Other,
+        AddressQuery::Message,
+        AddressQuery::ClusterNodes,
+    ];
     assert_eq!(answered(&mut session, &frames), asked);
 }
 
 #[test]
 fn exec_answers_what_was_queued_and_not_what_was_discarded() {
-    let exec = |asked: &[Asked]| Asked::Exec(asked.to_vec());
-    let mut session = Session::default();
+    let exec = |asked: &[AddressQuery]| AddressQuery::Exec(asked.to_vec());
+    let mut session = ProxySession::default();
     send(&mut session, &["MULTI", "GET a", "MULTI", "WATCH b", "ROLE", "EXEC"]);
     let asked = answered(&mut session, &["+x\r\n"; 6]);
-    assert_eq!(asked[5], exec(&[Asked::Other, Asked::Role]));
+    assert_eq!(asked[5], exec(&[AddressQuery::Other, AddressQuery::Role]));
     // For a server that refused MULTI the question is one by itself.
-    assert_eq!(asked[4], Asked::Role);
+    assert_eq!(asked[4], AddressQuery::Role);
     send(&mut session, &["MULTI", "ROLE", "DISCARD", "MULTI", "GET a", "EXEC", "EXEC"]);
     let asked = answered(&mut session, &["+x\r\n"; 7]);
-    assert_eq!(asked[5..], [exec(&[Asked::Other]), exec(&[])]);
+    assert_eq!(asked[5..], [exec(&[AddressQuery::Other]), exec(&[])]);
 }

@@ -1,12 +1,11 @@
-//! The control API over HTTP, as clients of Toxiproxy know it.
+//! The control API over HTTP, compatible with clients of Toxiproxy.
 //!
-//! Invariant: every answer but an empty one is JSON; what is wrong with a request is told in it, and
-//! no request ends the server. Whoever connects is served at once, however many others are slow: where all
-//! places are taken, the connection that has shown no request for the longest makes room. Deliberately
-//! absent: passwords. It listens on loopback alone, and web pages cannot speak to it.
+//! Invariant: every non-empty response is JSON; errors of a request are in its response, and none ends the server. A new
+//! connection is served at once: when all slots are taken, the one idle for longest is closed. There is no
+//! authentication: it listens on loopback only and refuses web pages.
 
-mod places;
 mod route;
+mod slots;
 
 use std::convert::Infallible;
 use std::io;
@@ -25,7 +24,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 use super::{SwitchError, Switchboard};
-use places::Places;
+use slots::ConnectionSlots;
 
 /// The longest body that is read.
 const BODY_MOST: usize = 1 << 20;
@@ -36,22 +35,22 @@ const ACCEPT_AGAIN: Duration = Duration::from_millis(20);
 
 /// A listening control API.
 #[derive(Debug)]
-pub struct Control {
+pub struct ControlApi {
     listener: TcpListener,
 }
 
 /// What a request is answered with: a status, and a body where there is one.
 #[derive(Debug, PartialEq)]
-struct Answer(StatusCode, Option<Value>);
+struct ApiResponse(StatusCode, Option<Value>);
 
-impl Answer {
+impl ApiResponse {
     fn error(status: StatusCode, says: impl ToString) -> Self {
         let body = json!({ "error": says.to_string(), "status": status.as_u16() });
         Self(status, Some(body))
     }
 }
 
-impl Control {
+impl ControlApi {
     /// Listens on this port of this machine; 0 is a free one.
     ///
     /// # Errors
@@ -71,16 +70,16 @@ impl Control {
     /// Answers requests until it is dropped.
     #[expect(clippy::disallowed_methods, reason = "the live worlds run in real time")]
     pub async fn serve(self, board: Arc<Switchboard>) -> Infallible {
-        let places = Arc::new(Places::default());
+        let slots = Arc::new(ConnectionSlots::default());
         loop {
             let Ok((stream, _)) = self.listener.accept().await else {
                 tokio::time::sleep(ACCEPT_AGAIN).await;
                 continue;
             };
             let board = Arc::clone(&board);
-            places.serve(|place| async move {
+            slots.serve(|slot| async move {
                 let service = service_fn(move |request| {
-                    place.heard();
+                    slot.heard();
                     let board = Arc::clone(&board);
                     async move { Ok::<_, Infallible>(response(answer(request, &board).await)) }
                 });
@@ -93,7 +92,7 @@ impl Control {
     }
 }
 
-async fn answer(request: Request<Incoming>, board: &Switchboard) -> Answer {
+async fn answer(request: Request<Incoming>, board: &Switchboard) -> ApiResponse {
     if let Some(refused) = refused(request.headers()) {
         return refused;
     }
@@ -102,46 +101,53 @@ async fn answer(request: Request<Incoming>, board: &Switchboard) -> Answer {
     let query = head.uri.query().unwrap_or_default().to_owned();
     let too_big = || {
         let says = format!("bad request body: more than {BODY_MOST} bytes");
-        Answer::error(StatusCode::PAYLOAD_TOO_LARGE, says)
+        ApiResponse::error(StatusCode::PAYLOAD_TOO_LARGE, says)
     };
     if body.size_hint().lower() > BODY_MOST as u64 {
         return too_big();
     }
-    let body = match tokio::time::timeout(HEAD_WITHIN, Limited::new(body, BODY_MOST).collect())
-        .await
-    {
-        Ok(Ok(body)) => body.to_bytes(),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => return too_big(),
-        Ok(Err(error)) => {
-            return Answer::error(StatusCode::BAD_REQUEST, format!("bad request body: {error}"));
-        }
-        Err(_) => return Answer::error(StatusCode::REQUEST_TIMEOUT, "the body takes too long"),
-    };
+    let body =
+        match tokio::time::timeout(HEAD_WITHIN, Limited::new(body, BODY_MOST).collect()).await {
+            Ok(Ok(body)) => body.to_bytes(),
+            Ok(Err(error)) if error.is::<LengthLimitError>() => return too_big(),
+            Ok(Err(error)) => {
+                return ApiResponse::error(
+                    StatusCode::BAD_REQUEST,
+                    format!("bad request body: {error}"),
+                );
+            }
+            Err(_) => {
+                return ApiResponse::error(
+                    StatusCode::REQUEST_TIMEOUT,
+                    "timed out while reading the body",
+                );
+            }
+        };
     route::answer(&head.method, &path, &query, &body, board)
 }
 
 /// Refuses what a web page can send from somebody's browser: pages have no business here.
-fn refused(headers: &HeaderMap) -> Option<Answer> {
+fn refused(headers: &HeaderMap) -> Option<ApiResponse> {
     let text = |name| headers.get(name).and_then(|it: &HeaderValue| it.to_str().ok()).unwrap_or("");
     if text(USER_AGENT).starts_with("Mozilla/") {
-        return Some(Answer::error(StatusCode::FORBIDDEN, "user agent not allowed"));
+        return Some(ApiResponse::error(StatusCode::FORBIDDEN, "user agent not allowed"));
     }
     // A browser says which page asks; no other client has a reason to.
     if headers.contains_key(ORIGIN) || headers.contains_key("sec-fetch-site") {
-        let says = "requests of web pages are not allowed: this one has an Origin or Sec-Fetch-Site header";
-        return Some(Answer::error(StatusCode::FORBIDDEN, says));
+        let says = "requests from web pages are not allowed (Origin or Sec-Fetch-Site header)";
+        return Some(ApiResponse::error(StatusCode::FORBIDDEN, says));
     }
     let host = text(HOST);
     let host =
         host.rsplit_once(':').filter(|(_, port)| !port.ends_with(']')).map_or(host, |it| it.0);
     let is_own = matches!(host, "" | "localhost" | "127.0.0.1" | "[::1]");
     (!is_own).then(|| {
-        let says = "host not allowed: ask for localhost or 127.0.0.1";
-        Answer::error(StatusCode::FORBIDDEN, says)
+        let says = "host not allowed: use localhost or 127.0.0.1";
+        ApiResponse::error(StatusCode::FORBIDDEN, says)
     })
 }
 
-fn response(Answer(status, body): Answer) -> Response<Full<Bytes>> {
+fn response(ApiResponse(status, body): ApiResponse) -> Response<Full<Bytes>> {
     let text = body.map_or_else(String::new, |body| format!("{body}\n"));
     let is_empty = text.is_empty();
     let mut response = Response::new(Full::new(Bytes::from(text)));

@@ -13,8 +13,8 @@ fn fault(value: Value) -> Result<String, String> {
     let toxic = Toxic::from_json(&value).map_err(|error| error.to_string())?;
     let fault = toxic.fault().map_err(|error| error.to_string())?;
     Ok(match &fault {
-        Fault::Wire { sides, effect, .. } => format!("{sides:?} {effect:?}"),
-        Fault::Command(Rule { command, key, when, action, .. }) => {
+        ProxyFault::Wire { sides, effect, .. } => format!("{sides:?} {effect:?}"),
+        ProxyFault::Command(Rule { command, key, when, action, .. }) => {
             let key = key.as_deref().map(String::from_utf8_lossy);
             format!("{action:?} {command:?} {key:?} {when:?}")
         }
@@ -81,14 +81,14 @@ fn what_cannot_be_is_refused_with_the_reason() {
         (json!({"type": "redis", "attributes": {"action": "reset", "nth": 0}}), "from 1"),
         (
             json!({"type": "redis", "attributes": {"action": "reset", "nth": 1, "from": 1}}),
-            "contradict",
+            "mutually exclusive",
         ),
         (json!({"type": "redis", "attributes": {"action": "reset", "side": 1}}), "it is a text"),
         (json!({"type": "fault", "attributes": {"text": "latncy=5ms"}}), "no such fault"),
         (json!({"type": "fault", "attributes": {"text": "cut proxy=a"}}), "in the path"),
         (
             json!({"type": "fault", "attributes": {"text": "latency=file:Cargo.toml"}}),
-            "for the command line",
+            "on the command line only",
         ),
     ] {
         let why = fault(toxic.clone()).expect_err(&toxic.to_string());
@@ -113,17 +113,17 @@ fn a_toxic_has_a_name_and_its_text_a_toxicity() {
 }
 
 fn board() -> Switchboard {
-    let log = Log::of_newest(crate::Detail::Faults, 100, None);
+    let log = ProxyLog::of_newest(crate::Detail::Faults, 100, None);
     Switchboard::start(log, Names::default(), 1).unwrap()
 }
 
-fn wanted(name: &str) -> Wanted {
+fn wanted(name: &str) -> ProxySpec {
     let upstream = "127.0.0.1:1";
-    Wanted {
+    ProxySpec {
         name: name.to_owned(),
         listen: listen_address("0").unwrap(),
         upstream: upstream.to_owned(),
-        way: upstream_way(upstream).unwrap(),
+        way: resolve_upstream(upstream).unwrap(),
         enabled: true,
     }
 }
@@ -156,7 +156,7 @@ fn a_reset_takes_every_fault_away_and_has_everything_listen() {
     assert!(!off.enabled && std::net::TcpStream::connect(off.listen).is_err());
     board.reset().unwrap();
     let on = board.one("a").unwrap();
-    assert_eq!(on, Status { toxics: Vec::new(), ..status });
+    assert_eq!(on, ProxyStatus { toxics: Vec::new(), ..status });
     std::net::TcpStream::connect(on.listen).unwrap();
 }
 
@@ -183,9 +183,9 @@ fn addresses_without_a_host_are_this_machines_own() {
         assert_eq!(listen(text), None, "{text}");
     }
     for text in ["", "6379", "127.0.0.1:0", ":6379", "127.0.0.1:port"] {
-        assert!(upstream_way(text).is_err(), "{text}");
+        assert!(resolve_upstream(text).is_err(), "{text}");
     }
-    assert!(matches!(upstream_way("127.0.0.1:6379"), Ok(Upstream::Tcp(_))));
+    assert!(matches!(resolve_upstream("127.0.0.1:6379"), Ok(Upstream::Tcp(_))));
 }
 
 #[test]
@@ -193,12 +193,12 @@ fn addresses_without_a_host_are_this_machines_own() {
 fn a_fault_is_idle_until_it_strikes_a_connection_or_has_one_wait() {
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
     let upstream = server.local_addr().unwrap().to_string();
-    let log = Log::of_newest(Detail::Faults, 100, None);
+    let log = ProxyLog::of_newest(Detail::Faults, 100, None);
     let board = Switchboard::start(log, Names::default(), 1).unwrap();
     let mut listens = Vec::new();
     for name in ["a", "b"] {
-        let (listen, way) = (listen_address("0").unwrap(), upstream_way(&upstream).unwrap());
-        let wanted = Wanted {
+        let (listen, way) = (listen_address("0").unwrap(), resolve_upstream(&upstream).unwrap());
+        let wanted = ProxySpec {
             name: name.to_owned(),
             listen,
             upstream: upstream.clone(),

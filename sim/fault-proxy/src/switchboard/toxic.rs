@@ -1,8 +1,7 @@
-//! Faults as Toxiproxy's clients write them: a type, a stream, a toxicity and attributes.
+//! Faults in the format of Toxiproxy's clients: type, stream, toxicity and attributes.
 //!
-//! Invariant: a toxic that is taken does what its type says; one that cannot be is refused with the
-//! reason, never left away in silence. Deliberately absent: the type `slicer`, for where a stream is
-//! cut into pieces is nothing that TCP promises to anybody.
+//! Invariant: an accepted toxic does what its type says; anything else is refused with the reason, never ignored. The
+//! type `slicer` is not supported: TCP does not preserve segment boundaries.
 
 use std::num::NonZeroU64;
 use std::time::Duration;
@@ -12,7 +11,8 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::{
-    Action, Effect, Fault, FaultError, Gate, Latency, Occurrence, Rule, Side, Toxicity, Written,
+    Action, Effect, FaultError, Gate, Latency, Occurrence, ParsedFault, ProxyFault, Rule, Side,
+    Toxicity,
 };
 
 /// A fault with a name.
@@ -43,7 +43,7 @@ pub enum ToxicError {
     Missing(String),
     /// There is no such type.
     #[error(
-        "invalid toxic type: `{0}` is not supported; there are latency, bandwidth, slow_close, timeout, \
+        "invalid toxic type: `{0}` is not supported; the types are latency, bandwidth, slow_close, timeout, \
          reset_peer, limit_data, half_open, redis and fault"
     )]
     Type(String),
@@ -51,10 +51,10 @@ pub enum ToxicError {
     #[error("stream was invalid, can be either upstream or downstream")]
     Stream,
     /// The toxicity is no part.
-    #[error("a toxicity is a number from 0 to 1")]
+    #[error("toxicity must be a number from 0 to 1")]
     Toxicity,
     /// The type has no such attribute.
-    #[error("a toxic of type {kind} has no attribute `{name}`: it can have {known}")]
+    #[error("a toxic of type {kind} has no attribute `{name}`; its attributes: {known}")]
     Unknown {
         /// The type.
         kind: String,
@@ -78,7 +78,7 @@ pub enum ToxicError {
 
 impl Toxic {
     /// A fault that was given as text.
-    pub fn of_text(name: String, text: &str, written: &Written) -> Self {
+    pub fn of_text(name: String, text: &str, written: &ParsedFault) -> Self {
         let attributes = Map::from_iter([("text".to_owned(), Value::from(text))]);
         let toxicity = written.fault.toxicity().part();
         Self { name, kind: "fault".into(), stream: "downstream".into(), toxicity, attributes }
@@ -135,7 +135,7 @@ impl Toxic {
     ///
     /// # Errors
     /// [`ToxicError`] where there is no such type, or an attribute says nothing that can be.
-    pub fn fault(&self) -> Result<Fault, ToxicError> {
+    pub fn fault(&self) -> Result<ProxyFault, ToxicError> {
         let side = match self.stream.as_str() {
             "upstream" => Side::Request,
             "downstream" => Side::Reply,
@@ -178,14 +178,14 @@ impl Toxic {
                 self.knows(&[])?;
                 Effect::HalfOpen
             }
-            "redis" => return Ok(Fault::Command(self.rule()?).on(toxicity)),
+            "redis" => return Ok(ProxyFault::Command(self.rule()?).on(toxicity)),
             "fault" => {
                 self.knows(&["text"])?;
                 return Ok(self.written()?.fault.on(toxicity));
             }
             _ => return Err(ToxicError::Type(self.kind.clone())),
         };
-        Ok(Fault::Wire { sides: vec![side], effect, toxicity })
+        Ok(ProxyFault::Wire { sides: vec![side], effect, toxicity })
     }
 
     fn latency(&self) -> Result<Effect, ToxicError> {
@@ -207,7 +207,7 @@ impl Toxic {
         let side = match self.word("side")? {
             None | Some("request") => Side::Request,
             Some("reply") => Side::Reply,
-            Some(_) => return Err(wrong("side", "it is request or reply")),
+            Some(_) => return Err(wrong("side", "must be request or reply")),
         };
         let mut rule = Rule::new(match self.word("action")? {
             Some("drop-request") => Action::Drop(Side::Request),
@@ -218,7 +218,7 @@ impl Toxic {
             _ => {
                 return Err(wrong(
                     "action",
-                    "it is drop-request, drop-reply, delay, hold or reset",
+                    "must be drop-request, drop-reply, delay, hold or reset",
                 ));
             }
         });
@@ -231,7 +231,7 @@ impl Toxic {
         let counted = |name| match self.attributes.get(name) {
             None => Ok(None),
             Some(_) => match self.count(name)? {
-                0 => Err(wrong(name, "it is the number of a request, from 1 on")),
+                0 => Err(wrong(name, "must be a request number, 1 or higher")),
                 count => Ok(Some(count)),
             },
         };
@@ -239,11 +239,11 @@ impl Toxic {
             (None, None) => Ok(rule),
             (Some(nth), None) => Ok(rule.when(Occurrence::Nth(nth))),
             (None, Some(first)) => Ok(rule.when(Occurrence::From(first))),
-            (Some(_), Some(_)) => Err(wrong("from", "nth and from contradict each other")),
+            (Some(_), Some(_)) => Err(wrong("from", "nth and from are mutually exclusive")),
         }
     }
 
-    fn written(&self) -> Result<Written, ToxicError> {
+    fn written(&self) -> Result<ParsedFault, ToxicError> {
         Ok(self.word("text")?.unwrap_or_default().parse()?)
     }
 
@@ -257,10 +257,10 @@ impl Toxic {
         // Before it is read, which would open the file.
         let text = self.word("text")?.unwrap_or_default().trim_start();
         if text.starts_with("latency") && text.contains("file:") {
-            return refused("a distribution from a file is for the command line");
+            return refused("a distribution file is allowed on the command line only");
         }
         match self.written()?.proxy {
-            Some(_) => refused("the proxy stands in the path"),
+            Some(_) => refused("must not name a proxy: the path names it"),
             None => Ok(self),
         }
     }
@@ -277,7 +277,7 @@ impl Toxic {
     }
 
     fn count(&self, name: &'static str) -> Result<u64, ToxicError> {
-        let says = "it is a whole number that is not negative";
+        let says = "must be a non-negative integer";
         match self.attributes.get(name) {
             None => Ok(0),
             // Some clients have no whole numbers.
@@ -304,7 +304,7 @@ impl Toxic {
         match self.attributes.get(name) {
             None => Ok(None),
             Some(Value::String(word)) => Ok(Some(word)),
-            Some(_) => Err(ToxicError::Attribute { name, says: "it is a text" }),
+            Some(_) => Err(ToxicError::Attribute { name, says: "must be a string" }),
         }
     }
 }

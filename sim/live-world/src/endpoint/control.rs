@@ -1,8 +1,8 @@
-//! The run's own connection to its server: for asking, checking and clearing up.
+//! The run's own connection to its server: for queries, checks and cleaning up.
 //!
 //! Invariant: no fault is injected here, every wait has an end, and a password goes only to what has
 //! answered like a Redis. A connection on which anything went wrong is never used again; the next
-//! command makes a new one. Deliberately absent: repeating a command.
+//! command makes a new one. No command is repeated.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -15,13 +15,13 @@ use picklock::reply::{Reply, ServerError};
 use tokio::sync::Mutex;
 
 use super::url::Login;
-use super::wire::{Wire, WireError};
+use super::wire::{RespWire, WireError};
 use fault_proxy::Upstream;
 
 /// Why a command has no reply.
 #[derive(Debug)]
-pub(super) struct Failure {
-    /// Whether the command was sent; if not, connecting or introducing oneself went wrong.
+pub(super) struct CallFailure {
+    /// Whether the command was sent; if not, connecting or logging in failed.
     pub(super) sent: bool,
     pub(super) cause: Cause,
 }
@@ -33,15 +33,15 @@ pub(super) enum Cause {
     Connect(io::Error),
     /// No connection with TLS on it could be made.
     Tls(io::Error),
-    /// The connection broke, or what answers is no Redis.
-    Wire(WireError),
-    /// No answer came in time.
+    /// The connection broke, or what answers is not a Redis.
+    RespWire(WireError),
+    /// No answer in time.
     Silent(Duration),
     /// The server answered this command with an error.
     Refused { command: String, error: ServerError },
 }
 
-impl Failure {
+impl CallFailure {
     /// The server's error code, if it answered at all.
     pub(super) fn code(&self) -> Option<&str> {
         match &self.cause {
@@ -50,19 +50,19 @@ impl Failure {
         }
     }
 
-    /// The same as the world outside sees it; `login` knows what must not be said.
+    /// The same for callers; `login` has the password that must not be shown.
     pub(super) fn into_call_error(self, login: &Login) -> CallError {
         let why = match self.cause {
             Cause::Refused { error, .. } => {
                 let message = login.redact(&error.message).into();
                 return CallError::Refused(ServerError { code: error.code, message });
             }
-            Cause::Connect(error) | Cause::Tls(error) | Cause::Wire(WireError::Io(error)) => {
+            Cause::Connect(error) | Cause::Tls(error) | Cause::RespWire(WireError::Io(error)) => {
                 error.to_string()
             }
-            Cause::Wire(WireError::Closed) => String::from("the connection was closed"),
-            Cause::Wire(WireError::NotResp(bytes)) => {
-                format!("no Redis reply: {}", login.redact(&String::from_utf8_lossy(&bytes)))
+            Cause::RespWire(WireError::Closed) => String::from("the connection was closed"),
+            Cause::RespWire(WireError::NotResp(bytes)) => {
+                format!("not a Redis reply: {}", login.redact(&String::from_utf8_lossy(&bytes)))
             }
             Cause::Silent(within) => format!("no answer within {within:?}"),
         };
@@ -75,28 +75,28 @@ impl Failure {
 }
 
 /// The control connection. It is made when first needed, and again after it has broken.
-pub(super) struct Control {
+pub(super) struct ControlConnection {
     upstream: Upstream,
     login: Login,
     answer_within: Duration,
-    state: Mutex<State>,
+    state: Mutex<ControlState>,
 }
 
 #[derive(Default)]
-struct State {
-    wire: Option<Wire>,
+struct ControlState {
+    wire: Option<RespWire>,
     /// How often each command was sent, by lower-case name.
     sent: BTreeMap<String, u64>,
 }
 
-impl State {
+impl ControlState {
     fn count(&mut self, command: &Command) {
         let name = String::from_utf8_lossy(command.name()).to_ascii_lowercase();
         *self.sent.entry(name).or_default() += 1;
     }
 }
 
-impl Control {
+impl ControlConnection {
     pub(super) fn new(upstream: Upstream, login: Login, answer_within: Duration) -> Self {
         Self { upstream, login, answer_within, state: Mutex::default() }
     }
@@ -114,26 +114,25 @@ impl Control {
     }
 
     /// Sends a command and waits for its reply.
-    pub(super) async fn call(&self, command: &Command) -> Result<Reply, Failure> {
+    pub(super) async fn call(&self, command: &Command) -> Result<Reply, CallFailure> {
         let mut state = self.state.lock().await;
         let wire = match state.wire.take() {
             Some(wire) => wire,
             None => {
                 let made = self.open(&mut state).await;
                 made.map_err(|cause| {
-                    // One that has not introduced itself must not be taken for one that has.
+                    // One that has not logged in must not be used as if it had.
                     state.wire = None;
-                    Failure { sent: false, cause }
+                    CallFailure { sent: false, cause }
                 })?
             }
         };
-        self.ask(&mut state, wire, command).await.map_err(|cause| Failure { sent: true, cause })
+        self.ask(&mut state, wire, command).await.map_err(|cause| CallFailure { sent: true, cause })
     }
 
-    /// Sends commands in one go on a connection of their own, which is closed afterwards, whatever they have
-    /// made of it. What comes back for each, as it came but without the password; less where something goes
-    /// wrong.
-    pub(super) async fn try_out(&self, commands: &[Command]) -> Vec<Vec<u8>> {
+    /// Sends commands in one go on a connection of their own, which is closed afterwards, because they may change
+    /// its protocol. Gives the raw reply to each, without the password; fewer if something goes wrong.
+    pub(super) async fn pipeline(&self, commands: &[Command]) -> Vec<Vec<u8>> {
         let mut state = self.state.lock().await;
         let kept = state.wire.take();
         let opened = self.open(&mut state).await;
@@ -141,19 +140,19 @@ impl Control {
         let Ok(mut wire) = opened else { return Vec::new() };
         commands.iter().for_each(|command| state.count(command));
         let mut frames = Vec::new();
-        // What has come in time counts.
-        let _ = self.bounded(wire.try_out(commands, &mut frames)).await;
-        let told = |frame: Vec<u8>| match frame.first() {
+        // The replies that came in time count.
+        let _ = self.bounded(wire.pipeline(commands, &mut frames)).await;
+        let redacted = |frame: Vec<u8>| match frame.first() {
             Some(b'-') => self.login.redact(&String::from_utf8_lossy(&frame)).into_bytes(),
             _ => frame,
         };
-        frames.into_iter().map(told).collect()
+        frames.into_iter().map(redacted).collect()
     }
 
-    /// Connects and introduces itself: PING, AUTH where there is a password, SELECT where the
+    /// Connects and logs in: PING, AUTH where there is a password, SELECT where the
     /// database is not 0.
-    async fn open(&self, state: &mut State) -> Result<Wire, Cause> {
-        let connecting = Wire::connect(&self.upstream);
+    async fn open(&self, state: &mut ControlState) -> Result<RespWire, Cause> {
+        let connecting = RespWire::connect(&self.upstream);
         let wire = self.bounded(connecting).await?.map_err(match self.upstream {
             Upstream::Tcp(_) => Cause::Connect,
             Upstream::Tls { .. } => Cause::Tls,
@@ -161,7 +160,7 @@ impl Control {
         let has_password = self.login.password.is_some();
         match self.ask(state, wire, &Command::new("PING")).await {
             Ok(_) => {}
-            // It is a Redis, and wants to know who asks.
+            // It is a Redis that requires a login.
             Err(Cause::Refused { error, .. })
                 if has_password && matches!(&*error.code, "NOAUTH" | "NOPERM") => {}
             Err(cause) => return Err(cause),
@@ -172,30 +171,30 @@ impl Control {
                 Some(user) => auth.arg(user).arg(password),
                 None => auth.arg(password),
             };
-            self.again(state, &auth).await?;
+            self.ask_again(state, &auth).await?;
         }
         if let Ok(database @ 1..) = u64::try_from(self.login.database) {
-            self.again(state, &Command::new("SELECT").int(database)).await?;
+            self.ask_again(state, &Command::new("SELECT").int(database)).await?;
         }
-        state.wire.take().ok_or(Cause::Wire(WireError::Closed))
+        state.wire.take().ok_or(Cause::RespWire(WireError::Closed))
     }
 
     /// Sends a further command on the connection that has just been used.
-    async fn again(&self, state: &mut State, command: &Command) -> Result<Reply, Cause> {
-        let wire = state.wire.take().ok_or(Cause::Wire(WireError::Closed))?;
+    async fn ask_again(&self, state: &mut ControlState, command: &Command) -> Result<Reply, Cause> {
+        let wire = state.wire.take().ok_or(Cause::RespWire(WireError::Closed))?;
         self.ask(state, wire, command).await
     }
 
-    /// Sends a command on `wire`, which is kept only if an answer comes: also a future dropped in
-    /// between leaves no connection behind whose next reply belongs to an earlier command.
+    /// Sends a command on `wire`, which is kept only if an answer comes. So a future that is dropped in
+    /// between leaves no connection behind whose next reply would belong to an earlier command.
     async fn ask(
         &self,
-        state: &mut State,
-        mut wire: Wire,
+        state: &mut ControlState,
+        mut wire: RespWire,
         command: &Command,
     ) -> Result<Reply, Cause> {
         state.count(command);
-        let answer = self.bounded(wire.call(command)).await?.map_err(Cause::Wire)?;
+        let answer = self.bounded(wire.call(command)).await?.map_err(Cause::RespWire)?;
         state.wire = Some(wire);
         answer.map_err(|error| {
             let command = String::from_utf8_lossy(command.name()).into_owned();

@@ -1,7 +1,7 @@
-//! What INFO tells, as far as it is read here.
+//! Parses INFO.
 //!
 //! Invariant: a line that is not understood is skipped, never guessed at; servers add lines with
-//! every version. Deliberately absent: asking.
+//! every version.
 
 use std::collections::BTreeMap;
 
@@ -13,10 +13,10 @@ pub(super) struct Identity {
     pub(super) is_sentinel: bool,
 }
 
-/// Stands where a server does not tell its version.
+/// Stands for the version of a server that does not report it.
 pub(super) const UNKNOWN: &str = "of unknown version";
 
-/// Reads `INFO server`; an empty text is a server that tells nothing.
+/// Reads `INFO server`; an empty text is a server that reports nothing.
 pub(super) fn identity(text: &str) -> Identity {
     let field = |name: &str| {
         text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
@@ -32,12 +32,12 @@ pub(super) fn identity(text: &str) -> Identity {
 
 /// What a server has counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct CommandStats {
+pub struct CommandCounts {
     /// How often each command was carried out, by lower-case name. Subcommands count for their
     /// command, `client|id` for `client`, because that is the name that clients send. Those that log
     /// in are left out: clients send them whenever they connect, and none belongs to a lock.
     pub calls: BTreeMap<String, u64>,
-    /// How often somebody has logged in.
+    /// How many logins there were.
     pub logins: u64,
 }
 
@@ -45,8 +45,8 @@ pub struct CommandStats {
 const LOGINS: [&str; 2] = ["auth", "hello"];
 
 /// Reads `INFO commandstats`.
-pub(super) fn command_stats(text: &str) -> CommandStats {
-    let mut stats = CommandStats::default();
+pub(super) fn command_stats(text: &str) -> CommandCounts {
+    let mut stats = CommandCounts::default();
     for line in text.lines() {
         let Some((name, fields)) =
             line.strip_prefix("cmdstat_").and_then(|line| line.rsplit_once(':'))
@@ -60,7 +60,7 @@ pub(super) fn command_stats(text: &str) -> CommandStats {
         let Some(count) = field("calls=") else { continue };
         let command = name.split('|').next().unwrap_or(name).to_ascii_lowercase();
         if LOGINS.contains(&command.as_str()) {
-            // Servers of before 6.2 do not tell the failed ones apart.
+            // Servers before 6.2 do not count failed ones separately.
             stats.logins += count.saturating_sub(field("failed_calls=").unwrap_or(0));
         } else {
             *stats.calls.entry(command).or_default() += count;
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn servers_are_told_apart() {
+    fn servers_are_identified() {
         let redis = identity("# Server\r\nredis_version:7.0.15\r\nredis_mode:standalone\r\n");
         assert_eq!((redis.software, redis.version.as_str()), ("redis", "7.0.15"));
         assert!(!redis.is_sentinel);
@@ -94,7 +94,7 @@ mod tests {
                     cmdstat_auth:calls=5,usec=9,rejected_calls=1,failed_calls=2\r\n\
                     cmdstat_odd\r\ncmdstat_worse:calls=x\r\n";
         let expected = [("client".to_owned(), 3), ("set".to_owned(), 3)];
-        let expected = CommandStats { calls: BTreeMap::from(expected), logins: 3 };
+        let expected = CommandCounts { calls: BTreeMap::from(expected), logins: 3 };
         assert_eq!(command_stats(text), expected);
     }
 }

@@ -1,7 +1,7 @@
-//! Where the keys of a run lie, and how they are taken away again.
+//! The keys of a run, and how they are deleted afterwards.
 //!
-//! Invariant: only keys under the run's own prefix are ever deleted, whatever the caller names.
-//! Deliberately absent: FLUSHALL and FLUSHDB; the server may be somebody else's.
+//! Invariant: only keys under the run's own prefix are ever deleted, whatever the caller names: the server may be
+//! somebody else's.
 
 #![expect(clippy::disallowed_methods, reason = "the live worlds run in real time")]
 
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use picklock::command::Command;
 use picklock::reply::Reply;
 
-use super::control::{Cause, Control, Failure};
+use super::control::{CallFailure, Cause, ControlConnection};
 
 /// What every key of picklock begins with.
 const BASE: &str = "picklock:";
@@ -18,8 +18,7 @@ const BASE: &str = "picklock:";
 const BATCH: usize = 256;
 /// Keys looked at by one SCAN.
 const SCAN_COUNT: u64 = 1_000;
-/// How long to search: a shared server may hold so many keys that looking at all of them would
-/// take minutes.
+/// How long to search: scanning all keys of a shared server may take minutes.
 const SEARCH_WITHIN: Duration = Duration::from_secs(10);
 
 /// The prefix under which all keys of a run lie: `picklock:{<run>}:`. The braces are a hash tag, so
@@ -75,23 +74,22 @@ impl KeySpace {
     }
 }
 
-/// What has been taken away.
+/// What has been deleted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Removal {
     /// How many keys.
     pub removed: u64,
-    /// Whether the whole database was searched for more. False where the server does not allow
-    /// SCAN, or holds too many keys to look at; what was not known of then goes by its TTL, if it
-    /// has one.
+    /// Whether the whole database was searched. False if the server does not allow SCAN or holds too many keys;
+    /// keys that were not known then expire by their TTL, if they have one.
     pub searched: bool,
 }
 
 /// Deletes the known keys of the run, then what a search finds.
 pub(super) async fn remove(
-    control: &Control,
+    control: &ControlConnection,
     keys: &KeySpace,
     known: &[Vec<u8>],
-) -> Result<Removal, Failure> {
+) -> Result<Removal, CallFailure> {
     let mut removal = Removal::default();
     let mut deletion = Deletion { control, name: "UNLINK" };
     let ours: Vec<&[u8]> = known.iter().map(Vec::as_slice).filter(|k| keys.contains(k)).collect();
@@ -102,11 +100,11 @@ pub(super) async fn remove(
         let scan = Command::new("SCAN").arg(&cursor).arg("MATCH").arg(keys.pattern());
         let reply = match control.call(&scan.arg("COUNT").int(SCAN_COUNT)).await {
             Ok(reply) => reply,
-            Err(Failure { cause: Cause::Refused { .. }, .. }) => return Ok(removal),
+            Err(CallFailure { cause: Cause::Refused { .. }, .. }) => return Ok(removal),
             Err(failure) => return Err(failure),
         };
-        let Some((next, found)) = page(&reply) else { return Ok(removal) };
-        // What the server calls a match is looked at once more: a wrong one would be somebody's.
+        let Some((next, found)) = scan_reply(&reply) else { return Ok(removal) };
+        // Checked once more: deleting a wrong match would delete somebody else's key.
         let found: Vec<&[u8]> = found.into_iter().filter(|key| keys.contains(key)).collect();
         removal.removed += deletion.delete(&found).await?;
         if next == b"0" {
@@ -119,24 +117,24 @@ pub(super) async fn remove(
 }
 
 /// The next cursor and the keys of a reply to SCAN.
-fn page(reply: &Reply) -> Option<(&[u8], Vec<&[u8]>)> {
+fn scan_reply(reply: &Reply) -> Option<(&[u8], Vec<&[u8]>)> {
     let Reply::Array(parts) = reply else { return None };
     let [cursor, Reply::Array(keys)] = parts.as_slice() else { return None };
     Some((cursor.as_bytes()?, keys.iter().filter_map(Reply::as_bytes).collect()))
 }
 
-/// Deletes with UNLINK where that is known and allowed, else with DEL.
+/// Deletes with UNLINK if the server knows and allows it, else with DEL.
 struct Deletion<'a> {
-    control: &'a Control,
+    control: &'a ControlConnection,
     name: &'static str,
 }
 
 impl Deletion<'_> {
-    async fn delete(&mut self, keys: &[&[u8]]) -> Result<u64, Failure> {
+    async fn delete(&mut self, keys: &[&[u8]]) -> Result<u64, CallFailure> {
         let mut deleted = 0;
         for batch in keys.chunks(BATCH) {
             deleted += match self.call(batch).await {
-                Err(Failure { cause: Cause::Refused { .. }, .. }) if self.name == "UNLINK" => {
+                Err(CallFailure { cause: Cause::Refused { .. }, .. }) if self.name == "UNLINK" => {
                     self.name = "DEL";
                     self.call(batch).await?
                 }
@@ -146,7 +144,7 @@ impl Deletion<'_> {
         Ok(deleted)
     }
 
-    async fn call(&self, keys: &[&[u8]]) -> Result<u64, Failure> {
+    async fn call(&self, keys: &[&[u8]]) -> Result<u64, CallFailure> {
         let command = keys.iter().fold(Command::new(self.name), |command, key| command.arg(key));
         let count = self.control.call(&command).await?.as_int();
         Ok(count.and_then(|count| u64::try_from(count).ok()).unwrap_or(0))

@@ -1,8 +1,8 @@
-//! Finds out, before a run, whether the server lets us do what a run does.
+//! Finds out, before a run, whether the server allows what a run does.
 //!
-//! Invariant: nothing is left behind: the only key written is deleted again, and goes by its TTL
-//! where it cannot be deleted. Deliberately absent: asking for rights one by one (`ACL DRYRUN` is
-//! itself a right); and commands that only some locks need, such as EVAL.
+//! Invariant: nothing is left behind: the only key written is deleted again, and expires if it cannot be deleted.
+//! Rights are not queried with `ACL DRYRUN`, which is itself a right; nor are commands tried that only some locks
+//! need, such as EVAL.
 
 #![expect(clippy::disallowed_methods, reason = "the live worlds run in real time")]
 
@@ -11,12 +11,12 @@ use std::time::{Duration, Instant};
 use picklock::command::Command;
 use picklock::reply::Reply;
 
-use super::control::{Cause, Control, Failure};
+use super::control::{CallFailure, Cause, ControlConnection};
 use super::info::{Identity, identity};
 use super::keys::KeySpace;
 use super::refusal::{Refusal, quote, user};
 
-/// How often to look whether a server has loaded its data.
+/// How often to check whether a server has loaded its data.
 const LOADING_POLL: Duration = Duration::from_millis(50);
 /// How long the key that tries writing may live.
 const PROBE_TTL_MS: u64 = 10_000;
@@ -24,7 +24,7 @@ const PROBE_VALUE: &[u8] = b"may picklock write here?";
 
 /// Tries the server out; waits this long for one that is loading.
 pub(super) async fn preflight(
-    control: &Control,
+    control: &ControlConnection,
     keys: &KeySpace,
     loading_within: Duration,
 ) -> Result<Identity, Refusal> {
@@ -40,13 +40,13 @@ pub(super) async fn preflight(
     }
 }
 
-async fn attempt(control: &Control, keys: &KeySpace) -> Result<Identity, Refusal> {
+async fn attempt(control: &ControlConnection, keys: &KeySpace) -> Result<Identity, Refusal> {
     let refusal = |failure| Refusal::of(failure, control.login());
     let identity = match control.call(&Command::new("INFO").arg("server")).await {
         Ok(reply) => identity(&String::from_utf8_lossy(reply.as_bytes().unwrap_or_default())),
-        // INFO is not needed for a run; only its version would be good to know. But an error on
-        // the way to it (a wrong password) is one.
-        Err(Failure { sent: true, cause: Cause::Refused { error, .. } })
+        // A run does not need INFO, which only gives the version. But an error before it, such as a wrong password,
+        // is one.
+        Err(CallFailure { sent: true, cause: Cause::Refused { error, .. } })
             if matches!(&*error.code, "NOPERM" | "ERR") =>
         {
             identity("")
@@ -80,7 +80,7 @@ async fn attempt(control: &Control, keys: &KeySpace) -> Result<Identity, Refusal
     }
 }
 
-/// What the user may not do: all of it at once, so that one request to the administrator will do.
+/// The commands that the user may not run: all of them, so that one request to the administrator is enough.
 #[derive(Default)]
 struct Denied {
     commands: Vec<String>,
@@ -88,14 +88,14 @@ struct Denied {
 }
 
 impl Denied {
-    fn note(&mut self, command: &Command, failure: &Failure, control: &Control) {
+    fn note(&mut self, command: &Command, failure: &CallFailure, control: &ControlConnection) {
         self.commands.push(String::from_utf8_lossy(command.name()).into_owned());
         if let (true, Cause::Refused { error, .. }) = (self.said.is_empty(), &failure.cause) {
             self.said = quote(error, control.login());
         }
     }
 
-    fn refusal(self, control: &Control, key: &[u8]) -> Refusal {
+    fn refusal(self, control: &ControlConnection, key: &[u8]) -> Refusal {
         let rights: Vec<String> =
             self.commands.iter().map(|name| format!("+{}", name.to_ascii_lowercase())).collect();
         Refusal::NoPermission {

@@ -1,8 +1,8 @@
-//! The way to a server that somebody else runs: its address, and whether TLS begins there.
+//! How to reach a server that somebody else runs: its address, and whether it speaks TLS.
 //!
-//! Invariant: a name is looked up once, and every connection of a run leads to the address that was
+//! Invariant: a name is resolved once, and every connection of a run leads to the address that was
 //! found, so that a name with several addresses does not spread a run over several servers.
-//! Deliberately absent: passwords; what is tried here asks for no more than PING.
+//! No password is sent here, only PING.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use tokio::time::timeout;
 
 use super::refusal::Refusal;
 use super::url::RedisUrl;
-use super::wire::Wire;
+use super::wire::RespWire;
 use fault_proxy::{TlsError, Trust, Upstream};
 
 /// The first address of the host that accepts connections.
@@ -21,7 +21,7 @@ pub(super) async fn address(url: &RedisUrl, within: Duration) -> Result<SocketAd
     let unknown = |why: String| Refusal::UnknownHost { host: url.host.clone(), why };
     let looked_up = timeout(within, lookup_host((url.host.as_str(), url.port))).await;
     let addrs = looked_up
-        .map_err(|_| unknown(format!("no answer from the name service within {within:?}")))?
+        .map_err(|_| unknown(format!("the name service did not answer within {within:?}")))?
         .map_err(|error| unknown(error.to_string()))?;
     let mut refusal = unknown(String::from("it has no address"));
     for addr in addrs {
@@ -41,14 +41,14 @@ pub(super) async fn address(url: &RedisUrl, within: Duration) -> Result<SocketAd
 pub(super) fn upstream(url: &RedisUrl, addr: SocketAddr) -> Result<Upstream, TlsError> {
     let Some(trust) = &url.trust else { return Ok(Upstream::Tcp(addr)) };
     let mut upstream = Upstream::tls(&url.host, addr.port(), trust)?;
-    // The certificate must bear the name; the way there need not be looked up again.
+    // The certificate must bear the name, which need not be resolved again.
     if let Upstream::Tls { host, .. } = &mut upstream {
         *host = addr.ip().to_string();
     }
     Ok(upstream)
 }
 
-/// Says better what is wrong, where TLS was spoken to a server without it or the other way round.
+/// Gives a better reason if TLS was spoken to a server without it, or the other way round.
 pub(super) async fn explain(
     refusal: Refusal,
     url: &RedisUrl,
@@ -71,7 +71,7 @@ pub(super) async fn explain(
 /// Whether PING without TLS is answered as Redis does, with whatever answer.
 async fn answers_plainly(addr: SocketAddr, within: Duration) -> bool {
     let asked = async {
-        let mut wire = Wire::connect(&Upstream::Tcp(addr)).await.ok()?;
+        let mut wire = RespWire::connect(&Upstream::Tcp(addr)).await.ok()?;
         wire.call(&Command::new("PING")).await.ok()
     };
     matches!(timeout(within, asked).await, Ok(Some(_)))
@@ -81,5 +81,5 @@ async fn answers_plainly(addr: SocketAddr, within: Duration) -> bool {
 async fn speaks_tls(addr: SocketAddr, within: Duration) -> bool {
     let host = addr.ip().to_string();
     let Ok(upstream) = Upstream::tls(&host, addr.port(), &Trust::Anyone) else { return false };
-    matches!(timeout(within, Wire::connect(&upstream)).await, Ok(Ok(_)))
+    matches!(timeout(within, RespWire::connect(&upstream)).await, Ok(Ok(_)))
 }

@@ -1,8 +1,7 @@
-//! Why a server cannot be run against, in words for whoever has to mend it.
+//! Why a server cannot be run against, for the user who is to fix it.
 //!
-//! Invariant: every message says what is wrong and what to do next, and none holds a password, not
-//! even one that a server has sent back. Deliberately absent: where the server is, which
-//! [`TargetError`](super::TargetError) puts in front.
+//! Invariant: every message says what is wrong and what to do next, and none contains a password, not
+//! even one that a server has sent back. [`EndpointError`](super::EndpointError) puts the server in front.
 
 use std::io;
 use std::net::SocketAddr;
@@ -11,7 +10,7 @@ use std::time::Duration;
 use picklock::reply::ServerError;
 use tokio_rustls::rustls;
 
-use super::control::{Cause, Failure};
+use super::control::{CallFailure, Cause};
 use super::keys::KeySpace;
 use super::url::Login;
 use super::wire::WireError;
@@ -22,9 +21,9 @@ const QUOTED_CHARS: usize = 160;
 /// Why a server cannot be run against.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// The name service knows no such host.
+    /// The host name cannot be resolved.
     #[error(
-        "the host name `{host}` cannot be found ({why}): check its spelling, and that this machine's name service knows it"
+        "the host name `{host}` cannot be resolved ({why}): check its spelling and this machine's name service"
     )]
     UnknownHost {
         /// The name.
@@ -32,9 +31,9 @@ pub enum Refusal {
         /// What the system says.
         why: String,
     },
-    /// Nobody accepts connections.
+    /// Nothing accepts connections.
     #[error(
-        "nothing accepts connections at {addr} ({why}): start the server, or check host, port, the server's `bind` and any firewall between"
+        "nothing accepts connections at {addr} ({why}): start the server, or check host, port, the server's `bind` and any firewall"
     )]
     Unreachable {
         /// The last address tried.
@@ -42,53 +41,53 @@ pub enum Refusal {
         /// What the system says.
         why: String,
     },
-    /// Connections are accepted, and nothing is said.
+    /// Connections are accepted, and nothing is answered.
     #[error(
-        "no answer within {0:?}: the server hangs or is overloaded, or something else listens there; see whether `redis-cli PING` is answered"
+        "no answer within {0:?}: the server hangs or is overloaded, or something else listens there; check with `redis-cli PING`"
     )]
     Silent(Duration),
-    /// The certificate is not believed.
+    /// The certificate is not trusted.
     #[error(
-        "the server's certificate is not trusted ({0}): give the certificate of its authority as CA file, use the host name that the certificate bears, or allow any certificate"
+        "the server's certificate is not trusted ({0}): give its CA certificate with --tls-ca, use the host name in the certificate, or allow any certificate with --tls-insecure"
     )]
     Untrusted(String),
-    /// No TLS connection comes about.
+    /// The TLS handshake fails.
     #[error(
-        "no TLS connection can be made ({0}): check that the port is the server's `tls-port` and that it wants no client certificate (`tls-auth-clients no`)"
+        "the TLS handshake failed ({0}): check that the port is the server's `tls-port` and that it requires no client certificate (`tls-auth-clients no`)"
     )]
     Tls(String),
     /// `rediss://` against a server without TLS.
     #[error(
-        "the server there speaks plain Redis, without TLS: write redis:// instead of rediss://, or give its `tls-port`"
+        "the server does not speak TLS on this port: write redis:// instead of rediss://, or give its `tls-port`"
     )]
     PlainUnderTls,
     /// `redis://` against a server with TLS.
-    #[error("what listens there speaks TLS: write rediss:// instead of redis://")]
+    #[error("the server speaks TLS on this port: write rediss:// instead of redis://")]
     TlsUnderPlain,
     /// Something else than Redis.
-    #[error("what answers there is no Redis server (it said `{0}`): check host and port")]
+    #[error("this is not a Redis server (it answered `{0}`): check host and port")]
     NotRedis(String),
     /// The connection ended before an answer.
     #[error(
-        "the connection was ended without an answer ({0}): check that a Redis server listens there, and read its log"
+        "the connection was closed without an answer ({0}): check that a Redis server listens there, and read its log"
     )]
     Closed(String),
     /// NOAUTH.
     #[error(
-        "the server wants a password: give it in the URL, as redis://:password@host or redis://user:password@host"
+        "the server requires a password: give it in the URL, as redis://:password@host or redis://user:password@host"
     )]
     NeedsPassword,
     /// WRONGPASS.
     #[error(
-        "the server refuses the password of user `{user}`, or does not know that user ({said}): mend user and password in the URL"
+        "the server refuses the password of user `{user}`, or does not know that user ({said}): correct user and password in the URL"
     )]
     WrongPassword {
-        /// Who we said we are.
+        /// The user that was given.
         user: String,
         /// The server's words.
         said: String,
     },
-    /// A password, and nobody wants it.
+    /// A password where none is required.
     #[error(
         "the server has no password, but the URL gives one: leave it out of the URL, or check that this is the right server"
     )]
@@ -98,7 +97,7 @@ pub enum Refusal {
         "user `{user}` may not run {commands} on keys such as {key} ({said}): ask the administrator for `ACL SETUSER {user} {rights} ~{pattern}`"
     )]
     NoPermission {
-        /// Who we are there.
+        /// The user on the server.
         user: String,
         /// Which commands, joined with commas.
         commands: String,
@@ -121,9 +120,9 @@ pub enum Refusal {
         /// The server's words.
         said: String,
     },
-    /// LOADING, for longer than one would wait.
+    /// LOADING, for longer than picklock waits.
     #[error(
-        "the server is still loading its data after {0:?}: wait until `redis-cli PING` says PONG and run again"
+        "the server is still loading its data after {0:?}: wait until `redis-cli PING` answers PONG and run again"
     )]
     Loading(Duration),
     /// READONLY.
@@ -133,41 +132,41 @@ pub enum Refusal {
     ReadOnly(String),
     /// OOM.
     #[error(
-        "the server is out of memory and takes no writes ({0}): raise its `maxmemory`, or make room"
+        "the server is out of memory and accepts no writes ({0}): raise its `maxmemory`, or delete keys"
     )]
     OutOfMemory(String),
     /// MISCONF.
     #[error(
-        "the server takes no writes because it cannot save its data ({0}): mend its disk or `dir`, or set `stop-writes-on-bgsave-error no`"
+        "the server accepts no writes because it cannot save its data ({0}): fix its disk or `dir`, or set `stop-writes-on-bgsave-error no`"
     )]
     CannotPersist(String),
     /// NOREPLICAS.
     #[error(
-        "the server takes no writes while it has too few replicas ({0}): connect them, or set `min-replicas-to-write 0`"
+        "the server accepts no writes while it has too few replicas ({0}): connect them, or set `min-replicas-to-write 0`"
     )]
     TooFewReplicas(String),
     /// MOVED, ASK, CROSSSLOT or CLUSTERDOWN.
     #[error(
-        "the server is a node of a Redis Cluster and does not serve this run's keys ({0}): give a server that is not in cluster mode, or mend the cluster (`redis-cli --cluster check`)"
+        "the server is a node of a Redis Cluster and does not serve this run's keys ({0}): give a server that is not in cluster mode, or repair the cluster (`redis-cli --cluster fix`)"
     )]
     Cluster(String),
     /// Not a server of data.
     #[error(
-        "what answers there is a Redis Sentinel, which keeps no keys: give the URL of the primary that it watches"
+        "this is a Redis Sentinel, which keeps no keys: give the URL of the primary that it monitors"
     )]
     Sentinel,
     /// DENIED: protected mode.
     #[error(
-        "the server is in protected mode and takes only local connections ({0}): set a password on it, or run picklock on its machine"
+        "the server is in protected mode and accepts only local connections ({0}): set a password on it, or run picklock on its machine"
     )]
     Protected(String),
-    /// A key that was written and not deleted is not there.
+    /// A key that was just written has another value, or none.
     #[error(
-        "a key that was just written reads back differently (GET gave {0}): check for a proxy in between, or a `maxmemory-policy` that evicts"
+        "a key that was just written reads back differently (GET returned {0}): check for a proxy in between, or a `maxmemory-policy` that evicts keys"
     )]
     Forgetful(String),
     /// Anything else that the server refuses.
-    #[error("the server refuses {command} ({said}): mend that on the server, or give another one")]
+    #[error("the server refuses {command} ({said}): fix that on the server, or give another one")]
     Other {
         /// Which command.
         command: String,
@@ -178,15 +177,15 @@ pub enum Refusal {
 
 impl Refusal {
     /// What a failure on the control connection means.
-    pub(super) fn of(failure: Failure, login: &Login) -> Self {
+    pub(super) fn of(failure: CallFailure, login: &Login) -> Self {
         match failure.cause {
             Cause::Silent(within) => Self::Silent(within),
             Cause::Tls(error) => Self::of_tls(&error),
-            Cause::Connect(error) | Cause::Wire(WireError::Io(error)) => {
+            Cause::Connect(error) | Cause::RespWire(WireError::Io(error)) => {
                 Self::Closed(error.to_string())
             }
-            Cause::Wire(WireError::Closed) => Self::Closed("the other side closed it".into()),
-            Cause::Wire(WireError::NotResp(bytes)) => {
+            Cause::RespWire(WireError::Closed) => Self::Closed("the other side closed it".into()),
+            Cause::RespWire(WireError::NotResp(bytes)) => {
                 let readable: String =
                     login.redact(&String::from_utf8_lossy(&bytes)).escape_debug().collect();
                 Self::NotRedis(readable)
@@ -195,7 +194,7 @@ impl Refusal {
         }
     }
 
-    /// What it means that clients were refused these commands, the first of them in these words.
+    /// For these commands of clients having been refused, the first of them with this answer.
     pub(super) fn of_clients(
         commands: &[String],
         error: &ServerError,
@@ -206,7 +205,7 @@ impl Refusal {
             "NOPERM" => {
                 let mut rights: Vec<String> =
                     commands.iter().map(|name| format!("+{}", name.to_ascii_lowercase())).collect();
-                // Whoever runs a script by its digest must be able to send it first.
+                // A script is sent with EVAL before it is run by its digest.
                 let has = |right: &str| rights.iter().any(|it| it == right);
                 if has("+evalsha") && !has("+eval") {
                     rights.push("+eval".to_owned());
@@ -220,10 +219,10 @@ impl Refusal {
                     said: quote(error, login),
                 }
             }
-            // Said of what a script calls, and the code is that of any error.
+            // About what a script calls; older servers give it the code of any error.
             "ERR" if error.message.contains("user executing the script") => Self::NoPermission {
                 user: user(login),
-                commands: "what the lock's scripts call".to_owned(),
+                commands: "the commands of the lock's scripts".to_owned(),
                 key: format!("{}*", keys.prefix()),
                 rights: "+get +set +del +pexpire".to_owned(),
                 pattern: KeySpace::acl_pattern(),
@@ -233,7 +232,7 @@ impl Refusal {
         }
     }
 
-    /// The TCP connection had been tried before: what now fails to connect is TLS.
+    /// The TCP connection had succeeded before: what fails now is TLS.
     fn of_tls(error: &io::Error) -> Self {
         let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
         match inner {
@@ -248,7 +247,7 @@ impl Refusal {
         let has = |words: &str| error.message.contains(words);
         match &*error.code {
             "NOAUTH" => Self::NeedsPassword,
-            // Whoever waits for it knows how long that has been.
+            // The preflight, which waits for it, fills in how long.
             "LOADING" => Self::Loading(Duration::ZERO),
             "WRONGPASS" => Self::WrongPassword { user: user(login), said },
             "READONLY" => Self::ReadOnly(said),
@@ -270,7 +269,7 @@ impl Refusal {
     }
 }
 
-/// Who we are to the server.
+/// The user that we log in as.
 pub(super) fn user(login: &Login) -> String {
     login.user.clone().unwrap_or_else(|| "default".to_owned())
 }
@@ -292,11 +291,11 @@ mod tests {
         let login = Login { password: Some("hunter2".into()), database: 99, ..Login::default() };
         let error = ServerError::from_line(line);
         let cause = Cause::Refused { command: command.into(), error };
-        Refusal::of(Failure { sent: true, cause }, &login)
+        Refusal::of(CallFailure { sent: true, cause }, &login)
     }
 
     #[test]
-    fn errors_of_servers_old_and_new_are_told_apart() {
+    fn errors_of_servers_old_and_new_are_recognized() {
         let unset = "ERR AUTH <password> called without any password configured for the default \
                      user. Are you sure your configuration is correct?";
         assert_eq!(refused("AUTH", unset), Refusal::NoPasswordSet);
@@ -325,13 +324,13 @@ mod tests {
         assert!(!format!("{error} {error:?}").contains("hunter2"), "{error}");
         assert!(error.to_string().contains("beginning with: '***'"), "{error}");
         let login = Login { password: Some("hunter2".into()), ..Login::default() };
-        let cause = Cause::Wire(WireError::NotResp(b"AUTH hunter2".to_vec()));
-        let error = Refusal::of(Failure { sent: false, cause }, &login);
+        let cause = Cause::RespWire(WireError::NotResp(b"AUTH hunter2".to_vec()));
+        let error = Refusal::of(CallFailure { sent: false, cause }, &login);
         assert_eq!(error, Refusal::NotRedis("AUTH ***".into()));
     }
 
     #[test]
-    fn quotations_end_somewhere() {
+    fn quotations_are_bounded() {
         let long = format!("ERR {}", "ä".repeat(1000));
         assert!(refused("SET", &long).to_string().chars().count() < 300);
     }

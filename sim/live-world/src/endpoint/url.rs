@@ -1,9 +1,7 @@
 //! The URL of a Redis that somebody else runs.
 //!
-//! Invariant: no password is ever shown, neither by `Display` or `Debug` nor in an error; nothing is
-//! quoted of a URL that could not be read, for whatever looks like a host in it may be a password.
-//! Deliberately absent: connecting, and reading the CA file; unix sockets, which the fault proxy
-//! cannot stand in front of.
+//! Invariant: no password is ever shown, neither by `Display` or `Debug` nor in an error. Nothing is quoted of a URL
+//! that could not be parsed, because what looks like a host in it may be a password.
 
 use std::fmt;
 
@@ -15,15 +13,15 @@ use fault_proxy::Trust;
 /// What is wrong with a URL. It is the user's to mend: a matter of usage, not of the environment.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UrlError {
-    /// It is no URL, or a part of it makes no sense.
+    /// It is not a URL, or a part of it is invalid.
     #[error(
-        "the Redis URL cannot be read ({0}): write redis://user:password@host:port/database; \
+        "the Redis URL is invalid ({0}): write redis://user:password@host:port/database; \
          in a password write % as %25, / as %2F, : as %3A, @ as %40, # as %23 and ? as %3F"
     )]
     Malformed(&'static str),
     /// A unix socket.
     #[error(
-        "a unix socket cannot be used, for the fault proxy works on TCP: let the server listen on \
+        "a unix socket cannot be used, because the fault proxy works on TCP: let the server listen on \
          TCP too (`port 6379` in its configuration) and give redis://127.0.0.1:6379"
     )]
     UnixSocket,
@@ -37,17 +35,16 @@ pub enum UrlError {
     )]
     UserOnly,
     /// The database cannot exist.
-    #[error("database {0} in the Redis URL cannot exist: databases count from 0")]
+    #[error("database {0} in the Redis URL does not exist: databases are numbered from 0")]
     Database(i64),
     /// A CA file or `--tls-insecure` beside a URL without TLS.
     #[error(
-        "a CA file or the trust in any certificate needs a rediss:// URL: this one is redis://, \
-         whose connection is not encrypted"
+        "a CA file, or trusting any certificate, needs a rediss:// URL: redis:// is not encrypted"
     )]
     TrustWithoutTls,
 }
 
-/// A server's address, and how to introduce oneself. `Display` leaves the password out.
+/// A server's address, and how to log in. `Display` leaves the password out.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RedisUrl {
     pub(super) host: String,
@@ -57,7 +54,7 @@ pub struct RedisUrl {
     pub(super) login: Login,
 }
 
-/// How to introduce oneself to a server.
+/// How to log in to a server.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub(super) struct Login {
     pub(super) user: Option<String>,
@@ -102,8 +99,8 @@ impl RedisUrl {
             }
         };
         let user_only = !url.username().is_empty() && url.password().is_none();
-        // The words of redis-rs may quote the URL.
-        let unusable = UrlError::Malformed("host, database or protocol makes no sense");
+        // The error of redis-rs may quote the URL.
+        let unusable = UrlError::Malformed("invalid host, database or protocol");
         let info = url.into_connection_info().map_err(|_| unusable.clone())?;
         let ConnectionAddr::Tcp(host, port) = info.addr() else { return Err(unusable) };
         if host.is_empty() || *port == 0 {
@@ -171,7 +168,7 @@ impl Login {
         settings
     }
 
-    /// What a server said, without the password, should it have sent that back.
+    /// What a server said, without the password in case it sent that back.
     pub(super) fn redact(&self, said: &str) -> String {
         match self.password.as_deref() {
             Some(password) if !password.is_empty() => said.replace(password, "***"),
@@ -240,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_quoted_of_a_url_that_cannot_be_read() {
+    fn nothing_is_quoted_of_a_url_that_cannot_be_parsed() {
         for text in [
             "redis://:hunter2/x@host:6379/0",
             "redis://:hunter2#x@host:6379/0",
@@ -265,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_introduce_themselves_with_the_login_and_nothing_else() {
+    fn clients_send_the_login_and_nothing_else() {
         let settings = parse("redis://ann:pw@h/2").unwrap().login.settings();
         assert_eq!((settings.username(), settings.password()), (Some("ann"), Some("pw")));
         assert_eq!((settings.db(), settings.protocol()), (2, ProtocolVersion::RESP2));

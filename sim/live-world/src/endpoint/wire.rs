@@ -1,20 +1,18 @@
 //! One connection to a server, on which commands go out and replies come back, one at a time.
 //!
-//! Invariant: what is sent is exactly what was given, and a reply is believed only if it is RESP.
-//! Deliberately absent: redis-rs, which sends commands of its own and keeps the server's words on a
-//! failed login to itself; the meaning of RESP3.
+//! Invariant: what is sent is exactly what was given, and a reply counts only if it is RESP. redis-rs would send
+//! commands of its own, and hides the server's answer to a failed login.
 
 use std::io;
 
+use fault_proxy::{Stream, Upstream};
 use picklock::command::Command;
 use picklock::reply::{Reply, ServerError};
+use resp::decimal;
+use resp::frame::{Limits, Scanner};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-use fault_proxy::{Stream, Upstream};
-use redis_model::resp::frame::{Limits, Scanner};
-use redis_model::resp::request::decimal;
-
-/// How much of something that is no reply is quoted.
+/// How much is quoted of something that is not a reply.
 const QUOTED_BYTES: usize = 60;
 
 /// Why there is no reply.
@@ -24,21 +22,21 @@ pub(super) enum WireError {
     Io(io::Error),
     /// It was closed in order, before the reply.
     Closed,
-    /// What came back is no RESP; this is how it begins.
+    /// What came back is not RESP; it begins like this.
     NotResp(Vec<u8>),
 }
 
 trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
 
-/// A connection. After an error, or a future that was dropped, it is of no use any more.
-pub(super) struct Wire {
+/// A connection. After an error, or after a future was dropped, it must not be used any more.
+pub(super) struct RespWire {
     stream: Box<dyn Duplex>,
     scanner: Scanner,
     input: Vec<u8>,
 }
 
-impl Wire {
+impl RespWire {
     pub(super) async fn connect(upstream: &Upstream) -> io::Result<Self> {
         let stream: Box<dyn Duplex> = match Stream::connect(upstream).await? {
             Stream::Tcp(stream) => Box::new(stream),
@@ -55,8 +53,8 @@ impl Wire {
         let mut request = Vec::new();
         encode(command, &mut request);
         let sent = self.send(&request).await;
-        // A server that turns somebody away says why and closes: what it said is still there to be
-        // read where the request could not be written any more.
+        // A server that refuses a connection says why and closes it: its answer can still be read when the request
+        // could not be written any more.
         match (self.reply().await, sent) {
             (Ok(reply), _) => Ok(reply),
             (Err(WireError::Closed), Err(error)) => Err(WireError::Io(error)),
@@ -65,7 +63,7 @@ impl Wire {
     }
 
     /// Sends commands in one go, and puts what comes back for each into `frames`, as it came.
-    pub(super) async fn try_out(
+    pub(super) async fn pipeline(
         &mut self,
         commands: &[Command],
         frames: &mut Vec<Vec<u8>>,
@@ -145,8 +143,8 @@ fn decode(bytes: &mut &[u8]) -> Option<Result<Reply, ServerError>> {
             let count = usize::try_from(decimal(line)?).ok()?;
             let mut items = Vec::new();
             for _ in 0..count {
-                // An error inside an array says that a part was not carried out; nobody here asks
-                // for such a thing, and it may not pass for a value.
+                // An error inside an array says that a part was not carried out, as in EXEC, which is not sent
+                // here; it must not pass for a value.
                 items.push(decode(bytes)?.ok()?);
             }
             Reply::Array(items)

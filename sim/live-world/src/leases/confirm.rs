@@ -1,13 +1,13 @@
 //! The lease model against a real server: the shipped lock takes leases there, in real time, and as many of them
-//! must go wrong as the model says.
+//! must be lost as the model predicts.
 //!
-//! What is worth asking about happens once in years, and nobody waits for that. So the model is tried where
-//! something is to be seen: at the setting of the grid that goes wrong often enough, or else at a shorter TTL; with
-//! all times but the round trips stretched alike, so that the lease lasts for half a second.
+//! The failures that matter happen once in years. So the model is tested where failures are frequent enough to
+//! measure: at the setting of the grid that fails often enough, or else at a shorter TTL, with all times but the round
+//! trips scaled so that the lease lasts half a second.
 //!
-//! Invariant: the model counts with what was measured in the same run: work and pauses as long as they were, round
-//! trips as they were. So a timer that rings late is nobody's error, and what is compared is what becomes of a
-//! lease. Deliberately absent: other clients that want the same lock.
+//! Invariant: the model is given what was measured in the same run: work, pauses and round trips as long as they were.
+//! So a late timer counts for neither side, and only what becomes of a lease is compared. No other clients want the
+//! same lock.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,20 +17,20 @@ use picklock::time::span_ns;
 use picklock::{Options, OptionsError, Renewal, Single};
 use scenarios::distribution::{Bucket, Distribution, Histogram};
 use scenarios::span::Span;
-use scenarios::tuning::{ComparedShare, ConfirmationOutcome, Confirmed, ObservedHolds};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
+use ttl_model::tuning::{ComparedShare, ConfirmationOutcome, Confirmed, ObservedHolds};
 
 use crate::endpoint::Endpoint;
 use crate::env::LiveEnv;
 use fault_proxy::{ClientId, Detail, Plan, Proxy, ProxyError, Upstream};
-use ttl_model::counted::shares;
-use ttl_model::law::{Dice, Law, float, whole};
-use ttl_model::played::{Played, StandStill, Unplayed};
-use ttl_model::stat::wilson_surely;
+use ttl_model::law::{Law, Random, float, whole};
+use ttl_model::monte_carlo::shares;
+use ttl_model::stat::wilson_999;
+use ttl_model::validate::{HoldError, Measurements, Pausable};
 use ttl_model::{Conditions, Setting};
 
-/// How many clients take leases at once, each of a lock of its own.
+/// How many clients take leases at once, each of its own lock.
 pub const CLIENTS: u32 = 200;
 /// How long a lease lasts as it is played.
 const PLAYED: Duration = Duration::from_millis(500);
@@ -50,7 +50,7 @@ const MOST_STEPS: f64 = 200.0;
 /// So many holds without an answer are an accident, and of more one in so many may be.
 const ACCIDENTS: u64 = 20;
 const ACCIDENT_PART: u64 = 50;
-/// After one of them its client waits so long.
+/// How long a client waits after one of them.
 const AFTER_ACCIDENT: Duration = PLAYED;
 
 /// Why nothing was confirmed.
@@ -64,7 +64,7 @@ pub enum ConfirmError {
     Call(#[from] CallError),
     /// The lock.
     #[error(transparent)]
-    Unplayed(#[from] Unplayed),
+    HoldError(#[from] HoldError),
     /// Too many answers were missing.
     #[error(
         "{left_out} holds had no answer beside {holds} that had (the last: {last}); try again when the server has nothing else to do"
@@ -75,7 +75,7 @@ pub enum ConfirmError {
         /// Those with.
         holds: u64,
         /// The last of them.
-        last: Unplayed,
+        last: HoldError,
     },
     /// The setting.
     #[error(transparent)]
@@ -84,7 +84,7 @@ pub enum ConfirmError {
 
 /// A setting that is to be tried.
 #[derive(Clone, Debug)]
-pub struct Trial {
+pub struct Experiment {
     /// The setting, in the times of who asks.
     ttl: Duration,
     renew: Option<Duration>,
@@ -97,21 +97,21 @@ pub struct Trial {
 }
 
 /// What there is to try in so long: a setting that is not renewed and one that is, as far as they are in the grid; for
-/// each either the trial or the setting for which there is none.
-pub fn trials(
+/// each either the experiment or the setting for which there is none.
+pub fn experiments(
     conditions: &Conditions,
     grid: &[(Duration, Option<Duration>)],
     length: Duration,
     seed: u64,
-) -> Vec<Result<Trial, Box<Confirmed>>> {
+) -> Vec<Result<Experiment, Box<Confirmed>>> {
     let kinds = [false, true].map(|renews| -> Vec<(Duration, Option<Duration>)> {
         grid.iter().copied().filter(|(_, renew)| renew.is_some() == renews).collect()
     });
     let kinds: Vec<_> = kinds.into_iter().filter(|kind| !kind.is_empty()).collect();
     let kinds = &kinds;
-    let of = |length| kinds.iter().map(move |kind| trial(conditions, kind, length, seed));
+    let of = |length| kinds.iter().map(move |kind| experiment(conditions, kind, length, seed));
     let mut each = length / u32::try_from(kinds.len().max(1)).unwrap_or(1);
-    let mut found: Vec<Option<Trial>> = of(each).collect();
+    let mut found: Vec<Option<Experiment>> = of(each).collect();
     if kinds.len() > 1 && found.iter().all(Option::is_none) {
         // Where none can be seen in its share of the time, the first that can be seen in all of it has all of it.
         each = length;
@@ -126,12 +126,12 @@ pub fn trials(
 }
 
 /// The setting of this kind at which most is to be seen.
-fn trial(
+fn experiment(
     conditions: &Conditions,
     kind: &[(Duration, Option<Duration>)],
     length: Duration,
     seed: u64,
-) -> Option<Trial> {
+) -> Option<Experiment> {
     let shortest = kind.iter().copied().min()?;
     let shorter = (1..=HALVED).map(|times| {
         let part = |span: Duration| span / 2_u32.pow(times);
@@ -139,22 +139,22 @@ fn trial(
     });
     let best = |settings: &mut dyn Iterator<Item = (Duration, Option<Duration>)>, in_grid: bool| {
         let seen = settings.filter_map(|setting| {
-            let trial = Trial::new(conditions, setting, in_grid)?;
+            let experiment = Experiment::new(conditions, setting, in_grid)?;
             let holds = f64::from(CLIENTS) * length.as_nanos() as f64
-                / trial.conditions.mean_hold_ns().max(1.0);
+                / experiment.conditions.mean_hold_ns().max(1.0);
             // Before anything is simulated: what lasts too long here takes too long there.
-            if holds < FEWEST || trial.steps() > MOST_STEPS {
+            if holds < FEWEST || experiment.steps() > MOST_STEPS {
                 return None;
             }
-            let (lost, _) = shares(&trial.conditions, trial.setting, TRIED, seed).ok()?;
-            SEEN.contains(&lost).then_some((lost, trial))
+            let (lost, _) = shares(&experiment.conditions, experiment.setting, TRIED, seed).ok()?;
+            SEEN.contains(&lost).then_some((lost, experiment))
         });
         let far = |lost: f64| (lost.ln() - BEST.ln()).abs();
         seen.min_by(|one, other| far(one.0).total_cmp(&far(other.0)))
     };
     let found =
         best(&mut kind.iter().copied(), true).or_else(|| best(&mut shorter.into_iter(), false));
-    found.map(|(_, trial)| trial)
+    found.map(|(_, experiment)| experiment)
 }
 
 fn unseen(ttl: Duration, renew: Option<Duration>, length: Duration) -> Confirmed {
@@ -172,7 +172,7 @@ fn unseen(ttl: Duration, renew: Option<Duration>, length: Duration) -> Confirmed
     }
 }
 
-impl Trial {
+impl Experiment {
     /// This setting as it is played; none that the lock takes.
     fn new(
         conditions: &Conditions,
@@ -183,8 +183,8 @@ impl Trial {
         let played = |span: Duration| Span(span).stretched(stretch).0;
         let setting = Setting { ttl: played(ttl), renew: renew.map(played), tracked: true };
         let conditions = conditions.stretched(stretch);
-        let trial = Self { ttl, renew, in_grid, stretch, setting, conditions };
-        trial.options().is_ok().then_some(trial)
+        let experiment = Self { ttl, renew, in_grid, stretch, setting, conditions };
+        experiment.options().is_ok().then_some(experiment)
     }
 
     /// How many renewals and pauses there are in a hold on the average.
@@ -207,14 +207,14 @@ impl Trial {
     /// [`ConfirmError`].
     pub async fn run(
         &self,
-        target: &Endpoint,
+        endpoint: &Endpoint,
         length: Duration,
         seed: u64,
     ) -> Result<Confirmed, ConfirmError> {
-        let (played, left_out) = self.play(target, length, seed).await?;
-        let trial = self.clone();
+        let (played, left_out) = self.play(endpoint, length, seed).await?;
+        let experiment = self.clone();
         // The model counts for a while, which a runtime must not wait for.
-        let compare = move || trial.compare(&played, left_out, seed);
+        let compare = move || experiment.compare(&played, left_out, seed);
         let compared = tokio::task::spawn_blocking(compare).await;
         let seen =
             compared.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))?;
@@ -225,36 +225,36 @@ impl Trial {
 
     async fn play(
         &self,
-        target: &Endpoint,
+        endpoint: &Endpoint,
         length: Duration,
         seed: u64,
-    ) -> Result<(Played, u64), ConfirmError> {
+    ) -> Result<(Measurements, u64), ConfirmError> {
         let proxy = Proxy::start(Detail::Faults)?;
         let (mut clients, mut links) = (Vec::new(), Vec::new());
         for client in 1..=CLIENTS {
             let plan = Plan { seed, ..Plan::default() };
-            let upstream: Upstream = target.upstream();
+            let upstream: Upstream = endpoint.upstream();
             let link = proxy.listen(ClientId(client), Node(0), upstream, plan)?;
-            let ways = vec![target.client(link.addr())];
+            let ways = vec![endpoint.client(link.addr())];
             links.push(link);
             let env = LiveEnv::new(ClientId(client), seed, ways);
-            let key = target.keys().key(&format!("tune-{client}"));
+            let key = endpoint.keys().key(&format!("tune-{client}"));
             let lock = Single::new(env.clone(), Node(0), key, self.options()?)?;
             // Connections and scripts are there before anything is measured.
             env.connect(Node(0)).await?;
-            drop(lock.try_acquire().await.map_err(Unplayed::from)?.release().await);
+            drop(lock.try_acquire().await.map_err(HoldError::from)?.release().await);
             clients.push((client, env, lock));
         }
         let end = Instant::now() + length;
         let conditions = Arc::new(self.conditions.clone());
         let mut playing = JoinSet::new();
         for (client, env, lock) in clients {
-            let (conditions, mut played) = (Arc::clone(&conditions), Played::default());
-            let mut dice = Dice::new(seed, u64::from(client));
+            let (conditions, mut played) = (Arc::clone(&conditions), Measurements::default());
+            let mut random = Random::new(seed, u64::from(client));
             playing.spawn(async move {
                 let mut accidents = Vec::new();
                 while Instant::now() < end {
-                    let held = played.hold(&env, &lock, &conditions, &mut dice).await;
+                    let held = played.hold(&env, &lock, &conditions, &mut random).await;
                     if let Err(error) = held {
                         accidents.push(error);
                         // What it may have left behind is gone by then.
@@ -264,7 +264,7 @@ impl Trial {
                 (played, accidents)
             });
         }
-        let (mut all, mut accidents) = (Played::default(), Vec::new());
+        let (mut all, mut accidents) = (Measurements::default(), Vec::new());
         while let Some(ended) = playing.join_next().await {
             // A panic in there is ours, and goes on here.
             let (played, mut theirs) =
@@ -286,7 +286,7 @@ impl Trial {
     /// What was seen beside what the model makes of what was measured.
     fn compare(
         &self,
-        played: &Played,
+        played: &Measurements,
         left_out: u64,
         seed: u64,
     ) -> Result<ObservedHolds, OptionsError> {
@@ -304,7 +304,7 @@ impl Trial {
         let (lost, outlived) = shares(&measured, self.setting, modelled, seed)?;
         let holds = played.holds();
         let compared = |hits: u64, model: f64| {
-            let seen = wilson_surely(hits, holds);
+            let seen = wilson_999(hits, holds);
             ComparedShare { hits, share: seen.middle, low: seen.low, high: seen.high, model }
         };
         Ok(ObservedHolds {
@@ -327,8 +327,8 @@ fn measured(values: &[u64]) -> Law {
     })
 }
 
-impl StandStill for LiveEnv {
-    async fn stand_still(&self, span: Duration) {
+impl Pausable for LiveEnv {
+    async fn pause_for(&self, span: Duration) {
         self.stop_for(span).await;
     }
 }

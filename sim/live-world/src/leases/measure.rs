@@ -1,11 +1,10 @@
-//! What this machine and a server show: how long commands take, and how long the machine stands still.
+//! Measures how long commands take on a server, and how long this machine pauses.
 //!
-//! A thread sleeps for a millisecond at a time and notes by how much later it wakes, as jHiccup does: whatever
-//! stops that thread would have stopped a client.
+//! A thread sleeps for a millisecond at a time and notes how much later it wakes, as jHiccup does: what
+//! stops that thread would have stopped a client. Pauses of a single process, such as its garbage collector's, have to
+//! be measured in that process.
 //!
-//! Invariant: a round trip is measured on a connection of its own that nothing else uses, with a pause between
-//! two. Deliberately absent: pauses of one process alone, such as its garbage collector's; they are measured in
-//! that process.
+//! Invariant: round trips are measured on a connection that nothing else uses, with a pause after each.
 
 #![expect(clippy::disallowed_methods, reason = "what is measured here is real time")]
 
@@ -22,7 +21,7 @@ use ttl_model::law::float;
 
 /// How long the thread sleeps.
 const NAP: Duration = Duration::from_millis(1);
-/// What is shorter is the timer's own grain, and no pause.
+/// What is shorter is the timer's resolution, and no pause.
 const PAUSE_NS: u64 = 1_000_000;
 /// The tags in the log.
 const PAUSES: &str = "pause";
@@ -30,7 +29,7 @@ const ROUND_TRIPS: &str = "round-trip";
 
 /// What was measured.
 #[derive(Debug)]
-pub struct Found {
+pub struct Measurements {
     /// Round trips.
     pub round_trip: Distribution,
     /// Pauses of a millisecond or longer; where there was none, the longest that there was.
@@ -47,13 +46,13 @@ pub struct Found {
 ///
 /// # Errors
 /// [`CallError`] where the server does not answer.
-pub async fn measure(target: &Endpoint, length: Duration) -> Result<Found, CallError> {
+pub async fn measure(endpoint: &Endpoint, length: Duration) -> Result<Measurements, CallError> {
     let napping = tokio::task::spawn_blocking(move || nap(length));
     let end = Instant::now() + length;
     let mut trips = Vec::new();
     loop {
         let sent = Instant::now();
-        target.command(&Command::new("PING")).await?;
+        endpoint.command(&Command::new("PING")).await?;
         trips.push(ns(sent.elapsed()));
         if Instant::now() >= end {
             break;
@@ -78,7 +77,7 @@ fn nap(length: Duration) -> Vec<u64> {
     late
 }
 
-fn found(trips: &[u64], late: &[u64], length: Duration) -> Found {
+fn found(trips: &[u64], late: &[u64], length: Duration) -> Measurements {
     let mut latencies = Latencies::default();
     for (tag, values) in [(ROUND_TRIPS, trips), (PAUSES, late)] {
         for value in values {
@@ -87,11 +86,11 @@ fn found(trips: &[u64], late: &[u64], length: Duration) -> Found {
     }
     let mut pauses: Vec<u64> = late.iter().copied().filter(|it| *it >= PAUSE_NS).collect();
     if pauses.is_empty() {
-        // Of no pause at all something is known, too: how rare it is.
+        // The longest delay bounds how rare pauses are.
         pauses.extend(late.iter().max());
     }
     let count = pauses.len() as u64;
-    Found {
+    Measurements {
         round_trip: histogram(trips, ROUND_TRIPS),
         pause: histogram(&pauses, PAUSES),
         pauses_per_ns: float(count) / float(ns(length).max(1)),

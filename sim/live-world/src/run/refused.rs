@@ -1,15 +1,14 @@
-//! What the server refused while clients were at work, and what that says of the run.
+//! What the server refused while clients were at work, and what that means for the run.
 //!
-//! Invariant: a command that was refused for a reason that lies in the server (a right that is
-//! missing, no memory, no disk, a replica) is never held against the lock. Deliberately absent:
-//! refusals that belong to locking, such as a script that is not loaded yet.
+//! Invariant: a command that was refused because of the server (a missing right, no memory, no disk, a replica) never
+//! counts against the lock. Refusals that belong to locking, such as a script that is not loaded yet, are not counted.
 
 use std::collections::BTreeMap;
 
 use picklock::reply::ServerError;
 use scenarios::history::{History, What};
 
-/// Codes of a server that would refuse whichever lock.
+/// Error codes of a server that would refuse any lock.
 const OF_SERVER: [&str; 10] = [
     "CLUSTERDOWN",
     "LOADING",
@@ -22,8 +21,7 @@ const OF_SERVER: [&str; 10] = [
     "READONLY",
     "WRONGPASS",
 ];
-/// What stands in the error of a script whose user may not run what the script calls; its code is
-/// that of any error.
+/// Part of the error of a script whose user may not run what the script calls; its code is only ERR.
 const IN_SCRIPT: &str = "The user executing the script can't";
 
 /// What the server refused.
@@ -95,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn what_belongs_to_locking_is_no_refusal_of_the_server() {
+    fn errors_that_belong_to_locking_are_not_counted() {
         let usual = [
             ("EVALSHA", "NOSCRIPT No matching script."),
             ("SET", "ERR syntax error"),
@@ -105,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_rights_are_told_with_every_command() {
+    fn missing_rights_are_reported_with_every_command() {
         let said = "NOPERM this user has no permissions to run the 'evalsha' command";
         let usual = ("EVALSHA", "NOSCRIPT No matching script.");
         let refused = [("EVALSHA", said), usual, ("EVAL", said), ("EVAL", said)];
@@ -117,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_takes_no_writes_any_more_denies_no_right() {
+    fn a_server_that_accepts_no_writes_denies_no_right() {
         let refused = Refused::of(&history(&[("SET", "READONLY You can't write")])).unwrap();
         assert_eq!((&*refused.said.code, refused.is_denied()), ("READONLY", false));
     }

@@ -1,32 +1,31 @@
 //! What a loss of power leaves of a server's append-only file.
 //!
-//! Invariant: a killed process keeps what it has written, because the system has it; so the file is cut where it
-//! surely was on the disk, and nowhere earlier. Its base and its manifest are synced when they are made, and stay.
-//! Deliberately absent: files of the kind that Redis kept before version 7 beside a rewrite of them.
+//! Invariant: what a killed process has written survives in the page cache, so the file is cut to what was certainly
+//! on the disk, and no further. Its base and its manifest are synced when they are made, and stay.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::page::Page;
+use crate::page::Page;
 
-/// Where Redis keeps the parts of its file, and what the names of those end with that grow.
+/// Where Redis keeps the parts of its file, and how the name of the growing part ends.
 const DIRECTORY: &str = "appendonlydir";
 const GROWS: &str = ".incr.aof";
-/// The one file of before version 7.
+/// The only file before version 7.
 const ALONE: &str = "appendonly.aof";
 
 /// Where a file was cut.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CutAt {
-    /// So many bytes were on the disk.
+    /// How many bytes were on the disk.
     pub(crate) kept: u64,
-    /// So many had been written.
+    /// How many had been written.
     pub(crate) written: u64,
 }
 
-/// Cuts the append-only file of a server that has been killed to what was on the disk; none where it keeps none.
+/// Cuts the append-only file of a server that has been killed to what was on the disk; none if it has no such file.
 pub(super) fn lose_unsynced(dir: &Path, page: &Page) -> io::Result<Option<CutAt>> {
     let Some(file) = growing(dir)? else { return Ok(None) };
     let about = file.metadata()?;

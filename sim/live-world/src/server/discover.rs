@@ -1,7 +1,6 @@
 //! Finds a redis-server to start.
 //!
-//! Invariant: what is found has said `--version` like a Redis server (or a Valkey one).
-//! Deliberately absent: reading the environment; whoever calls passes what it read.
+//! Invariant: what is found has answered `--version` as a Redis or Valkey server does.
 
 use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
@@ -69,7 +68,7 @@ pub enum DiscoverError {
 }
 
 /// The server named on the command line, else the one of `PICKLOCK_REDIS_SERVER` (pass its value),
-/// else the first on `PATH`. What is named and no good is an error, not a reason to look further.
+/// else the first on `PATH`. If the one that is named is unusable, that is an error: no other one is tried.
 ///
 /// # Errors
 /// [`DiscoverError`] with what to do.
@@ -97,9 +96,9 @@ pub fn find_server(
     })?;
     let mut lines = printed.lines().map(str::trim).filter(|line| !line.is_empty());
     let first = lines.clone().next().unwrap_or_default().to_owned();
-    // It may complain of the machine before it says what it is.
-    let told = lines.find_map(|line| Some((version(line)?.to_owned(), line.to_owned())));
-    match told {
+    // It may print warnings before its version.
+    let found = lines.find_map(|line| Some((version(line)?.to_owned(), line.to_owned())));
+    match found {
         Some((version, banner)) => Ok(ServerBinary { path, version, banner, found_by }),
         None => Err(DiscoverError::NotRedis { path, found_by, printed: first }),
     }
@@ -113,11 +112,11 @@ fn version(banner: &str) -> Option<&str> {
         .filter(|version| version.starts_with(|c: char| c.is_ascii_digit()))
 }
 
-/// What it prints, on either stream: that a library is missing is said on stderr.
+/// What it prints, on either stream: the loader reports a missing library on stderr.
 fn version_output(path: &Path) -> Result<String, String> {
     let (output, stdout) = io::pipe().map_err(|error| error.to_string())?;
     let stderr = stdout.try_clone().map_err(|error| error.to_string())?;
-    // Nobody else holds the other end once the command is dropped, so the reading ends with the program.
+    // Once the command is dropped, only the program has the other end, so reading ends with it.
     let child = Command::new(path)
         .arg("--version")
         .stdin(Stdio::null())
@@ -126,7 +125,7 @@ fn version_output(path: &Path) -> Result<String, String> {
         .spawn();
     let mut child = child.map_err(|error| cannot_run(path, &error))?;
     let (sender, receiver) = mpsc::channel();
-    // The read ends when the program does, or is ended below.
+    // In a thread, because a read from a pipe has no time-out.
     std::thread::spawn(move || {
         let mut text = Vec::new();
         let _ = output.take(OUTPUT_MOST).read_to_end(&mut text);
@@ -139,7 +138,7 @@ fn version_output(path: &Path) -> Result<String, String> {
     Ok(String::from_utf8_lossy(&printed).into_owned())
 }
 
-/// Why a program does not run, where the system's own words leave it open.
+/// Why a program does not run, in more detail than the system gives.
 fn cannot_run(path: &Path, error: &io::Error) -> String {
     match error.kind() {
         _ if path.is_dir() => "it is a directory".to_owned(),
@@ -163,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_named_and_no_good_is_an_error() {
+    fn a_named_server_that_is_unusable_is_an_error() {
         let missing = Path::new("/nonexistent/redis-server");
         let error = find_server(Some(missing), None).unwrap_err();
         assert!(matches!(error, DiscoverError::CannotRun { found_by: "--server-bin", .. }));

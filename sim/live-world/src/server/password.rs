@@ -1,7 +1,7 @@
-//! What opens a server of ours, and nobody else's.
+//! The password of private servers.
 //!
-//! Invariant: it is drawn from the system's randomness for one run, stands in a file that nobody
-//! else may read and in no command line, and is shown nowhere.
+//! Invariant: it is drawn from the system's randomness for one run, is written to a file that only its owner can
+//! read and to no command line, and is shown nowhere.
 
 use std::fmt;
 
@@ -19,12 +19,12 @@ impl Password {
         Self(drawn.map(|it| format!("{it:016x}")).concat())
     }
 
-    /// Itself, to be sent or written where nobody reads it.
+    /// The password itself, to be sent or written where nobody else can read it.
     pub(crate) fn reveal(&self) -> &str {
         &self.0
     }
 
-    /// The lines of a server's configuration by which it asks for it, and tells it to its primary.
+    /// The configuration of a server that requires it, and sends it to its primary.
     pub(crate) fn config(&self) -> String {
         format!("requirepass {0}\nmasterauth {0}\n", self.0)
     }

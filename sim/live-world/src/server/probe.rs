@@ -1,18 +1,17 @@
-//! Asks a starting server whether it is there, whether it is ours, and what it is.
+//! Asks a starting server whether it is ready, whether it is ours, and its version.
 //!
-//! Invariant: an answer counts only from the server in our directory; between choosing a port and
-//! using it, somebody else's server may have taken it. Deliberately absent: redis-rs, whose
-//! reconnecting would hide what is asked here.
+//! Invariant: an answer counts only from the server in our directory: between choosing a port and
+//! using it, somebody else's server may have taken it. redis-rs would hide that by reconnecting.
 
 use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
+use resp::frame::{FrameKind, Limits, Scanner};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::Password;
-use redis_model::resp::frame::{Kind, Limits, Scanner};
 
 /// The version of the server at `addr` whose working directory is `dir`, or what is wrong.
 pub(super) async fn version(
@@ -24,8 +23,8 @@ pub(super) async fn version(
     let asked = async {
         let mut stream = TcpStream::connect(addr).await.map_err(|error| error.to_string())?;
         match password {
-            // What answers may be another's server, to which it is worth nothing.
-            Some(password) => introduce(&mut stream, password).await?,
+            // If somebody else's server answers, it learns a password that opens nothing.
+            Some(password) => log_in(&mut stream, password).await?,
             None => ask(&mut stream, "PING").await.map(drop)?,
         }
         let info = ask(&mut stream, "INFO server").await?;
@@ -35,7 +34,7 @@ pub(super) async fn version(
         let real = dir.canonicalize().map_err(|error| error.to_string())?;
         let is_ours = |path: &Path| path == dir || path == real;
         let ours = match field("redis_mode:").as_deref() {
-            // Sentinels of before 7.0 know no CONFIG.
+            // Sentinels before 7.0 have no CONFIG.
             Some("sentinel") => field("config_file:")
                 .is_some_and(|file| Path::new(&file).parent().is_some_and(is_ours)),
             _ => {
@@ -48,7 +47,7 @@ pub(super) async fn version(
         }
         field("valkey_version:")
             .or_else(|| field("redis_version:"))
-            .ok_or_else(|| String::from("INFO tells no redis_version"))
+            .ok_or_else(|| String::from("INFO has no redis_version"))
     };
     match tokio::time::timeout(within, asked).await {
         Ok(answer) => answer,
@@ -56,8 +55,8 @@ pub(super) async fn version(
     }
 }
 
-/// Says the password. What goes wrong is told without it.
-async fn introduce(stream: &mut TcpStream, password: &Password) -> Result<(), String> {
+/// Logs in. Errors do not contain the password.
+async fn log_in(stream: &mut TcpStream, password: &Password) -> Result<(), String> {
     let said = ask(stream, &format!("AUTH {}", password.reveal())).await;
     said.map(drop).map_err(|error| error.replace(password.reveal(), "***"))
 }
@@ -72,7 +71,7 @@ async fn ask(stream: &mut TcpStream, command: &str) -> Result<String, String> {
             Err(error) => return Err(format!("{command} was not answered as Redis does: {error}")),
             Ok(Some(frame)) => {
                 let text = String::from_utf8_lossy(&buf[..frame.len]).into_owned();
-                let refused = frame.kind == Kind::Error;
+                let refused = frame.kind == FrameKind::Error;
                 return if refused { Err(format!("{command}: {}", text.trim())) } else { Ok(text) };
             }
             Ok(None) => {}

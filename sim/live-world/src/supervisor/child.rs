@@ -1,9 +1,8 @@
 //! The supervisor's own process.
 //!
-//! Invariant: a server is in the book from the moment it exists, because starting and the end of
-//! standard input are handled one after the other by one task; so at the end every process is
-//! known, killed and waited for before the directory goes. Deliberately absent: knowing whether a
-//! server is ready; who asked for it asks it.
+//! Invariant: a server is in the table from the moment it exists, because starting and the end of
+//! standard input are handled one after the other by one task. So at the end every process is
+//! known, killed and waited for before the directory is removed.
 
 #![expect(clippy::disallowed_methods, reason = "the live worlds run in real time")]
 
@@ -23,17 +22,19 @@ use tokio::process::{Child, Command};
 use tokio::signal::unix::{SignalKind, signal as signal_stream};
 use tokio::sync::mpsc;
 
-use super::home::{self, Home, write_private};
-use super::protocol::{COMMAND, Event, LOG_FILE, PAGE_FILE, Port, Request, Signal, Start};
+use super::directory::{self, ServersDirectory, write_private};
+use super::protocol::{
+    COMMAND, LOG_FILE, PAGE_FILE, Port, Signal, StartRequest, SupervisorEvent, SupervisorRequest,
+};
 use super::watcher::{self, Watcher};
-use crate::server::page::{LIBRARY, PAGE_BYTES};
+use crate::page::{LIBRARY, PAGE_BYTES};
 
 /// How long a server may take over SIGTERM.
 const TERM_GRACE: Duration = Duration::from_secs(2);
 /// How much of a server's log is quoted.
 const LOG_TAIL: usize = 4096;
 
-/// Becomes the supervisor or its watcher where the arguments of this program say so. The caller is
+/// Becomes the supervisor or its watcher if the arguments of this program say so. The caller is
 /// the whole program.
 pub fn main(mut args: impl Iterator<Item = OsString>) -> Option<ExitCode> {
     let name = args.next()?;
@@ -56,24 +57,24 @@ fn supervisor() -> ExitCode {
 }
 
 fn fail(error: &io::Error) -> ExitCode {
-    // Nobody may be listening any more, which is no reason to panic.
+    // Standard error may be closed, which is no reason to panic.
     let _ = writeln!(io::stderr(), "picklock supervisor: {error}");
     ExitCode::FAILURE
 }
 
 /// What wakes the supervisor.
-enum News {
+enum Incoming {
     Line(String),
     /// Standard input has ended: so has picklock.
     Eof,
     Ended(u32, io::Result<ExitStatus>),
-    /// A server was asked to end this long ago; the pid tells it from its successor.
-    TermIsOver(u32, Pid),
+    /// A server was asked to end this long ago. The pid tells it from one that was started since under its number.
+    GraceOver(u32, Pid),
 }
 
 async fn supervise() -> io::Result<()> {
-    // Streams nobody reads: the signals are caught, and forgotten. Unlike an ignored signal, a
-    // caught one is back to its default in the servers.
+    // The signals are caught and dropped, so that a Ctrl-C ends picklock first. Unlike an ignored signal, a caught
+    // one is reset to its default in the servers.
     let _swallowed = [
         signal_stream(SignalKind::interrupt())?,
         signal_stream(SignalKind::terminate())?,
@@ -82,77 +83,77 @@ async fn supervise() -> io::Result<()> {
     let (sender, mut news) = mpsc::unbounded_channel();
     let lines = sender.clone();
     std::thread::Builder::new().name("stdin".into()).spawn(move || read_lines(&lines))?;
-    let mut book = Book { home: None, servers: BTreeMap::new(), news: sender };
+    let mut table = ServerTable { directory: None, servers: BTreeMap::new(), news: sender };
     while let Some(what) = news.recv().await {
-        let told = match what {
-            News::Eof => break,
-            News::Line(line) => book.line(&line),
-            News::Ended(id, status) => book.ended(id, &status),
-            News::TermIsOver(id, pid) => {
-                if book.running(id) == Some(pid) {
+        let written = match what {
+            Incoming::Eof => break,
+            Incoming::Line(line) => table.line(&line),
+            Incoming::Ended(id, status) => table.ended(id, &status),
+            Incoming::GraceOver(id, pid) => {
+                if table.running(id) == Some(pid) {
                     send(pid, signal::Signal::SIGKILL);
                 }
                 Ok(())
             }
         };
-        if told.is_err() {
-            break; // Nobody reads what we say: picklock is gone.
+        if written.is_err() {
+            break; // Our standard output is closed: picklock is gone.
         }
     }
-    book.kill_all();
-    while book.servers.values().any(|server| server.pid.is_some()) {
-        if let Some(News::Ended(id, _)) = news.recv().await {
-            book.forget(id);
+    table.kill_all();
+    while table.servers.values().any(|server| server.pid.is_some()) {
+        if let Some(Incoming::Ended(id, _)) = news.recv().await {
+            table.forget(id);
         }
     }
-    if let Some((home, watcher)) = book.home {
-        home::clear(home.path());
+    if let Some((directory, watcher)) = table.directory {
+        directory::clear(directory.path());
         watcher.end();
     }
     Ok(())
 }
 
-fn read_lines(news: &mpsc::UnboundedSender<News>) {
+fn read_lines(news: &mpsc::UnboundedSender<Incoming>) {
     for line in io::stdin().lock().lines() {
         let Ok(line) = line else { break };
-        if news.send(News::Line(line)).is_err() {
+        if news.send(Incoming::Line(line)).is_err() {
             return;
         }
     }
-    let _ = news.send(News::Eof);
+    let _ = news.send(Incoming::Eof);
 }
 
 /// Every server there is or was.
-struct Book {
-    /// Made with the first server, and watched over from then on.
-    home: Option<(Home, Watcher)>,
-    servers: BTreeMap<u32, Entry>,
-    news: mpsc::UnboundedSender<News>,
+struct ServerTable {
+    /// Made with the first server, and watched from then on.
+    directory: Option<(ServersDirectory, Watcher)>,
+    servers: BTreeMap<u32, ServerEntry>,
+    news: mpsc::UnboundedSender<Incoming>,
 }
 
-struct Entry {
+struct ServerEntry {
     /// While it runs.
     pid: Option<Pid>,
     dir: PathBuf,
 }
 
-impl Book {
+impl ServerTable {
     fn line(&mut self, line: &str) -> io::Result<()> {
         let (id, result) = match serde_json::from_str(line) {
             Err(error) => (None, Err(io::Error::other(format!("cannot read request: {error}")))),
-            Ok(Request::Start(start)) => (Some(start.id), self.start(&start)),
-            Ok(Request::Signal { id, signal }) => (Some(id), self.signal(id, signal)),
-            Ok(Request::Stop { id }) => (Some(id), self.stop(id)),
+            Ok(SupervisorRequest::Start(start)) => (Some(start.id), self.start(&start)),
+            Ok(SupervisorRequest::Signal { id, signal }) => (Some(id), self.signal(id, signal)),
+            Ok(SupervisorRequest::Stop { id }) => (Some(id), self.stop(id)),
         };
         match result {
             Ok(None) => Ok(()),
             Ok(Some(event)) => tell(&event),
-            Err(error) => tell(&Event::Error { id, message: error.to_string() }),
+            Err(error) => tell(&SupervisorEvent::Error { id, message: error.to_string() }),
         }
     }
 
-    fn start(&mut self, start: &Start) -> io::Result<Option<Event>> {
-        let Start { id, binary, port, args, config, paged } = start;
+    fn start(&mut self, start: &StartRequest) -> io::Result<Option<SupervisorEvent>> {
+        let StartRequest { id, binary, port, args, config, paged } = start;
         let id = *id;
         if self.running(id).is_some() {
             return Err(io::Error::other(format!("server {id} is already running")));
@@ -188,28 +189,28 @@ impl Book {
                 io::Error::new(error.kind(), format!("cannot run {}: {error}", binary.display()))
             })?;
         let pid = child.id().and_then(|pid| i32::try_from(pid).ok()).map(Pid::from_raw);
-        let Some(pid) = pid else { return Err(io::Error::other("a new process has no number")) };
-        self.servers.insert(id, Entry { pid: Some(pid), dir: dir.clone() });
+        let Some(pid) = pid else { return Err(io::Error::other("the new process has no pid")) };
+        self.servers.insert(id, ServerEntry { pid: Some(pid), dir: dir.clone() });
         tokio::spawn(wait(id, child, self.news.clone()));
-        Ok(Some(Event::Started { id, pid: pid.as_raw(), port, dir }))
+        Ok(Some(SupervisorEvent::Started { id, pid: pid.as_raw(), port, dir }))
     }
 
     /// The directory of this server, made if it is new.
     fn directory(&mut self, id: u32) -> io::Result<PathBuf> {
-        let home = match &self.home {
-            Some((home, _)) => home,
+        let directory = match &self.directory {
+            Some((directory, _)) => directory,
             None => {
-                // Beside what is asked for: nobody waits for it.
-                std::thread::Builder::new().name("sweep".into()).spawn(home::sweep)?;
-                let home = Home::make().map_err(|error| no_room(&error))?;
-                let watcher = Watcher::start(home.path())?;
-                &self.home.insert((home, watcher)).0
+                // In a thread of its own: starting a server need not wait for it.
+                std::thread::Builder::new().name("sweep".into()).spawn(directory::sweep)?;
+                let directory = ServersDirectory::make().map_err(|error| no_room(&error))?;
+                let watcher = Watcher::start(directory.path())?;
+                &self.directory.insert((directory, watcher)).0
             }
         };
-        home.server(id)
+        directory.server(id)
     }
 
-    fn signal(&self, id: u32, signal: Signal) -> io::Result<Option<Event>> {
+    fn signal(&self, id: u32, signal: Signal) -> io::Result<Option<SupervisorEvent>> {
         let pid = self.known(id)?;
         match signal {
             Signal::Stop => send(pid, signal::Signal::SIGSTOP),
@@ -220,15 +221,15 @@ impl Book {
         Ok(None)
     }
 
-    fn stop(&self, id: u32) -> io::Result<Option<Event>> {
+    fn stop(&self, id: u32) -> io::Result<Option<SupervisorEvent>> {
         let pid = self.known(id)?;
         send(pid, signal::Signal::SIGTERM);
-        // A stopped process gets it only when it goes on.
+        // A stopped process handles SIGTERM only after it is continued.
         send(pid, signal::Signal::SIGCONT);
         let news = self.news.clone();
         tokio::spawn(async move {
             tokio::time::sleep(TERM_GRACE).await;
-            let _ = news.send(News::TermIsOver(id, pid));
+            let _ = news.send(Incoming::GraceOver(id, pid));
         });
         Ok(None)
     }
@@ -240,7 +241,7 @@ impl Book {
             Err(error) => format!("unknown: {error}"),
         };
         let log = dir.map(|dir| tail(&dir.join(LOG_FILE))).unwrap_or_default();
-        tell(&Event::Exited { id, status, log })
+        tell(&SupervisorEvent::Exited { id, status, log })
     }
 
     fn forget(&mut self, id: u32) -> Option<PathBuf> {
@@ -266,15 +267,15 @@ impl Book {
 
 fn no_room(error: &io::Error) -> io::Error {
     let why = format!(
-        "no directory can be made for it in {} ({}): make room there, or set TMPDIR to another place",
+        "cannot create a directory for it in {} ({}): make room there, or set TMPDIR to another directory",
         std::env::temp_dir().display(),
         error.kind()
     );
     io::Error::new(error.kind(), why)
 }
 
-/// Has a server load the library that shares a page with picklock. One that is started again has its page
-/// from before: its clocks are its machine's.
+/// Has a server load the library that shares a page with picklock. A server that is started again keeps its page:
+/// its clocks are those of its machine.
 fn share_page(dir: &Path, command: &mut Command) -> io::Result<()> {
     let (library, page) = (dir.join("preload.so"), dir.join(PAGE_FILE));
     fs::write(&library, LIBRARY)?;
@@ -284,21 +285,21 @@ fn share_page(dir: &Path, command: &mut Command) -> io::Result<()> {
     Ok(())
 }
 
-/// Waits for the end of a server's leader, and then ends what it may have started itself (a
-/// background save), so that nothing writes into the directory any more.
-async fn wait(id: u32, mut child: Child, news: mpsc::UnboundedSender<News>) {
+/// Waits for the end of a server, and then kills what it may have started itself (a background save), so that nothing
+/// writes into the directory any more.
+async fn wait(id: u32, mut child: Child, news: mpsc::UnboundedSender<Incoming>) {
     let group = child.id().and_then(|pid| i32::try_from(pid).ok()).map(Pid::from_raw);
     let status = child.wait().await;
     if let Some(group) = group {
         send(group, signal::Signal::SIGKILL);
     }
-    let _ = news.send(News::Ended(id, status));
+    let _ = news.send(Incoming::Ended(id, status));
 }
 
 /// Sends a signal to a server and what it has started.
 fn send(pid: Pid, signal: signal::Signal) {
     match killpg(pid, signal) {
-        // It has ended meanwhile, which its waiter will tell.
+        // It has ended meanwhile, which its waiter will report.
         Ok(()) | Err(Errno::ESRCH) => {}
         Err(error) => {
             let _ = writeln!(io::stderr(), "picklock supervisor: cannot signal {pid}: {error}");
@@ -306,7 +307,7 @@ fn send(pid: Pid, signal: signal::Signal) {
     }
 }
 
-fn tell(event: &Event) -> io::Result<()> {
+fn tell(event: &SupervisorEvent) -> io::Result<()> {
     let mut line = serde_json::to_string(event)?;
     line.push('\n');
     let mut stdout = io::stdout().lock();
@@ -315,7 +316,7 @@ fn tell(event: &Event) -> io::Result<()> {
 }
 
 /// A port that was free a moment ago. Somebody may take it first; the server then says so and
-/// ends, and whoever asked for it asks again.
+/// ends, and is requested again.
 fn free_port() -> io::Result<u16> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
 }

@@ -1,8 +1,7 @@
 //! picklock's end of the pipe to its supervisor.
 //!
 //! Invariant: the pipe closes when the last handle is dropped, or when this process ends in any way
-//! at all; the pipe is the only thing that keeps servers alive. Deliberately absent: killing the
-//! supervisor; where somebody else does, what it leaves behind is ended here.
+//! at all, and only the pipe keeps servers alive. If somebody kills the supervisor, what it leaves behind is ended here.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,8 +15,8 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::sync::{mpsc, watch};
 
 use super::COMMAND;
-use super::home;
-use super::protocol::{Event, Request};
+use super::directory;
+use super::protocol::{SupervisorEvent, SupervisorRequest};
 
 /// Why there is no supervisor.
 #[derive(Debug, thiserror::Error)]
@@ -26,7 +25,7 @@ pub enum SuperviseError {
     #[error("cannot find picklock's own executable: {0}")]
     OwnPath(io::Error),
     /// It cannot be run once more.
-    #[error("cannot run {path} as supervisor: {source}", path = path.display())]
+    #[error("cannot run {path} as the supervisor of servers: {source}", path = path.display())]
     Spawn {
         /// Which file.
         path: PathBuf,
@@ -41,7 +40,7 @@ pub enum SuperviseError {
 /// What is known of a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum ServerState {
-    /// It has been asked for.
+    /// It has been requested.
     #[default]
     Asked,
     /// Its process runs.
@@ -54,16 +53,16 @@ pub(crate) enum ServerState {
     Gone,
 }
 
-/// The supervisor of this run's servers. Cloning gives another handle; with the last one go the
-/// servers.
+/// The supervisor of this run's servers. Cloning gives another handle; the servers end with the last
+/// one.
 #[derive(Clone, Debug)]
 pub struct Supervisor {
-    inner: Arc<Inner>,
+    inner: Arc<SupervisorInner>,
 }
 
 #[derive(Debug)]
-struct Inner {
-    requests: mpsc::UnboundedSender<Request>,
+struct SupervisorInner {
+    requests: mpsc::UnboundedSender<SupervisorRequest>,
     states: States,
     next_id: AtomicU32,
     /// Changes to true when the supervisor's process has ended.
@@ -101,7 +100,9 @@ impl Supervisor {
         tokio::spawn(write(stdin, receiver));
         tokio::spawn(read(child, stdout, Arc::clone(&states), ended));
         let next_id = AtomicU32::new(0);
-        Ok(Self { inner: Arc::new(Inner { requests: sender, states, next_id, ended: end }) })
+        Ok(Self {
+            inner: Arc::new(SupervisorInner { requests: sender, states, next_id, ended: end }),
+        })
     }
 
     /// Ends every server and waits until nothing is left: no process, no directory. Dropping the
@@ -133,7 +134,7 @@ impl Supervisor {
         }
     }
 
-    pub(crate) fn request(&self, request: Request) -> Result<(), SuperviseError> {
+    pub(crate) fn request(&self, request: SupervisorRequest) -> Result<(), SuperviseError> {
         if *self.inner.ended.borrow() {
             return Err(SuperviseError::Gone);
         }
@@ -141,12 +142,12 @@ impl Supervisor {
     }
 }
 
-async fn write(mut stdin: ChildStdin, mut requests: mpsc::UnboundedReceiver<Request>) {
+async fn write(mut stdin: ChildStdin, mut requests: mpsc::UnboundedReceiver<SupervisorRequest>) {
     while let Some(request) = requests.recv().await {
         let Ok(mut line) = serde_json::to_vec(&request) else { continue };
         line.push(b'\n');
         if stdin.write_all(&line).await.is_err() {
-            return; // The reader sees the end of the supervisor and tells everybody.
+            return; // The reader sees the end of the supervisor and reports it.
         }
     }
 }
@@ -155,17 +156,21 @@ async fn read(mut child: Child, stdout: ChildStdout, states: States, ended: watc
     let mut lines = BufReader::new(stdout).lines();
     while let Ok(Some(line)) = lines.next_line().await {
         let (id, state) = match serde_json::from_str(&line) {
-            Ok(Event::Started { id, pid, port, dir }) => {
+            Ok(SupervisorEvent::Started { id, pid, port, dir }) => {
                 (id, ServerState::Started { pid, port, dir })
             }
-            Ok(Event::Exited { id, status, log }) => (id, ServerState::Exited { status, log }),
-            Ok(Event::Error { id: Some(id), message }) => (id, ServerState::Failed(message)),
+            Ok(SupervisorEvent::Exited { id, status, log }) => {
+                (id, ServerState::Exited { status, log })
+            }
+            Ok(SupervisorEvent::Error { id: Some(id), message }) => {
+                (id, ServerState::Failed(message))
+            }
             // Of no server: a request it could not read. Both ends are this binary.
-            Ok(Event::Error { id: None, .. }) | Err(_) => continue,
+            Ok(SupervisorEvent::Error { id: None, .. }) | Err(_) => continue,
         };
         if let Some(sender) = lock(&states).get(&id) {
             sender.send_modify(|known| {
-                // A signal that came too late says nothing new about a server that has ended.
+                // That a signal came too late is no news about a server that has ended.
                 let late =
                     matches!(state, ServerState::Failed(_)) && !matches!(known, ServerState::Asked);
                 if !late {
@@ -178,17 +183,17 @@ async fn read(mut child: Child, stdout: ChildStdout, states: States, ended: watc
         lock(&states).values().map(|sender| sender.send_replace(ServerState::Gone)).collect();
     let status = child.wait().await;
     if status.is_ok_and(|status| !status.success()) {
-        last.iter().for_each(bury);
+        last.iter().for_each(clear_directory);
     }
     ended.send_replace(true);
 }
 
-/// Clears away what a supervisor that was killed has left behind, should its watcher be gone, too.
-fn bury(server: &ServerState) {
+/// Removes what a supervisor that was killed has left behind, in case its watcher was killed, too.
+fn clear_directory(server: &ServerState) {
     if let ServerState::Started { dir, .. } = server
         && let Some(root) = dir.parent()
     {
-        home::clear(root);
+        directory::clear(root);
     }
 }
 

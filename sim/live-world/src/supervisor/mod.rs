@@ -1,13 +1,13 @@
-//! Servers that die with us however we die.
+//! Servers that end with picklock, however it ends.
 //!
-//! A process that is killed with SIGKILL cleans nothing up, so another one must: `picklock` runs
-//! itself once more as a supervisor, which starts the servers, waits for the end of its standard
-//! input, and then leaves nothing behind; and once more as a watcher, which does the same where the
-//! supervisor was killed, too.
+//! A process that is killed with SIGKILL cleans nothing up, so another one must. `picklock` runs
+//! itself once more as a supervisor (`child.rs`), which starts the servers, waits for the end of its standard
+//! input, and then removes everything; and once more as a watcher (`watcher.rs`), which does the same if the
+//! supervisor was killed, too. `handle.rs` is picklock's own end.
 
 mod child;
+mod directory;
 mod handle;
-mod home;
 mod protocol;
 mod watcher;
 
@@ -15,5 +15,6 @@ pub use child::main;
 pub(super) use handle::ServerState;
 pub use handle::{SuperviseError, Supervisor};
 pub use protocol::{
-    COMMAND, DIRECTORY_PREFIX, Event, LOG_FILE, PAGE_FILE, Port, Request, Signal, Start,
+    COMMAND, DIRECTORY_PREFIX, LOG_FILE, PAGE_FILE, Port, Signal, StartRequest, SupervisorEvent,
+    SupervisorRequest,
 };

@@ -1,8 +1,8 @@
-//! What picklock and its supervisor say to each other: a JSON object a line.
+//! The protocol between picklock and its supervisor: a JSON object per line.
 //!
-//! Invariant: every [`Request::Start`] is answered by `started` or `error`, and every `started` is
-//! followed by exactly one `exited` unless the supervisor ends first. Deliberately absent:
-//! versions; both ends are the same binary.
+//! Invariant: every [`SupervisorRequest::Start`] is answered by `started` or `error`, and every `started` is
+//! followed by exactly one `exited` unless the supervisor ends first. It has no versions: both ends are the same
+//! binary.
 
 use std::path::PathBuf;
 
@@ -35,7 +35,7 @@ pub enum Port {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Signal {
-    /// SIGSTOP: it stands still, connections stay open.
+    /// SIGSTOP: it is paused, connections stay open.
     Stop,
     /// SIGCONT: it goes on.
     Cont,
@@ -48,9 +48,9 @@ pub enum Signal {
 /// What the supervisor is asked to do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "lowercase")]
-pub enum Request {
-    /// Start a server. The number of one that has ended starts it again in its old directory.
-    Start(Start),
+pub enum SupervisorRequest {
+    /// StartRequest a server. The number of one that has ended starts it again in its old directory.
+    Start(StartRequest),
     /// Send a signal to a server.
     Signal {
         /// Which server.
@@ -67,7 +67,7 @@ pub enum Request {
 
 /// Which server to start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Start {
+pub struct StartRequest {
     /// The server's number, chosen by who asks.
     pub id: u32,
     /// The executable.
@@ -87,7 +87,7 @@ pub struct Start {
     pub paged: bool,
 }
 
-/// Paths as what they are, for one need be no text.
+/// Paths as bytes, because a path need not be UTF-8.
 mod bytes {
     use std::ffi::OsString;
     use std::path::{Path, PathBuf};
@@ -103,10 +103,10 @@ mod bytes {
     }
 }
 
-/// What the supervisor tells.
+/// What the supervisor reports.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "lowercase")]
-pub enum Event {
+pub enum SupervisorEvent {
     /// A server's process runs; it need not answer yet.
     Started {
         /// Which server.

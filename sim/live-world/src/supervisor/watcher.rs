@@ -10,7 +10,7 @@ use std::process::{Child, Command, ExitCode, Stdio};
 
 use nix::sys::signal::SigSet;
 
-use super::home;
+use super::directory;
 use std::os::unix::process::CommandExt;
 
 /// The hidden command under which the binary becomes the watcher; the directory follows.
@@ -37,7 +37,7 @@ impl Watcher {
         Ok(Self { process })
     }
 
-    /// Waits until it has looked whether anything is left.
+    /// Waits until it has removed what is left.
     pub(super) fn end(mut self) {
         drop(self.process.stdin.take());
         let _ = self.process.wait();
@@ -48,12 +48,12 @@ impl Watcher {
 /// program.
 pub(super) fn main(root: Option<PathBuf>) -> ExitCode {
     let Some(root) = root else { return ExitCode::FAILURE };
-    // Only SIGKILL ends it before its time.
+    // Only SIGKILL may end it before the supervisor ends.
     if SigSet::all().thread_block().is_err() {
         return ExitCode::FAILURE;
     }
     // An error means the same as the end.
     let _ = io::stdin().lock().read_to_end(&mut Vec::new());
-    home::clear(&root);
+    directory::clear(&root);
     ExitCode::SUCCESS
 }

@@ -1,48 +1,47 @@
 //! Strings as bits: SETBIT, GETBIT, BITCOUNT, BITPOS, BITOP.
 //!
-//! Invariant: the first bit is the highest one of the first byte. Deliberately absent: BITFIELD.
+//! Invariant: the first bit is the highest one of the first byte. Not modelled: BITFIELD.
 
 use std::collections::VecDeque;
 
-use super::lists::number;
-use super::strings::{edit, length, span};
-use super::table::{Spec, flag};
-use crate::reply::{Answer, Fail, Reply};
-use crate::server::{Expiry, Request, Server};
-use crate::text::{Blob, decimal, is_word};
-use crate::value::Value;
+use resp::{Blob, ErrorReply, Reply, decimal, is_word};
+
+use super::arguments::number;
+use super::strings::{edit, span};
+use crate::server::{CommandResult, CommandSpec, Expiry, Request, Server, flag};
+use crate::value::StoredValue;
 
 const WRITE: u32 = flag::WRITE | flag::DENYOOM;
 
-pub(crate) const SPECS: &[Spec] = &[
-    Spec::keyed("setbit", 4, WRITE, setbit).group("bitmap"),
-    Spec::keyed("getbit", 3, flag::READONLY | flag::FAST, getbit).group("bitmap"),
-    Spec::keyed("bitcount", -2, flag::READONLY, bitcount).group("bitmap"),
-    Spec::keyed("bitpos", -3, flag::READONLY, bitpos).group("bitmap"),
-    Spec::new("bitop", -4, WRITE, bitop).keys(2, -1, 1).group("bitmap"),
+pub(crate) const SPECS: &[CommandSpec] = &[
+    CommandSpec::keyed("setbit", 4, WRITE, setbit).group("bitmap"),
+    CommandSpec::keyed("getbit", 3, flag::READONLY | flag::FAST, getbit).group("bitmap"),
+    CommandSpec::keyed("bitcount", -2, flag::READONLY, bitcount).group("bitmap"),
+    CommandSpec::keyed("bitpos", -3, flag::READONLY, bitpos).group("bitmap"),
+    CommandSpec::new("bitop", -4, WRITE, bitop).keys(2, -1, 1).group("bitmap"),
 ];
 
 /// As many as a string may have.
 const BITS_MAX: usize = 512 * 1024 * 1024 * 8;
 
-fn place(text: &[u8]) -> Result<usize, Fail> {
+fn place(text: &[u8]) -> Result<usize, ErrorReply> {
     let place = decimal(text).and_then(|place| usize::try_from(place).ok());
     let place = place.filter(|&place| place < BITS_MAX);
-    place.ok_or(Fail::new("ERR bit offset is not an integer or out of range"))
+    place.ok_or(ErrorReply::new("ERR bit offset is not an integer or out of range"))
 }
 
 fn bit(bytes: &[u8], place: usize) -> bool {
     bytes.get(place / 8).is_some_and(|byte| byte & (0x80 >> (place % 8)) != 0)
 }
 
-fn setbit(server: &mut Server, request: &Request<'_>) -> Answer {
+fn setbit(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let place = place(request.args[2])?;
     let on = match request.args[3] {
         b"0" => false,
         b"1" => true,
-        _ => return Err(Fail::new("ERR bit is not an integer or out of range")),
+        _ => return Err(ErrorReply::new("ERR bit is not an integer or out of range")),
     };
-    let slot = server.find_as(request, request.args[1], Value::as_str)?;
+    let slot = server.find_as(request, request.args[1], StoredValue::as_str)?;
     if let Some(slot) = slot {
         let value = server.db(request).at(slot).value.as_str()?;
         if place / 8 < value.len() && bit(value, place) == on {
@@ -58,23 +57,23 @@ fn setbit(server: &mut Server, request: &Request<'_>) -> Answer {
     })
 }
 
-fn getbit(server: &mut Server, request: &Request<'_>) -> Answer {
+fn getbit(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let place = place(request.args[2])?;
-    let value = server.read_as(request, request.args[1], Value::as_str)?;
+    let value = server.read_as(request, request.args[1], StoredValue::as_str)?;
     Ok(Reply::Int(i64::from(value.is_some_and(|value| bit(value, place)))))
 }
 
 /// Whether a range is given in bits.
-fn in_bits(unit: &[u8]) -> Result<bool, Fail> {
+fn in_bits(unit: &[u8]) -> Result<bool, ErrorReply> {
     match unit {
         unit if is_word(unit, "BIT") => Ok(true),
         unit if is_word(unit, "BYTE") => Ok(false),
-        _ => Err(Fail::SYNTAX),
+        _ => Err(ErrorReply::SYNTAX),
     }
 }
 
-fn bitcount(server: &mut Server, request: &Request<'_>) -> Answer {
-    let Some(value) = server.read_as(request, request.args[1], Value::as_str)? else {
+fn bitcount(server: &mut Server, request: &Request<'_>) -> CommandResult {
+    let Some(value) = server.read_as(request, request.args[1], StoredValue::as_str)? else {
         return Ok(Reply::Int(0));
     };
     let bits = match request.args[2..] {
@@ -89,18 +88,18 @@ fn bitcount(server: &mut Server, request: &Request<'_>) -> Answer {
                 }
             }
         }
-        _ => return Err(Fail::SYNTAX),
+        _ => return Err(ErrorReply::SYNTAX),
     };
-    Ok(length(bits.filter(|&place| bit(value, place)).count()))
+    Ok(Reply::count(bits.filter(|&place| bit(value, place)).count()))
 }
 
-fn bitpos(server: &mut Server, request: &Request<'_>) -> Answer {
+fn bitpos(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let wanted = match number(request.args[2])? {
         0 => false,
         1 => true,
-        _ => return Err(Fail::new("ERR The bit argument must be 1 or 0.")),
+        _ => return Err(ErrorReply::new("ERR The bit argument must be 1 or 0.")),
     };
-    let Some(value) = server.read_as(request, request.args[1], Value::as_str)? else {
+    let Some(value) = server.read_as(request, request.args[1], StoredValue::as_str)? else {
         return Ok(Reply::Int(if wanted { -1 } else { 0 }));
     };
     let (start, end, unit) = match request.args[3..] {
@@ -108,39 +107,39 @@ fn bitpos(server: &mut Server, request: &Request<'_>) -> Answer {
         [start] => (number(start)?, None, None),
         [start, end] => (number(start)?, Some(end), None),
         [start, end, unit] => (number(start)?, Some(end), Some(unit)),
-        _ => return Err(Fail::SYNTAX),
+        _ => return Err(ErrorReply::SYNTAX),
     };
     let scale = if unit.map_or(Ok(false), in_bits)? { 1 } else { 8 };
     let units = value.len() * 8 / scale;
     let last = end.map_or(Ok(-1), number)?;
     let signed = i64::try_from(units).unwrap_or(i64::MAX);
     let from_left = |place: i64| if place < 0 { (place + signed).max(0) } else { place };
-    let range = super::lists::range(from_left(start), from_left(last), units);
+    let range = super::arguments::range(from_left(start), from_left(last), units);
     let found = (range.start * scale..range.end * scale).find(|&place| bit(value, place) == wanted);
     // Without an end, zeros follow the value.
     let beyond = !wanted && end.is_none() && !range.is_empty();
     Ok(match found {
-        Some(place) => length(place),
-        None if beyond => length(value.len() * 8),
+        Some(place) => Reply::count(place),
+        None if beyond => Reply::count(value.len() * 8),
         None => Reply::Int(-1),
     })
 }
 
-fn bitop(server: &mut Server, request: &Request<'_>) -> Answer {
+fn bitop(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let (target, sources) = (request.args[2], &request.args[3..]);
     let (negated, combine): (bool, fn(u8, u8) -> u8) = match request.args[1] {
         word if is_word(word, "AND") => (false, |one, other| one & other),
         word if is_word(word, "OR") => (false, |one, other| one | other),
         word if is_word(word, "XOR") => (false, |one, other| one ^ other),
-        word if !is_word(word, "NOT") => return Err(Fail::SYNTAX),
+        word if !is_word(word, "NOT") => return Err(ErrorReply::SYNTAX),
         _ if sources.len() > 1 => {
-            return Err(Fail::new("ERR BITOP NOT must be called with a single source key."));
+            return Err(ErrorReply::new("ERR BITOP NOT must be called with a single source key."));
         }
         _ => (true, |one, _| one),
     };
     let mut values = Vec::with_capacity(sources.len());
     for key in sources {
-        let value = server.read_as(request, key, Value::as_str)?;
+        let value = server.read_as(request, key, StoredValue::as_str)?;
         values.push(value.cloned().unwrap_or_default());
     }
     let len = values.iter().map(|value| value.len()).max().unwrap_or(0);
@@ -153,8 +152,8 @@ fn bitop(server: &mut Server, request: &Request<'_>) -> Answer {
     let result: Blob = (0..len).map(byte).collect();
     server.event = "set";
     match len {
-        0 => server.store(request, target, Value::List(VecDeque::new())),
-        _ => server.put(request, target, Value::Str(result), Expiry::Never),
+        0 => server.store(request, target, StoredValue::List(VecDeque::new())),
+        _ => server.put(request, target, StoredValue::Str(result), Expiry::Never),
     }
-    Ok(length(len))
+    Ok(Reply::count(len))
 }

@@ -1,70 +1,73 @@
-//! Commands that wait for an element: BLPOP, BRPOP, BLMPOP, BLMOVE, BRPOPLPUSH, BZPOPMIN, BZPOPMAX,
-//! BZMPOP; and LMPOP and ZMPOP, which do the same and do not wait.
+//! Commands that wait for an element: BLPOP, BRPOP, BLMPOP, BLMOVE, BRPOPLPUSH, BZPOPMIN, BZPOPMAX, BZMPOP;
+//! and LMPOP and ZMPOP, which do the same and do not wait.
 //!
-//! Invariant: each is propagated as the command that does not wait, for nobody waits in a stream.
-//! Deliberately absent: the waiting itself, which `crate::blocking` has.
+//! Invariant: each is propagated as the command that does not wait, for a stream cannot wait.
 
-use super::lists::{end, move_element, pop_at, positive};
-use super::table::{Spec, flag};
+use resp::{ErrorReply, Reply, Strtod, blob, is_space, is_word, strtod};
+
+use super::arguments::positive;
+use super::lists::{end, move_element, pop_at};
 use super::zpop::pop_scored_at;
 use super::zrange::listed;
-use crate::blocking::{Awaited, End, Moving, Take};
-use crate::reply::{Answer, Fail, Reply};
-use crate::server::{Request, Server};
-use crate::strtod::{Read, is_space, strtod};
-use crate::text::{blob, is_word};
-use crate::value::Value;
+use crate::server::blocking::{Awaited, Blocked, ListEnd, MoveCommand, Take};
+use crate::server::{CommandResult, CommandSpec, Request, Server, flag};
+use crate::value::StoredValue;
 
 const FLAGS: u32 = flag::WRITE | flag::NOSCRIPT | flag::BLOCKING;
 const MOVE: u32 = FLAGS | flag::DENYOOM;
 
-pub(crate) const SPECS: &[Spec] = &[
-    Spec::new("blpop", -3, FLAGS, |s, r| pop(s, r, Take::Pop(End::Left, None)))
+pub(crate) const SPECS: &[CommandSpec] = &[
+    CommandSpec::new("blpop", -3, FLAGS, |s, r| pop(s, r, Take::Pop(ListEnd::Left, None)))
         .keys(1, -2, 1)
         .group("list blocking"),
-    Spec::new("brpop", -3, FLAGS, |s, r| pop(s, r, Take::Pop(End::Right, None)))
+    CommandSpec::new("brpop", -3, FLAGS, |s, r| pop(s, r, Take::Pop(ListEnd::Right, None)))
         .keys(1, -2, 1)
         .group("list blocking"),
-    Spec::new("blmove", 6, MOVE, blmove).keys(1, 2, 1).group("list blocking"),
-    Spec::new("brpoplpush", 4, MOVE, brpoplpush).keys(1, 2, 1).group("list blocking"),
-    Spec::new("bzpopmin", -3, FLAGS | flag::FAST, |s, r| {
-        pop(s, r, Take::PopScored(End::Left, None))
+    CommandSpec::new("blmove", 6, MOVE, blmove).keys(1, 2, 1).group("list blocking"),
+    CommandSpec::new("brpoplpush", 4, MOVE, brpoplpush).keys(1, 2, 1).group("list blocking"),
+    CommandSpec::new("bzpopmin", -3, FLAGS | flag::FAST, |s, r| {
+        pop(s, r, Take::PopScored(ListEnd::Left, None))
     })
     .keys(1, -2, 1)
     .group("sortedset blocking"),
-    Spec::new("bzpopmax", -3, FLAGS | flag::FAST, |s, r| {
-        pop(s, r, Take::PopScored(End::Right, None))
+    CommandSpec::new("bzpopmax", -3, FLAGS | flag::FAST, |s, r| {
+        pop(s, r, Take::PopScored(ListEnd::Right, None))
     })
     .keys(1, -2, 1)
     .group("sortedset blocking"),
-    Spec::new("lmpop", -4, flag::WRITE | flag::MOVABLE_KEYS, |s, r| mpop(s, r, false, None))
+    CommandSpec::new("lmpop", -4, flag::WRITE, |s, r| mpop(s, r, false, None))
+        .counted_keys(1)
         .group("list"),
-    Spec::new("blmpop", -5, FLAGS | flag::MOVABLE_KEYS, |s, r| mpop(s, r, false, Some(1)))
+    CommandSpec::new("blmpop", -5, FLAGS, |s, r| mpop(s, r, false, Some(1)))
+        .counted_keys(2)
         .group("list blocking"),
-    Spec::new("zmpop", -4, flag::WRITE | flag::MOVABLE_KEYS, |s, r| mpop(s, r, true, None))
+    CommandSpec::new("zmpop", -4, flag::WRITE, |s, r| mpop(s, r, true, None))
+        .counted_keys(1)
         .group("sortedset"),
-    Spec::new("bzmpop", -5, FLAGS | flag::MOVABLE_KEYS, |s, r| mpop(s, r, true, Some(1)))
+    CommandSpec::new("bzmpop", -5, FLAGS, |s, r| mpop(s, r, true, Some(1)))
+        .counted_keys(2)
         .group("sortedset blocking"),
 ];
 
 /// A time-out in seconds, as milliseconds rounded up. Redis calls one that is far too long negative.
-fn timeout_ms(text: &[u8]) -> Result<i64, Fail> {
+fn timeout_ms(text: &[u8]) -> Result<i64, ErrorReply> {
     const LIMIT: f64 = 9_223_372_036_854_775_808.0;
-    let whole = |read: &Read| read.used == text.len() && !is_space(text[0]) && !read.value.is_nan();
+    let whole =
+        |read: &Strtod| read.used == text.len() && !is_space(text[0]) && !read.value.is_nan();
     let read = strtod(text).filter(whole);
-    let read = read.ok_or(Fail::new("ERR timeout is not a float or out of range"))?;
+    let read = read.ok_or(ErrorReply::new("ERR timeout is not a float or out of range"))?;
     // Redis reads a wider type here: what vanishes in a double is a moment still.
     let vanished = read.out_of_range && read.value == 0.0;
     let ms = if vanished { 1.0_f64.copysign(read.value) } else { (read.value * 1000.0).ceil() };
     if !(0.0..LIMIT).contains(&ms) {
-        return Err(Fail::new("ERR timeout is negative"));
+        return Err(ErrorReply::new("ERR timeout is negative"));
     }
     #[expect(clippy::cast_possible_truncation, reason = "the range is checked")]
     Ok(ms as i64)
 }
 
-fn pop(server: &mut Server, request: &Request<'_>, take: Take) -> Answer {
-    let [keys @ .., timeout] = &request.args[1..] else { return Err(Fail::SYNTAX) };
+fn pop(server: &mut Server, request: &Request<'_>, take: Take) -> CommandResult {
+    let [keys @ .., timeout] = &request.args[1..] else { return Err(ErrorReply::SYNTAX) };
     let timeout_ms = timeout_ms(timeout)?;
     pop_first(server, request, keys, take, Some(timeout_ms))
 }
@@ -75,26 +78,26 @@ fn mpop(
     request: &Request<'_>,
     scored: bool,
     timeout: Option<usize>,
-) -> Answer {
+) -> CommandResult {
     let args = &request.args[timeout.unwrap_or(0) + 1..];
     let above_zero =
-        |text: &[u8], why| positive(text).ok().filter(|&n| n > 0).ok_or(Fail::new(why));
+        |text: &[u8], why| positive(text).ok().filter(|&n| n > 0).ok_or(ErrorReply::new(why));
     let keys = above_zero(args[0], "ERR numkeys should be greater than 0")?;
     let rest = args.get(1..).and_then(|rest| rest.get(keys..)).unwrap_or_default();
-    let (word, options) = rest.split_first().ok_or(Fail::SYNTAX)?;
+    let (word, options) = rest.split_first().ok_or(ErrorReply::SYNTAX)?;
     let from = match word {
-        word if scored && is_word(word, "MIN") => End::Left,
-        word if scored && is_word(word, "MAX") => End::Right,
+        word if scored && is_word(word, "MIN") => ListEnd::Left,
+        word if scored && is_word(word, "MAX") => ListEnd::Right,
         word if !scored => end(word)?,
-        _ => return Err(Fail::SYNTAX),
+        _ => return Err(ErrorReply::SYNTAX),
     };
     let count = match options {
         [] => 1,
         [word, text, rest @ ..] if is_word(word, "COUNT") => {
             let count = above_zero(text, "ERR count should be greater than 0")?;
-            rest.is_empty().then_some(count).ok_or(Fail::SYNTAX)?
+            rest.is_empty().then_some(count).ok_or(ErrorReply::SYNTAX)?
         }
-        _ => return Err(Fail::SYNTAX),
+        _ => return Err(ErrorReply::SYNTAX),
     };
     let timeout_ms = timeout.map(|place| timeout_ms(request.args[place])).transpose()?;
     let pop = if scored { Take::PopScored } else { Take::Pop };
@@ -108,7 +111,7 @@ fn pop_first(
     keys: &[&[u8]],
     take: Take,
     timeout_ms: Option<i64>,
-) -> Answer {
+) -> CommandResult {
     for key in keys {
         if let Some(slot) = server.find(request, key) {
             let value = &server.db(request).at(slot).value;
@@ -116,7 +119,7 @@ fn pop_first(
                 true => value.as_scored().map(|_| ())?,
                 false => value.as_list().map(|_| ())?,
             }
-            return self::take(server, request, key, &take);
+            return take_element(server, request, key, &take);
         }
     }
     if let Some(timeout_ms) = timeout_ms
@@ -128,25 +131,30 @@ fn pop_first(
     Ok(Reply::NilArray)
 }
 
-fn blmove(server: &mut Server, request: &Request<'_>) -> Answer {
+fn blmove(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let (from, to) = (end(request.args[3])?, end(request.args[4])?);
     let destination = blob(request.args[2]);
-    let take = Take::Move { from, to, destination, command: Moving::Lmove };
+    let take = Take::Move { from, to, destination, command: MoveCommand::Lmove };
     move_or_wait(server, request, take, request.args[5])
 }
 
-fn brpoplpush(server: &mut Server, request: &Request<'_>) -> Answer {
+fn brpoplpush(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let destination = blob(request.args[2]);
-    let (from, to) = (End::Right, End::Left);
-    let take = Take::Move { from, to, destination, command: Moving::RpopLpush };
+    let (from, to) = (ListEnd::Right, ListEnd::Left);
+    let take = Take::Move { from, to, destination, command: MoveCommand::RpopLpush };
     move_or_wait(server, request, take, request.args[3])
 }
 
-fn move_or_wait(server: &mut Server, request: &Request<'_>, take: Take, timeout: &[u8]) -> Answer {
+fn move_or_wait(
+    server: &mut Server,
+    request: &Request<'_>,
+    take: Take,
+    timeout: &[u8],
+) -> CommandResult {
     let timeout_ms = timeout_ms(timeout)?;
     let key = request.args[1];
-    if server.find_as(request, key, Value::as_list)?.is_some() {
-        return self::take(server, request, key, &take);
+    if server.find_as(request, key, StoredValue::as_list)?.is_some() {
+        return take_element(server, request, key, &take);
     }
     if server.may_block(request.session) {
         let keys = vec![blob(key)];
@@ -156,13 +164,18 @@ fn move_or_wait(server: &mut Server, request: &Request<'_>, take: Take, timeout:
 }
 
 /// Takes an element of a key that is of the right type, as has been asked for.
-pub(crate) fn take(server: &mut Server, request: &Request<'_>, key: &[u8], take: &Take) -> Answer {
+fn take_element(
+    server: &mut Server,
+    request: &Request<'_>,
+    key: &[u8],
+    take: &Take,
+) -> CommandResult {
     match take {
         Take::Pop(from, count) => {
-            let slot = server.find_as(request, key, Value::as_list)?;
+            let slot = server.find_as(request, key, StoredValue::as_list)?;
             let Some(slot) = slot else { return Ok(Reply::NilArray) };
             let mut popped = pop_at(server, request, slot, *from, count.unwrap_or(1))?;
-            let verb: &[u8] = if *from == End::Left { b"LPOP" } else { b"RPOP" };
+            let verb: &[u8] = if *from == ListEnd::Left { b"LPOP" } else { b"RPOP" };
             propagate(server, request, verb, key, count.map(|_| popped.len()));
             Ok(Reply::Array(match count {
                 None => vec![Reply::bulk(key), popped.pop().unwrap_or(Reply::Nil)],
@@ -171,22 +184,27 @@ pub(crate) fn take(server: &mut Server, request: &Request<'_>, key: &[u8], take:
         }
         Take::Move { from, to, destination, command } => {
             let element = move_element(server, request, key, destination, *from, *to)?;
-            let word = |end: End| -> &[u8] { if end == End::Left { b"left" } else { b"right" } };
+            let word =
+                |end: ListEnd| -> &[u8] { if end == ListEnd::Left { b"left" } else { b"right" } };
             // As the client spelt them, while there is its request.
             let (from, to) = match request.args {
                 [_, _, _, from, to, _] => (*from, *to),
                 _ => (word(*from), word(*to)),
             };
             match command {
-                Moving::Lmove => server.propagate(request, &[b"LMOVE", key, destination, from, to]),
-                Moving::RpopLpush => server.propagate(request, &[b"RPOPLPUSH", key, destination]),
+                MoveCommand::Lmove => {
+                    server.propagate(request, &[b"LMOVE", key, destination, from, to])
+                }
+                MoveCommand::RpopLpush => {
+                    server.propagate(request, &[b"RPOPLPUSH", key, destination])
+                }
             }
             Ok(element)
         }
         Take::PopScored(from, count) => {
             let Some(slot) = server.find(request, key) else { return Ok(Reply::NilArray) };
             let popped = pop_scored_at(server, request, slot, *from, count.unwrap_or(1))?;
-            let verb: &[u8] = if *from == End::Left { b"ZPOPMIN" } else { b"ZPOPMAX" };
+            let verb: &[u8] = if *from == ListEnd::Left { b"ZPOPMIN" } else { b"ZPOPMAX" };
             propagate(server, request, verb, key, count.map(|_| popped.len()));
             let members = listed(popped, true, count.is_some());
             Ok(match (count, members) {
@@ -211,5 +229,53 @@ fn propagate(
     match count {
         None => server.propagate(request, &[verb, key]),
         Some(count) => server.propagate(request, &[verb, key, count.to_string().as_bytes()]),
+    }
+}
+
+impl Server {
+    /// Serves those that wait for keys that have come into being. A served move may bring another.
+    pub(crate) fn serve_ready(&mut self, now_us: i64) {
+        while self.blocking.is_ready() {
+            let (db, key) = self.blocking.ready.remove(0);
+            while let Some(session) = self.first_waiting(db, &key, now_us) {
+                self.serve(session, &key, now_us);
+            }
+        }
+    }
+
+    /// The longest waiting session that this key as it stands can serve.
+    fn first_waiting(&mut self, db: u16, key: &[u8], now_us: i64) -> Option<u32> {
+        // Looking the key up is done as the first session that waits for it.
+        let waits = |server: &Self, place: u32, scored: bool| {
+            let session = &server.sessions[place as usize];
+            let Some(Blocked { awaited: Awaited::Element { keys, take }, .. }) = &session.blocked
+            else {
+                return false;
+            };
+            let fits = take.is_scored() == scored;
+            fits && session.db == db && keys.iter().any(|awaited| &awaited[..] == key)
+        };
+        let any = self
+            .blocking
+            .sessions
+            .iter()
+            .copied()
+            .find(|&place| waits(self, place, false) || waits(self, place, true))?;
+        let slot = self.find(&Request { now_us, session: any, args: &[] }, key)?;
+        let scored = match self.dbs[usize::from(db)].at(slot).value {
+            StoredValue::List(_) => false,
+            StoredValue::Scored(_) => true,
+            _ => return None,
+        };
+        self.blocking.sessions.iter().copied().find(|&place| waits(self, place, scored))
+    }
+
+    fn serve(&mut self, session: u32, key: &[u8], now_us: i64) {
+        let Some(blocked) = self.unblock(session) else { return };
+        let Awaited::Element { take, .. } = &blocked.awaited else { return };
+        let request = Request { now_us, session, args: &[] };
+        let reply: Reply = take_element(self, &request, key, take).into();
+        self.journal.commit();
+        self.reply_to_blocked(session, &blocked, reply);
     }
 }

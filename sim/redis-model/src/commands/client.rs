@@ -1,90 +1,87 @@
 //! CLIENT ID, GETNAME, SETNAME, INFO, LIST, NO-EVICT, REPLY; KILL and UNBLOCK are in `client_kill`.
 //!
-//! Invariant: only what the model knows is shown: buffers, memory and descriptors read as those of an
-//! idle connection. Deliberately absent: PAUSE, TRACKING; and SETINFO, which
-//! redis-server 7.0 does not have either: it answers "unknown subcommand", and clients go on.
+//! Invariant: only what the model knows is shown: buffers, memory and descriptors read as those of an idle
+//! connection. Not modelled: PAUSE, TRACKING; and SETINFO, which redis-server 7.0 does not have either: it
+//! answers "unknown subcommand", and clients go on.
 
-use super::client_kill::{Class, kill, unblock};
-use super::table::{Spec, TABLE, flag};
-use crate::reply::{Answer, Fail, Reply};
-use crate::resp::encode::Protocol;
-use crate::server::{Request, Server};
-use crate::session::{Replies, Session};
-use crate::text::{Blob, blob, decimal, is_word};
+use resp::{Blob, ErrorReply, ProtocolVersion, Reply, blob, decimal, is_word};
 
-/// The address that the server shows as its own.
-pub(super) const LOCAL: &[u8] = b"127.0.0.1:0";
+use super::client_kill::{ClientClass, LOCAL, kill, unblock};
+use crate::server::session::{Replies, Session};
+use crate::server::{CommandResult, CommandSpec, Request, Server, flag};
 
 const FLAGS: u32 = flag::NOSCRIPT | flag::LOADING | flag::STALE;
 
-pub(crate) const SPECS: &[Spec] = &[Spec::container("client", SUBCOMMANDS)];
+pub(crate) const SPECS: &[CommandSpec] = &[CommandSpec::container("client", SUBCOMMANDS)];
 
-const SUBCOMMANDS: &[Spec] = &[
-    Spec::new("id", 2, FLAGS, id).group("connection"),
-    Spec::new("getname", 2, FLAGS, getname).group("connection"),
-    Spec::new("setname", 3, FLAGS, setname).group("connection"),
-    Spec::new("info", 2, FLAGS, info).group("connection"),
-    Spec::new("list", -2, FLAGS | flag::ADMIN, list).group("connection"),
-    Spec::new("kill", -3, FLAGS | flag::ADMIN, kill).group("connection dangerous"),
-    Spec::new("unblock", -3, FLAGS | flag::ADMIN, unblock).group("connection dangerous"),
-    Spec::new("reply", 3, FLAGS, reply).group("connection"),
-    Spec::new("no-evict", 3, FLAGS | flag::ADMIN, no_evict).group("connection"),
+const SUBCOMMANDS: &[CommandSpec] = &[
+    CommandSpec::new("id", 2, FLAGS, id).group("connection"),
+    CommandSpec::new("getname", 2, FLAGS, getname).group("connection"),
+    CommandSpec::new("setname", 3, FLAGS, setname).group("connection"),
+    CommandSpec::new("info", 2, FLAGS, info).group("connection"),
+    CommandSpec::new("list", -2, FLAGS | flag::ADMIN, list).group("connection"),
+    CommandSpec::new("kill", -3, FLAGS | flag::ADMIN, kill).group("connection dangerous"),
+    CommandSpec::new("unblock", -3, FLAGS | flag::ADMIN, unblock).group("connection dangerous"),
+    CommandSpec::new("reply", 3, FLAGS, reply).group("connection"),
+    CommandSpec::new("no-evict", 3, FLAGS | flag::ADMIN, no_evict).group("connection"),
 ];
 
-fn id(server: &mut Server, request: &Request<'_>) -> Answer {
+fn id(server: &mut Server, request: &Request<'_>) -> CommandResult {
     Ok(Reply::Int(i64::try_from(server.session(request).id).unwrap_or(i64::MAX)))
 }
 
-fn getname(server: &mut Server, request: &Request<'_>) -> Answer {
+fn getname(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let name = &server.session(request).name;
     Ok(if name.is_empty() { Reply::Nil } else { Reply::Bulk(name.clone()) })
 }
 
-fn setname(server: &mut Server, request: &Request<'_>) -> Answer {
+fn setname(server: &mut Server, request: &Request<'_>) -> CommandResult {
     check_name(request.args[2])?;
     server.session(request).name = blob(request.args[2]);
     Ok(Reply::Ok)
 }
 
 /// A name that could break the lines of CLIENT LIST is refused.
-pub(super) fn check_name(name: &[u8]) -> Result<(), Fail> {
+pub(super) fn check_name(name: &[u8]) -> Result<(), ErrorReply> {
     match name.iter().all(|byte| (b'!'..=b'~').contains(byte)) {
         true => Ok(()),
-        false => Err(Fail::new(
+        false => Err(ErrorReply::new(
             "ERR Client names cannot contain spaces, newlines or special characters.",
         )),
     }
 }
 
-fn info(server: &mut Server, request: &Request<'_>) -> Answer {
-    let line = describe(server.session(request), request.now_us / 1_000_000);
+fn info(server: &mut Server, request: &Request<'_>) -> CommandResult {
+    let line =
+        describe(server, &server.sessions[request.session as usize], request.now_us / 1_000_000);
     Ok(Reply::Verbatim(Blob::from_vec(line.into_bytes())))
 }
 
-fn list(server: &mut Server, request: &Request<'_>) -> Answer {
+fn list(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let places: Vec<usize> = match &request.args[2..] {
         [] => server.clients(|_| true),
         [word, name] if is_word(word, "TYPE") => {
-            let class = Class::named(name)?;
-            server.clients(|session| Class::of(session) == class)
+            let class = ClientClass::named(name)?;
+            server.clients(|session| ClientClass::of(session) == class)
         }
         [word, ids @ ..] if is_word(word, "ID") && !ids.is_empty() => {
-            let ids = ids.iter().map(|id| decimal(id).ok_or(Fail::new("ERR Invalid client ID")));
+            let ids =
+                ids.iter().map(|id| decimal(id).ok_or(ErrorReply::new("ERR Invalid client ID")));
             let ids: Vec<i64> = ids.collect::<Result<_, _>>()?;
             let with = |id: i64| server.clients(|session| u64::try_from(id) == Ok(session.id));
             ids.into_iter().flat_map(with).collect()
         }
-        _ => return Err(Fail::SYNTAX),
+        _ => return Err(ErrorReply::SYNTAX),
     };
     let now_s = request.now_us / 1_000_000;
-    let one = |place: usize| describe(&server.sessions[place], now_s);
+    let one = |place: usize| describe(server, &server.sessions[place], now_s);
     Ok(Reply::Verbatim(Blob::from_vec(places.into_iter().map(one).collect::<String>().into())))
 }
 
-fn describe(session: &Session, now_s: i64) -> String {
+fn describe(server: &Server, session: &Session, now_s: i64) -> String {
     let queued = session.queue.as_ref();
     let multi = queued.map_or(-1, |queue| i64::try_from(queue.commands.len()).unwrap_or(i64::MAX));
-    let last = session.last_command.map_or("NULL", |place| &TABLE.line(place).full_name);
+    let last = session.last_command.map_or("NULL", |place| &server.table.line(place).full_name);
     let mut flags = String::new();
     let (channels, patterns) = (session.channels.len(), session.patterns.len());
     for (set, letter) in [
@@ -111,22 +108,22 @@ fn describe(session: &Session, now_s: i64) -> String {
         now_s - session.active_ms / 1000,
         session.db,
         session.shard_channels.len(),
-        if session.protocol == Protocol::Resp3 { 3 } else { 2 },
+        if session.protocol == ProtocolVersion::Resp3 { 3 } else { 2 },
     )
 }
 
-fn no_evict(_server: &mut Server, request: &Request<'_>) -> Answer {
+fn no_evict(_server: &mut Server, request: &Request<'_>) -> CommandResult {
     let arg = request.args[2];
-    // The model evicts nobody, so either answer is kept at once.
-    if is_word(arg, "ON") || is_word(arg, "OFF") { Ok(Reply::Ok) } else { Err(Fail::SYNTAX) }
+    // The model evicts no client, so either answer is kept at once.
+    if is_word(arg, "ON") || is_word(arg, "OFF") { Ok(Reply::Ok) } else { Err(ErrorReply::SYNTAX) }
 }
 
-fn reply(server: &mut Server, request: &Request<'_>) -> Answer {
+fn reply(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let session = server.session(request);
     session.replies = match request.args[2] {
         word if is_word(word, "ON") => Replies::On,
         word if is_word(word, "OFF") => Replies::Off,
-        word if !is_word(word, "SKIP") => return Err(Fail::SYNTAX),
+        word if !is_word(word, "SKIP") => return Err(ErrorReply::SYNTAX),
         _ if session.replies == Replies::Off => Replies::Off,
         _ => Replies::SkipNext,
     };

@@ -1,28 +1,31 @@
 //! CLIENT KILL and UNBLOCK: what one client does to others.
 //!
-//! Invariant: a client that is killed has no effect and hears nothing from that moment; its connection
+//! Invariant: a client that is killed does nothing and receives nothing from that moment; its connection
 //! is woken by an empty message, to find that it is to be closed. Whoever kills itself is answered first.
 
-use crate::reply::{Answer, Fail, Reply};
-use crate::server::{FIRST_CLIENT, Request, Server};
-use crate::session::Session;
-use crate::text::{decimal, is_word};
+use resp::{ErrorReply, Reply, decimal, is_word};
+
+use crate::server::session::Session;
+use crate::server::{CommandResult, FIRST_CLIENT, Request, Server};
+
+/// The address that the server shows as its own.
+pub(super) const LOCAL: &[u8] = b"127.0.0.1:0";
 
 /// The classes of clients of which the model has some.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Class {
+pub(super) enum ClientClass {
     Normal,
     Pubsub,
     /// Replicas and primaries are no sessions here.
     Other,
 }
 
-impl Class {
+impl ClientClass {
     pub(super) fn of(session: &Session) -> Self {
         if session.is_subscribed() { Self::Pubsub } else { Self::Normal }
     }
 
-    pub(super) fn named(name: &[u8]) -> Result<Self, Fail> {
+    pub(super) fn named(name: &[u8]) -> Result<Self, ErrorReply> {
         match name {
             name if is_word(name, "normal") => Ok(Self::Normal),
             name if is_word(name, "pubsub") => Ok(Self::Pubsub),
@@ -30,8 +33,8 @@ impl Class {
                 Ok(Self::Other)
             }
             name => {
-                let name = super::expiry::until_nul(name);
-                Err(Fail::of([b"ERR Unknown client type '", name, b"'"].concat()))
+                let name = resp::until_nul(name);
+                Err(ErrorReply::of([b"ERR Unknown client type '", name, b"'"].concat()))
             }
         }
     }
@@ -40,7 +43,7 @@ impl Class {
 /// Which clients are to be killed.
 struct Filter<'a> {
     address: Option<&'a [u8]>,
-    class: Option<Class>,
+    class: Option<ClientClass>,
     id: Option<u64>,
     /// None has this: another address of the server, for one.
     nobody: bool,
@@ -48,7 +51,7 @@ struct Filter<'a> {
 }
 
 impl<'a> Filter<'a> {
-    fn parse(args: &[&'a [u8]]) -> Result<Self, Fail> {
+    fn parse(args: &[&'a [u8]]) -> Result<Self, ErrorReply> {
         let (address, class, id) = Default::default();
         let mut filter = Self { address, class, id, nobody: false, spares_caller: true };
         if let [address] = args {
@@ -60,16 +63,16 @@ impl<'a> Filter<'a> {
                 word if is_word(word, "ID") => {
                     let id = decimal(value).and_then(|id| u64::try_from(id).ok());
                     let id = id.filter(|&id| id > 0);
-                    let why = Fail::new("ERR client-id should be greater than 0");
+                    let why = ErrorReply::new("ERR client-id should be greater than 0");
                     filter.id = Some(id.ok_or(why)?);
                 }
-                word if is_word(word, "TYPE") => filter.class = Some(Class::named(value)?),
+                word if is_word(word, "TYPE") => filter.class = Some(ClientClass::named(value)?),
                 word if is_word(word, "ADDR") => filter.address = Some(value),
-                word if is_word(word, "LADDR") => filter.nobody |= *value != super::client::LOCAL,
+                word if is_word(word, "LADDR") => filter.nobody |= *value != LOCAL,
                 word if is_word(word, "USER") && *value == b"default" => {}
                 word if is_word(word, "USER") => {
-                    let name = super::expiry::until_nul(value);
-                    return Err(Fail::of([b"ERR No such user '", name, b"'"].concat()));
+                    let name = resp::until_nul(value);
+                    return Err(ErrorReply::of([b"ERR No such user '", name, b"'"].concat()));
                 }
                 word if is_word(word, "SKIPME") && is_word(value, "yes") => {
                     filter.spares_caller = true;
@@ -77,22 +80,22 @@ impl<'a> Filter<'a> {
                 word if is_word(word, "SKIPME") && is_word(value, "no") => {
                     filter.spares_caller = false;
                 }
-                _ => return Err(Fail::SYNTAX),
+                _ => return Err(ErrorReply::SYNTAX),
             }
             rest = after;
         }
-        if rest.is_empty() { Ok(filter) } else { Err(Fail::SYNTAX) }
+        if rest.is_empty() { Ok(filter) } else { Err(ErrorReply::SYNTAX) }
     }
 
     fn takes(&self, session: &Session) -> bool {
         !self.nobody
             && self.address.is_none_or(|address| session.address[..] == *address)
-            && self.class.is_none_or(|class| Class::of(session) == class)
+            && self.class.is_none_or(|class| ClientClass::of(session) == class)
             && self.id.is_none_or(|id| session.id == id)
     }
 }
 
-pub(super) fn kill(server: &mut Server, request: &Request<'_>) -> Answer {
+pub(super) fn kill(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let filter = Filter::parse(&request.args[2..])?;
     let mut killed = server.clients(|session| filter.takes(session));
     let caller = request.session as usize;
@@ -104,39 +107,39 @@ pub(super) fn kill(server: &mut Server, request: &Request<'_>) -> Answer {
             server.unblock(session);
             server.discard(session);
             server.unsubscribe_all(session);
-            server.stop_monitoring(session);
+            server.remove_monitor(session);
             server.outbox.retain(|(other, _)| *other != session);
             server.outbox.push((session, Reply::NOTHING));
         }
     }
     match request.args.len() {
-        3 if killed.is_empty() => Err(Fail::new("ERR No such client")),
+        3 if killed.is_empty() => Err(ErrorReply::new("ERR No such client")),
         3 => Ok(Reply::Ok),
-        _ => Ok(super::strings::length(killed.len())),
+        _ => Ok(Reply::count(killed.len())),
     }
 }
 
-pub(super) fn unblock(server: &mut Server, request: &Request<'_>) -> Answer {
+pub(super) fn unblock(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let fails = match request.args[3..] {
         [] => false,
         [word] if is_word(word, "TIMEOUT") => false,
         [word] if is_word(word, "ERROR") => true,
         [_] => {
-            return Err(Fail::new("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR"));
+            return Err(ErrorReply::new("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR"));
         }
-        _ => return Err(Fail::SYNTAX),
+        _ => return Err(ErrorReply::SYNTAX),
     };
-    let id = decimal(request.args[2]).ok_or(Fail::NOT_AN_INTEGER)?;
+    let id = decimal(request.args[2]).ok_or(ErrorReply::NOT_AN_INTEGER)?;
     let found = server.clients(|session| u64::try_from(id) == Ok(session.id));
     let session = found.first().and_then(|&place| u32::try_from(place).ok());
     let Some((session, blocked)) = session.and_then(|it| Some((it, server.unblock(it)?))) else {
         return Ok(Reply::Int(0));
     };
     match fails {
-        false => server.end_in_vain(session, &blocked),
+        false => server.time_out(session, &blocked),
         true => {
-            let fail = Fail::new("UNBLOCKED client unblocked via CLIENT UNBLOCK");
-            server.end_waiting(session, &blocked, Reply::Error(fail));
+            let fail = ErrorReply::new("UNBLOCKED client unblocked via CLIENT UNBLOCK");
+            server.reply_to_blocked(session, &blocked, Reply::Error(fail));
         }
     }
     Ok(Reply::Int(1))

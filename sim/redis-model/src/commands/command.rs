@@ -1,68 +1,65 @@
 //! COMMAND: COUNT, INFO, DOCS, LIST.
 //!
-//! Invariant: what is answered is the command table, so a client that asks before it calls learns
-//! exactly what the model can do. Deliberately absent: key specifications, tips, argument grammars,
-//! GETKEYS.
+//! Invariant: what is answered is the command table, so a client that asks before it calls learns exactly
+//! what the model can do. Not modelled: key specifications, tips, argument grammars, GETKEYS.
 
-use super::table::{Line, Run, Spec, TABLE, flag};
-use crate::reply::{Answer, Fail, Reply};
-use crate::server::{Request, Server};
+use resp::{ErrorReply, Reply};
+
+use crate::server::{CommandResult, CommandSpec, Execution, Request, Server, TableRow, flag};
 
 const FLAGS: u32 = flag::LOADING | flag::STALE;
 
-pub(crate) const SPECS: &[Spec] = &[Spec {
-    name: "command",
+pub(crate) const SPECS: &[CommandSpec] = &[CommandSpec {
     arity: -1,
     flags: FLAGS,
-    keys: (0, 0, 0),
-    group: "connection",
-    run: Run::Plain(command),
-    subcommands: SUBCOMMANDS,
+    run: Execution::Plain(command),
+    ..CommandSpec::container("command", SUBCOMMANDS).group("connection")
 }];
 
-const SUBCOMMANDS: &[Spec] = &[
-    Spec::new("count", 2, FLAGS, count).group("connection"),
-    Spec::new("info", -2, FLAGS, info).group("connection"),
-    Spec::new("docs", -2, FLAGS, docs).group("connection"),
-    Spec::new("list", -2, FLAGS, list).group("connection"),
+const SUBCOMMANDS: &[CommandSpec] = &[
+    CommandSpec::new("count", 2, FLAGS, count).group("connection"),
+    CommandSpec::new("info", -2, FLAGS, info).group("connection"),
+    CommandSpec::new("docs", -2, FLAGS, docs).group("connection"),
+    CommandSpec::new("list", -2, FLAGS, list).group("connection"),
 ];
 
-fn top_level(server: &Server) -> impl Iterator<Item = &'static Line> {
+fn top_level(server: &Server) -> impl Iterator<Item = &'static TableRow> {
     let profile = server.options.profile;
-    let lines = TABLE.lines().map(|(_, line)| line);
+    let lines = server.table.lines().map(|(_, line)| line);
     lines.filter(move |line| !line.is_subcommand && line.spec.is_known_to(profile))
 }
 
-fn command(server: &mut Server, _request: &Request<'_>) -> Answer {
+fn command(server: &mut Server, _request: &Request<'_>) -> CommandResult {
     Ok(Reply::Array(top_level(server).map(|line| describe(line.spec, line.spec.name)).collect()))
 }
 
-fn count(server: &mut Server, _request: &Request<'_>) -> Answer {
-    Ok(super::strings::length(top_level(server).count()))
+fn count(server: &mut Server, _request: &Request<'_>) -> CommandResult {
+    Ok(Reply::count(top_level(server).count()))
 }
 
-fn info(server: &mut Server, request: &Request<'_>) -> Answer {
+fn info(server: &mut Server, request: &Request<'_>) -> CommandResult {
     if request.args.len() == 2 {
         return command(server, request);
     }
-    let one = |name: &&[u8]| match TABLE.by_full_name(name) {
-        Some(place) => describe(TABLE.spec(place), &TABLE.line(place).full_name),
+    let one = |name: &&[u8]| match server.table.by_full_name(name) {
+        Some(place) => describe(server.table.spec(place), &server.table.line(place).full_name),
         None => Reply::NilArray,
     };
     Ok(Reply::Array(request.args[2..].iter().map(one).collect()))
 }
 
-fn describe(spec: &Spec, full_name: &str) -> Reply {
+fn describe(spec: &CommandSpec, full_name: &str) -> Reply {
     let flags = flag::NAMES.iter().filter(|(bit, _)| spec.has(*bit));
     let subcommands = spec.subcommands.iter();
+    let (first, last, step) = spec.keys.shown();
     let place = |value: i8| Reply::Int(i64::from(value));
     Reply::Array(vec![
         Reply::bulk(full_name),
         place(spec.arity),
         Reply::Set(flags.map(|(_, name)| Reply::status(name)).collect()),
-        place(spec.keys.0),
-        place(spec.keys.1),
-        place(spec.keys.2),
+        place(first),
+        place(last),
+        place(step),
         Reply::Set(categories(spec).iter().map(Reply::status).collect()),
         Reply::Array(Vec::new()),
         Reply::Array(Vec::new()),
@@ -72,7 +69,7 @@ fn describe(spec: &Spec, full_name: &str) -> Reply {
     ])
 }
 
-fn categories(spec: &Spec) -> Vec<String> {
+fn categories(spec: &CommandSpec) -> Vec<String> {
     let mut categories: Vec<String> =
         spec.group.split_whitespace().map(|name| format!("@{name}")).collect();
     let mut also = |condition: bool, name: &str| {
@@ -88,13 +85,13 @@ fn categories(spec: &Spec) -> Vec<String> {
     categories
 }
 
-fn docs(server: &mut Server, request: &Request<'_>) -> Answer {
-    let named = request.args[2..].iter().filter_map(|name| TABLE.by_full_name(name));
-    let lines: Vec<&Line> = match request.args.len() {
+fn docs(server: &mut Server, request: &Request<'_>) -> CommandResult {
+    let named = request.args[2..].iter().filter_map(|name| server.table.by_full_name(name));
+    let lines: Vec<&TableRow> = match request.args.len() {
         2 => top_level(server).collect(),
-        _ => named.map(|place| TABLE.line(place)).collect(),
+        _ => named.map(|place| server.table.line(place)).collect(),
     };
-    let one = |line: &&Line| {
+    let one = |line: &&TableRow| {
         let group = line.spec.group.split_whitespace().next().unwrap_or("server");
         let doc = ["summary", "As in Redis 7.0", "group", group];
         [Reply::bulk(&line.full_name), Reply::Map(doc.iter().map(Reply::bulk).collect())]
@@ -102,9 +99,9 @@ fn docs(server: &mut Server, request: &Request<'_>) -> Answer {
     Ok(Reply::Map(lines.iter().flat_map(one).collect()))
 }
 
-fn list(server: &mut Server, request: &Request<'_>) -> Answer {
+fn list(server: &mut Server, request: &Request<'_>) -> CommandResult {
     if request.args.len() > 2 {
-        return Err(Fail::SYNTAX);
+        return Err(ErrorReply::SYNTAX);
     }
     Ok(Reply::Array(top_level(server).map(|line| Reply::bulk(line.spec.name)).collect()))
 }

@@ -1,42 +1,32 @@
 //! Commands of later servers that compare and delete: DELEX (Redis 8.4) and DELIFEQ (Valkey 9).
 //!
 //! Invariant: a server of another profile does not know them. They are held to those servers by
-//! `sim/tests/model_agrees_with_servers.rs`, where these are there.
-//! Deliberately absent: DIGEST, and conditions on digests.
+//! `tests/model_agrees_with_servers.rs`, where these are there. Not modelled: DIGEST, and conditions on
+//! digests.
 
-use super::table::{Spec, flag};
-use crate::options::Profile;
-use crate::reply::{Answer, Fail, Reply};
-use crate::server::{Request, Server};
-use crate::text::is_word;
-use crate::value::Value;
+use resp::{ErrorReply, Reply, is_word};
+
+use crate::server::{CommandResult, CommandSpec, Request, Server, flag};
+use crate::value::StoredValue;
 
 const FLAGS: u32 = flag::WRITE | flag::FAST;
 
-pub(crate) const SPECS: &[Spec] = &[
-    Spec::keyed("delex", -2, FLAGS | flag::REDIS_84, delex).group("string"),
-    Spec::keyed("delifeq", 3, FLAGS | flag::VALKEY_9, delifeq).group("string"),
+pub(crate) const SPECS: &[CommandSpec] = &[
+    CommandSpec::keyed("delex", -2, FLAGS | flag::REDIS_84, delex).group("string"),
+    CommandSpec::keyed("delifeq", 3, FLAGS | flag::VALKEY_9, delifeq).group("string"),
 ];
 
-impl Spec {
-    /// Whether a server of this profile knows the command.
-    pub(crate) fn is_known_to(&self, profile: Profile) -> bool {
-        !(self.has(flag::REDIS_84) && profile != Profile::Redis84
-            || self.has(flag::VALKEY_9) && profile != Profile::Valkey9)
-    }
-}
-
-fn delete(server: &mut Server, request: &Request<'_>, slot: u32) -> Answer {
+fn delete(server: &mut Server, request: &Request<'_>, slot: u32) -> CommandResult {
     server.remove(request, slot);
     server.propagate(request, &[b"DEL", request.args[1]]);
     Ok(Reply::Int(1))
 }
 
-fn delex(server: &mut Server, request: &Request<'_>) -> Answer {
+fn delex(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let condition = match request.args {
         [_, _] => None,
         [_, _, word, value] => Some((*word, *value)),
-        _ => return Err(Fail::arity("delex")),
+        _ => return Err(ErrorReply::arity("delex")),
     };
     let slot = server.find(request, request.args[1]);
     let Some((word, value)) = condition else {
@@ -51,19 +41,21 @@ fn delex(server: &mut Server, request: &Request<'_>) -> Answer {
         return Ok(Reply::Int(0));
     };
     server.stats.hits += 1;
-    let Value::Str(held) = &server.db(request).at(slot).value else {
-        return Err(Fail::new("ERR Key should be of string type if conditions are specified"));
+    let StoredValue::Str(held) = &server.db(request).at(slot).value else {
+        return Err(ErrorReply::new(
+            "ERR Key should be of string type if conditions are specified",
+        ));
     };
     let equal = held[..] == *value;
     let wanted = match word {
         word if is_word(word, "IFEQ") => equal,
         word if is_word(word, "IFNE") => !equal,
-        _ => return Err(Fail::new("ERR Invalid condition. Use IFEQ, IFNE, IFDEQ, or IFDNE")),
+        _ => return Err(ErrorReply::new("ERR Invalid condition. Use IFEQ, IFNE, IFDEQ, or IFDNE")),
     };
     if wanted { delete(server, request, slot) } else { Ok(Reply::Int(0)) }
 }
 
-fn delifeq(server: &mut Server, request: &Request<'_>) -> Answer {
+fn delifeq(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let Some(slot) = server.find(request, request.args[1]) else { return Ok(Reply::Int(0)) };
     let equal = server.db(request).at(slot).value.as_str()?[..] == *request.args[2];
     if equal { delete(server, request, slot) } else { Ok(Reply::Int(0)) }
@@ -74,11 +66,11 @@ mod tests {
     use picklock::time::WallTime;
 
     use crate::model::Model;
-    use crate::options::{Options, Profile};
-    use crate::reply::{Fail, Reply};
+    use crate::options::{ModelOptions, Profile};
+    use resp::{ErrorReply, Reply};
 
     fn replies(profile: Profile, lines: &[&str]) -> Vec<Reply> {
-        let mut model = Model::new(Options { profile, ..Options::default() });
+        let mut model = Model::new(ModelOptions { profile, ..ModelOptions::default() });
         let now = WallTime::from_unix_ns(1_000_000_000);
         let client = model.connect(now, "127.0.0.1:1");
         let one = |line: &&str| {
@@ -99,7 +91,10 @@ mod tests {
         assert_eq!(known, [Reply::Ok, no.clone(), yes, no, Reply::Nil]);
         let unknown = replies(Profile::Redis70, &["SET k u IFEQ t", "DELIFEQ k t"]);
         let words = "ERR unknown command 'DELIFEQ', with args beginning with: 'k' 't' ";
-        assert_eq!(unknown, [Reply::Error(Fail::SYNTAX), Reply::Error(Fail::of(words))]);
+        assert_eq!(
+            unknown,
+            [Reply::Error(ErrorReply::SYNTAX), Reply::Error(ErrorReply::of(words))]
+        );
         let script = &["EVAL return{redis.pcall('delex','k').err} 0"];
         let words = Reply::bulk("ERR Unknown Redis command called from script");
         assert_eq!(replies(Profile::Valkey9, script), [Reply::Array(vec![words])]);
@@ -122,13 +117,13 @@ mod tests {
         let expected = [
             Reply::Ok,
             Reply::bulk("t"),
-            Reply::Error(Fail::SYNTAX),
+            Reply::Error(ErrorReply::SYNTAX),
             Reply::Int(0),
             Reply::Int(1),
             Reply::Int(1),
-            Reply::Error(Fail::WRONG_TYPE),
-            Reply::Error(Fail::new(no_string)),
-            Reply::Error(Fail::arity("delex")),
+            Reply::Error(ErrorReply::WRONG_TYPE),
+            Reply::Error(ErrorReply::new(no_string)),
+            Reply::Error(ErrorReply::arity("delex")),
         ];
         assert_eq!(replies(Profile::Redis84, &lines), expected);
     }

@@ -1,25 +1,24 @@
 //! CONFIG GET, SET, RESETSTAT.
 //!
-//! Invariant: CONFIG SET changes all its parameters or none. Deliberately absent: REWRITE.
+//! Invariant: CONFIG SET changes all its parameters or none. Not modelled: REWRITE.
 
-use super::table::{Spec, flag};
-use crate::notify;
-use crate::options::{Kind, PARAMETERS};
-use crate::reply::{Answer, Fail, Reply};
-use crate::server::{Request, Server};
-use crate::text::{decimal, glob};
+use resp::{ErrorReply, Reply, decimal, glob};
+
+use crate::options::{PARAMETERS, ParameterKind};
+use crate::server::notify;
+use crate::server::{CommandResult, CommandSpec, Request, Server, flag};
 
 const FLAGS: u32 = flag::ADMIN | flag::NOSCRIPT | flag::LOADING | flag::STALE;
 
-pub(crate) const SPECS: &[Spec] = &[Spec::container("config", SUBCOMMANDS)];
+pub(crate) const SPECS: &[CommandSpec] = &[CommandSpec::container("config", SUBCOMMANDS)];
 
-const SUBCOMMANDS: &[Spec] = &[
-    Spec::new("get", -3, FLAGS, get).group("dangerous"),
-    Spec::new("set", -4, FLAGS, set).group("dangerous"),
-    Spec::new("resetstat", 2, FLAGS, resetstat).group("dangerous"),
+const SUBCOMMANDS: &[CommandSpec] = &[
+    CommandSpec::new("get", -3, FLAGS, get).group("dangerous"),
+    CommandSpec::new("set", -4, FLAGS, set).group("dangerous"),
+    CommandSpec::new("resetstat", 2, FLAGS, resetstat).group("dangerous"),
 ];
 
-fn get(server: &mut Server, request: &Request<'_>) -> Answer {
+fn get(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let wanted =
         |name: &str| request.args[2..].iter().any(|pattern| glob(pattern, name.as_bytes(), true));
     let known = server.parameters.iter().filter(|(name, _)| wanted(name));
@@ -28,9 +27,9 @@ fn get(server: &mut Server, request: &Request<'_>) -> Answer {
     ))
 }
 
-fn set(server: &mut Server, request: &Request<'_>) -> Answer {
+fn set(server: &mut Server, request: &Request<'_>) -> CommandResult {
     if request.args.len() % 2 == 1 {
-        return Err(Fail::SYNTAX);
+        return Err(ErrorReply::SYNTAX);
     }
     let mut changes: Vec<(&'static str, Vec<u8>)> = Vec::new();
     for pair in request.args[2..].chunks_exact(2) {
@@ -38,14 +37,14 @@ fn set(server: &mut Server, request: &Request<'_>) -> Answer {
         let Some(&(name, kind, _)) = PARAMETERS.iter().find(|(name, ..)| name.as_bytes() == lower)
         else {
             let text = b"ERR Unknown option or number of arguments for CONFIG SET - '";
-            return Err(Fail::of([&text[..], super::expiry::until_nul(pair[0]), b"'"].concat()));
+            return Err(ErrorReply::of([&text[..], resp::until_nul(pair[0]), b"'"].concat()));
         };
         let fail = |why: &str| {
             let text =
                 format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {why}");
-            Err(Fail::of(text))
+            Err(ErrorReply::of(text))
         };
-        if kind == Kind::Immutable {
+        if kind == ParameterKind::Immutable {
             return fail("can't set immutable config");
         }
         if changes.iter().any(|(before, _)| *before == name) {
@@ -59,34 +58,36 @@ fn set(server: &mut Server, request: &Request<'_>) -> Answer {
     for (name, value) in changes {
         server.parameters.set(name, value);
     }
-    server.follow_parameters();
+    server.apply_parameters();
     Ok(Reply::Ok)
 }
 
-fn accept(kind: Kind, value: &[u8]) -> Result<Vec<u8>, String> {
+fn accept(kind: ParameterKind, value: &[u8]) -> Result<Vec<u8>, String> {
     let lower = value.to_ascii_lowercase();
     match kind {
-        Kind::Text | Kind::Immutable => Ok(value.to_vec()),
-        Kind::YesNo if lower == b"yes" || lower == b"no" => Ok(lower),
-        Kind::YesNo => Err("argument must be 'yes' or 'no'".to_owned()),
-        Kind::Number => match decimal(value) {
+        ParameterKind::Text | ParameterKind::Immutable => Ok(value.to_vec()),
+        ParameterKind::YesNo if lower == b"yes" || lower == b"no" => Ok(lower),
+        ParameterKind::YesNo => Err("argument must be 'yes' or 'no'".to_owned()),
+        ParameterKind::Number => match decimal(value) {
             Some(_) => Ok(value.to_vec()),
             None => Err("argument couldn't be parsed into an integer".to_owned()),
         },
-        Kind::Memory => match memory(&lower) {
+        ParameterKind::Memory => match memory(&lower) {
             Some(bytes) => Ok(bytes.to_string().into_bytes()),
             None => Err("argument must be a memory value".to_owned()),
         },
-        Kind::Events => match notify::parse(value) {
+        ParameterKind::Events => match notify::parse(value) {
             Some(flags) => Ok(notify::shown(flags)),
             None => Err("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.".to_owned()),
         },
-        Kind::Choice(choices) => match choices.iter().any(|choice| choice.as_bytes() == lower) {
-            true => Ok(lower),
-            false => {
-                Err(format!("argument(s) must be one of the following: {}", choices.join(", ")))
+        ParameterKind::Choice(choices) => {
+            match choices.iter().any(|choice| choice.as_bytes() == lower) {
+                true => Ok(lower),
+                false => {
+                    Err(format!("argument(s) must be one of the following: {}", choices.join(", ")))
+                }
             }
-        },
+        }
     }
 }
 
@@ -107,7 +108,7 @@ fn memory(text: &[u8]) -> Option<u64> {
     number.checked_mul(factor)
 }
 
-fn resetstat(server: &mut Server, _request: &Request<'_>) -> Answer {
+fn resetstat(server: &mut Server, _request: &Request<'_>) -> CommandResult {
     server.stats.reset();
     Ok(Reply::Ok)
 }

@@ -1,52 +1,50 @@
 //! The connection itself: PING, ECHO, AUTH, HELLO, RESET, QUIT.
 //!
-//! Invariant: there is one user, `default`; its password is `requirepass`. Deliberately absent: ACL.
+//! Invariant: there is one user, `default`; its password is `requirepass`. Not modelled: ACL.
+
+use resp::{ErrorReply, ProtocolVersion, Reply, blob, decimal, is_word};
 
 use super::client::check_name;
-use super::table::{Spec, flag};
-use crate::reply::{Answer, Fail, Reply};
-use crate::resp::encode::Protocol;
-use crate::server::{Request, Server};
-use crate::session::Replies;
-use crate::text::{blob, decimal, is_word};
+use crate::server::session::Replies;
+use crate::server::{CommandResult, CommandSpec, Request, Server, flag};
 
 const OPEN: u32 =
     flag::NOSCRIPT | flag::LOADING | flag::STALE | flag::FAST | flag::NO_AUTH | flag::ALLOW_BUSY;
 
-pub(crate) const SPECS: &[Spec] = &[
-    Spec::new("ping", -1, flag::FAST, ping).group("connection"),
-    Spec::new("echo", 2, flag::LOADING | flag::STALE | flag::FAST, echo).group("connection"),
-    Spec::new("auth", -2, OPEN, auth).group("connection"),
-    Spec::new("hello", -1, OPEN, hello).group("connection"),
-    Spec::new("reset", 1, OPEN, reset).group("connection"),
-    Spec::new("quit", -1, OPEN, quit).group("connection"),
+pub(crate) const SPECS: &[CommandSpec] = &[
+    CommandSpec::new("ping", -1, flag::FAST, ping).group("connection"),
+    CommandSpec::new("echo", 2, flag::LOADING | flag::STALE | flag::FAST, echo).group("connection"),
+    CommandSpec::new("auth", -2, OPEN, auth).group("connection"),
+    CommandSpec::new("hello", -1, OPEN, hello).group("connection"),
+    CommandSpec::new("reset", 1, OPEN, reset).group("connection"),
+    CommandSpec::new("quit", -1, OPEN, quit).group("connection"),
 ];
 
-fn ping(server: &mut Server, request: &Request<'_>) -> Answer {
+fn ping(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let session = server.session(request);
-    let subscribed = session.is_subscribed() && session.protocol == Protocol::Resp2;
+    let subscribed = session.is_subscribed() && session.protocol == ProtocolVersion::Resp2;
     match request.args {
         [_] if subscribed => Ok(Reply::Array(vec![Reply::bulk("pong"), Reply::bulk("")])),
         [_, text] if subscribed => Ok(Reply::Array(vec![Reply::bulk("pong"), Reply::bulk(text)])),
         [_] => Ok(Reply::status("PONG")),
         [_, text] => Ok(Reply::bulk(text)),
-        _ => Err(Fail::arity("ping")),
+        _ => Err(ErrorReply::arity("ping")),
     }
 }
 
-fn echo(_server: &mut Server, request: &Request<'_>) -> Answer {
+fn echo(_server: &mut Server, request: &Request<'_>) -> CommandResult {
     Ok(Reply::bulk(request.args[1]))
 }
 
-fn auth(server: &mut Server, request: &Request<'_>) -> Answer {
+fn auth(server: &mut Server, request: &Request<'_>) -> CommandResult {
     match request.args {
-        [_, _] if server.parameters.password().is_none() => Err(Fail::new(
+        [_, _] if server.parameters.password().is_none() => Err(ErrorReply::new(
             "ERR AUTH <password> called without any password configured for the default user. Are \
              you sure your configuration is correct?",
         )),
         [_, password] => authenticate(server, request, b"default", password),
         [_, user, password] => authenticate(server, request, user, password),
-        _ => Err(Fail::SYNTAX),
+        _ => Err(ErrorReply::SYNTAX),
     }
 }
 
@@ -55,16 +53,18 @@ fn authenticate(
     request: &Request<'_>,
     user: &[u8],
     password: &[u8],
-) -> Answer {
+) -> CommandResult {
     let known = server.parameters.password().is_none_or(|known| known == password);
     if user != b"default" || !known {
-        return Err(Fail::new("WRONGPASS invalid username-password pair or user is disabled."));
+        return Err(ErrorReply::new(
+            "WRONGPASS invalid username-password pair or user is disabled.",
+        ));
     }
     server.session(request).authenticated = true;
     Ok(Reply::Ok)
 }
 
-fn hello(server: &mut Server, request: &Request<'_>) -> Answer {
+fn hello(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let mut args = request.args[1..].iter();
     let protocol = args.next().map(|version| protocol(version)).transpose()?;
     let (mut login, mut name) = (None, None);
@@ -78,15 +78,17 @@ fn hello(server: &mut Server, request: &Request<'_>) -> Answer {
             name = Some(left[0]);
             args = left[1..].iter();
         } else {
-            let option = super::expiry::until_nul(option);
-            return Err(Fail::of([b"ERR Syntax error in HELLO option '", option, b"'"].concat()));
+            let option = resp::until_nul(option);
+            return Err(ErrorReply::of(
+                [b"ERR Syntax error in HELLO option '", option, b"'"].concat(),
+            ));
         }
     }
     if let Some((user, password)) = login {
         authenticate(server, request, user, password)?;
     }
-    if !server.is_let_in(request.session) {
-        return Err(Fail::new(
+    if !server.is_permitted(request.session) {
+        return Err(ErrorReply::new(
             "NOAUTH HELLO must be called with the client already authenticated, otherwise the \
              HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and \
              select the RESP protocol version at the same time",
@@ -100,7 +102,7 @@ fn hello(server: &mut Server, request: &Request<'_>) -> Answer {
     session.protocol = protocol.unwrap_or(session.protocol);
     let role = if replica { "replica" } else { "master" };
     let id = i64::try_from(session.id).unwrap_or(i64::MAX);
-    let version = if session.protocol == Protocol::Resp3 { 3 } else { 2 };
+    let version = if session.protocol == ProtocolVersion::Resp3 { 3 } else { 2 };
     Ok(Reply::Map(vec![
         Reply::bulk("server"),
         Reply::bulk("redis"),
@@ -119,30 +121,30 @@ fn hello(server: &mut Server, request: &Request<'_>) -> Answer {
     ]))
 }
 
-fn protocol(version: &[u8]) -> Result<Protocol, Fail> {
+fn protocol(version: &[u8]) -> Result<ProtocolVersion, ErrorReply> {
     match decimal(version) {
-        Some(2) => Ok(Protocol::Resp2),
-        Some(3) => Ok(Protocol::Resp3),
-        Some(_) => Err(Fail::new("NOPROTO unsupported protocol version")),
-        None => Err(Fail::new("ERR Protocol version is not an integer or out of range")),
+        Some(2) => Ok(ProtocolVersion::Resp2),
+        Some(3) => Ok(ProtocolVersion::Resp3),
+        Some(_) => Err(ErrorReply::new("NOPROTO unsupported protocol version")),
+        None => Err(ErrorReply::new("ERR Protocol version is not an integer or out of range")),
     }
 }
 
-fn reset(server: &mut Server, request: &Request<'_>) -> Answer {
+fn reset(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let open = server.parameters.password().is_none();
     server.discard(request.session);
     server.unsubscribe_all(request.session);
-    server.stop_monitoring(request.session);
+    server.remove_monitor(request.session);
     let session = server.session(request);
     session.replies = Replies::On;
     session.db = 0;
     session.name.clear();
-    session.protocol = Protocol::Resp2;
+    session.protocol = ProtocolVersion::Resp2;
     session.authenticated = open;
     Ok(Reply::status("RESET"))
 }
 
-fn quit(server: &mut Server, request: &Request<'_>) -> Answer {
+fn quit(server: &mut Server, request: &Request<'_>) -> CommandResult {
     server.session(request).closing = true;
     Ok(Reply::Ok)
 }

@@ -2,50 +2,50 @@
 //!
 //! Invariant: a counter changes in place: its expiry stands, and a failed addition changes nothing.
 
-use super::table::{Spec, flag};
-use crate::reply::{Answer, Fail, Reply};
-use crate::server::{Expiry, Request, Server};
-use crate::text::{decimal, integer};
-use crate::value::Value;
+use resp::{ErrorReply, Reply, decimal, integer};
+
+use crate::server::{CommandResult, CommandSpec, Expiry, Request, Server, flag};
+use crate::value::StoredValue;
 
 const FLAGS: u32 = flag::WRITE | flag::DENYOOM | flag::FAST;
 
-pub(crate) const SPECS: &[Spec] = &[
-    Spec::keyed("incr", 2, FLAGS, incr).group("string"),
-    Spec::keyed("decr", 2, FLAGS, decr).group("string"),
-    Spec::keyed("incrby", 3, FLAGS, incrby).group("string"),
-    Spec::keyed("decrby", 3, FLAGS, decrby).group("string"),
+pub(crate) const SPECS: &[CommandSpec] = &[
+    CommandSpec::keyed("incr", 2, FLAGS, incr).group("string"),
+    CommandSpec::keyed("decr", 2, FLAGS, decr).group("string"),
+    CommandSpec::keyed("incrby", 3, FLAGS, incrby).group("string"),
+    CommandSpec::keyed("decrby", 3, FLAGS, decrby).group("string"),
 ];
 
-fn incr(server: &mut Server, request: &Request<'_>) -> Answer {
+fn incr(server: &mut Server, request: &Request<'_>) -> CommandResult {
     add(server, request, 1)
 }
 
-fn decr(server: &mut Server, request: &Request<'_>) -> Answer {
+fn decr(server: &mut Server, request: &Request<'_>) -> CommandResult {
     add(server, request, -1)
 }
 
-fn incrby(server: &mut Server, request: &Request<'_>) -> Answer {
-    let delta = decimal(request.args[2]).ok_or(Fail::NOT_AN_INTEGER)?;
+fn incrby(server: &mut Server, request: &Request<'_>) -> CommandResult {
+    let delta = decimal(request.args[2]).ok_or(ErrorReply::NOT_AN_INTEGER)?;
     add(server, request, delta)
 }
 
-fn decrby(server: &mut Server, request: &Request<'_>) -> Answer {
-    let delta = decimal(request.args[2]).ok_or(Fail::NOT_AN_INTEGER)?;
-    let delta = delta.checked_neg().ok_or(Fail::new("ERR decrement would overflow"))?;
+fn decrby(server: &mut Server, request: &Request<'_>) -> CommandResult {
+    let delta = decimal(request.args[2]).ok_or(ErrorReply::NOT_AN_INTEGER)?;
+    let delta = delta.checked_neg().ok_or(ErrorReply::new("ERR decrement would overflow"))?;
     add(server, request, delta)
 }
 
-fn add(server: &mut Server, request: &Request<'_>, delta: i64) -> Answer {
+fn add(server: &mut Server, request: &Request<'_>, delta: i64) -> CommandResult {
     let key = request.args[1];
     let Some(slot) = server.find(request, key) else {
-        server.put_at(request, None, key, Value::Str(integer(delta)), Expiry::Never);
+        server.put_at(request, None, key, StoredValue::Str(integer(delta)), Expiry::Never);
         return Ok(Reply::Int(delta));
     };
     let value = server.value_mut(request, slot).as_str_mut()?;
-    let before = decimal(value).ok_or(Fail::NOT_AN_INTEGER)?;
-    let after =
-        before.checked_add(delta).ok_or(Fail::new("ERR increment or decrement would overflow"))?;
+    let before = decimal(value).ok_or(ErrorReply::NOT_AN_INTEGER)?;
+    let after = before
+        .checked_add(delta)
+        .ok_or(ErrorReply::new("ERR increment or decrement would overflow"))?;
     *value = integer(after);
     server.changed(request, slot);
     Ok(Reply::Int(after))

@@ -4,9 +4,9 @@
 //! Invariant: combinations are refused exactly where redis-server 7.0 refuses them: `EX 1 EX 2` is
 //! taken (the last one counts), `EX 1 PX 2` is a syntax error; and those of a later server where it does.
 
+use resp::{ErrorReply, decimal};
+
 use crate::options::Profile;
-use crate::reply::Fail;
-use crate::text::decimal;
 
 /// The longest option is one byte shorter.
 const WORD_BYTES: usize = 8;
@@ -45,14 +45,14 @@ const PXAT: u64 = packed(b"pxat");
 
 /// The unit and base of an expiry argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unit {
+pub(crate) enum TimeUnit {
     Ex,
     Px,
     Exat,
     Pxat,
 }
 
-impl Unit {
+impl TimeUnit {
     fn of(word: u64) -> Option<Self> {
         match word {
             EX => Some(Self::Ex),
@@ -83,7 +83,7 @@ pub(crate) enum For {
 
 /// What SET asks of the value that is there.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Compared<'a> {
+pub(crate) struct Comparison<'a> {
     /// Whether it must be the same, and not another.
     pub(crate) equal: bool,
     pub(crate) value: &'a [u8],
@@ -94,11 +94,11 @@ pub(crate) struct Compared<'a> {
 pub(crate) struct ExpireOptions<'a> {
     pub(crate) only_if_absent: bool,
     pub(crate) only_if_present: bool,
-    pub(crate) compared: Option<Compared<'a>>,
+    pub(crate) compared: Option<Comparison<'a>>,
     pub(crate) get: bool,
     pub(crate) keep_ttl: bool,
     pub(crate) persist: bool,
-    pub(crate) expiry: Option<(Unit, &'a [u8])>,
+    pub(crate) expiry: Option<(TimeUnit, &'a [u8])>,
 }
 
 impl For {
@@ -112,7 +112,7 @@ impl For {
     }
 }
 
-impl Compared<'_> {
+impl Comparison<'_> {
     /// Whether a key that holds this is as it should be.
     pub(crate) fn holds(&self, held: &[u8]) -> bool {
         (held == self.value) == self.equal
@@ -121,7 +121,7 @@ impl Compared<'_> {
 
 impl<'a> ExpireOptions<'a> {
     /// Reads the arguments behind key and value.
-    pub(crate) fn parse(args: &[&'a [u8]], command: For) -> Result<Self, Fail> {
+    pub(crate) fn parse(args: &[&'a [u8]], command: For) -> Result<Self, ErrorReply> {
         let mut options = Self::default();
         let set = command != For::GetEx;
         let mut args = args.iter();
@@ -141,19 +141,19 @@ impl<'a> ExpireOptions<'a> {
                     let same = options.compared.is_some_and(|it| it.equal == equal);
                     let first = alone && !options.only_if_absent && !options.only_if_present
                         || same && command == For::Set(Profile::Redis84);
-                    let value = args.next().filter(|_| first).ok_or(Fail::SYNTAX)?;
-                    options.compared = Some(Compared { equal, value });
+                    let value = args.next().filter(|_| first).ok_or(ErrorReply::SYNTAX)?;
+                    options.compared = Some(Comparison { equal, value });
                 }
                 GET if set => options.get = true,
                 KEEPTTL if set && options.expiry.is_none() => options.keep_ttl = true,
                 PERSIST if !set && options.expiry.is_none() => options.persist = true,
                 _ => {
-                    let unit = Unit::of(word).ok_or(Fail::SYNTAX)?;
+                    let unit = TimeUnit::of(word).ok_or(ErrorReply::SYNTAX)?;
                     let other = options.expiry.is_some_and(|(before, _)| before != unit);
                     if options.keep_ttl || options.persist || other {
-                        return Err(Fail::SYNTAX);
+                        return Err(ErrorReply::SYNTAX);
                     }
-                    options.expiry = Some((unit, args.next().ok_or(Fail::SYNTAX)?));
+                    options.expiry = Some((unit, args.next().ok_or(ErrorReply::SYNTAX)?));
                 }
             }
         }
@@ -161,7 +161,7 @@ impl<'a> ExpireOptions<'a> {
     }
 
     /// When the key is to expire, in milliseconds since the epoch.
-    pub(crate) fn when(&self, now_ms: i64, command: &str) -> Result<Option<i64>, Fail> {
+    pub(crate) fn when(&self, now_ms: i64, command: &str) -> Result<Option<i64>, ErrorReply> {
         let Some((unit, text)) = self.expiry else { return Ok(None) };
         expires_at_ms(unit, text, now_ms, command).map(Some)
     }
@@ -169,12 +169,12 @@ impl<'a> ExpireOptions<'a> {
 
 /// An expiry argument of SET and its kind, which must lie after the epoch.
 pub(crate) fn expires_at_ms(
-    unit: Unit,
+    unit: TimeUnit,
     text: &[u8],
     now_ms: i64,
     command: &str,
-) -> Result<i64, Fail> {
-    let value = decimal(text).ok_or(Fail::NOT_AN_INTEGER)?;
+) -> Result<i64, ErrorReply> {
+    let value = decimal(text).ok_or(ErrorReply::NOT_AN_INTEGER)?;
     let scaled = if unit.is_seconds() { value.checked_mul(1000) } else { Some(value) };
     let based = scaled.filter(|_| value > 0).and_then(|span| match unit.is_absolute() {
         true => Some(span),
@@ -184,19 +184,22 @@ pub(crate) fn expires_at_ms(
 }
 
 /// `ERR invalid expire time in '…' command`.
-pub(crate) fn invalid_expire_time(command: &str) -> Fail {
-    Fail::of(format!("ERR invalid expire time in '{command}' command"))
+pub(crate) fn invalid_expire_time(command: &str) -> ErrorReply {
+    ErrorReply::of(format!("ERR invalid expire time in '{command}' command"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn parse(line: &'static str) -> Result<ExpireOptions<'static>, Fail> {
+    fn parse(line: &'static str) -> Result<ExpireOptions<'static>, ErrorReply> {
         parse_for(Profile::Redis70, line)
     }
 
-    fn parse_for(profile: Profile, line: &'static str) -> Result<ExpireOptions<'static>, Fail> {
+    fn parse_for(
+        profile: Profile,
+        line: &'static str,
+    ) -> Result<ExpireOptions<'static>, ErrorReply> {
         let args: Vec<&[u8]> = line.split_whitespace().map(str::as_bytes).collect();
         ExpireOptions::parse(&args, For::Set(profile))
     }
@@ -232,24 +235,24 @@ mod tests {
             assert!(parse(line).is_ok(), "{line}");
         }
         for line in ["NX XX", "EX", "EX 1 PX 2", "KEEPTTL EX 1", "EX 1 KEEPTTL", "PERSIST", "n"] {
-            assert_eq!(parse(line).unwrap_err(), Fail::SYNTAX, "{line}");
+            assert_eq!(parse(line).unwrap_err(), ErrorReply::SYNTAX, "{line}");
         }
     }
 
     #[test]
     fn expiry_overflows_on_neither_side() {
         let at = |unit, text: &str| expires_at_ms(unit, text.as_bytes(), 1_000, "set");
-        assert_eq!(at(Unit::Px, "5"), Ok(1_005));
-        assert_eq!(at(Unit::Exat, "5"), Ok(5_000));
-        assert_eq!(at(Unit::Px, "9223372036854774807"), Ok(i64::MAX));
+        assert_eq!(at(TimeUnit::Px, "5"), Ok(1_005));
+        assert_eq!(at(TimeUnit::Exat, "5"), Ok(5_000));
+        assert_eq!(at(TimeUnit::Px, "9223372036854774807"), Ok(i64::MAX));
         for (unit, text) in [
-            (Unit::Px, "0"),
-            (Unit::Px, "-1"),
-            (Unit::Px, "9223372036854774808"),
-            (Unit::Ex, "9223372036854776"),
+            (TimeUnit::Px, "0"),
+            (TimeUnit::Px, "-1"),
+            (TimeUnit::Px, "9223372036854774808"),
+            (TimeUnit::Ex, "9223372036854776"),
         ] {
             assert_eq!(at(unit, text), Err(invalid_expire_time("set")), "{text}");
         }
-        assert_eq!(at(Unit::Ex, "x"), Err(Fail::NOT_AN_INTEGER));
+        assert_eq!(at(TimeUnit::Ex, "x"), Err(ErrorReply::NOT_AN_INTEGER));
     }
 }

@@ -2,40 +2,39 @@
 //!
 //! Invariant: a time that has already passed deletes the key at once, as an EXPIRE of 0 does.
 
+use resp::{ErrorReply, Reply, decimal, is_word, until_nul};
+
 use super::expire_option::invalid_expire_time;
-use super::table::{Spec, flag};
-use crate::reply::{Answer, Fail, Reply};
-use crate::server::{Request, Server};
-use crate::text::{decimal, is_word};
+use crate::server::{CommandResult, CommandSpec, Request, Server, flag};
 
 const WRITE: u32 = flag::WRITE | flag::FAST;
 const READ: u32 = flag::READONLY | flag::FAST;
 
-pub(crate) const SPECS: &[Spec] = &[
-    Spec::keyed("expire", -3, WRITE, expire).group("keyspace"),
-    Spec::keyed("pexpire", -3, WRITE, pexpire).group("keyspace"),
-    Spec::keyed("expireat", -3, WRITE, expireat).group("keyspace"),
-    Spec::keyed("pexpireat", -3, WRITE, pexpireat).group("keyspace"),
-    Spec::keyed("ttl", 2, READ, ttl).group("keyspace"),
-    Spec::keyed("pttl", 2, READ, pttl).group("keyspace"),
-    Spec::keyed("expiretime", 2, READ, expiretime).group("keyspace"),
-    Spec::keyed("pexpiretime", 2, READ, pexpiretime).group("keyspace"),
-    Spec::keyed("persist", 2, WRITE, persist).group("keyspace"),
+pub(crate) const SPECS: &[CommandSpec] = &[
+    CommandSpec::keyed("expire", -3, WRITE, expire).group("keyspace"),
+    CommandSpec::keyed("pexpire", -3, WRITE, pexpire).group("keyspace"),
+    CommandSpec::keyed("expireat", -3, WRITE, expireat).group("keyspace"),
+    CommandSpec::keyed("pexpireat", -3, WRITE, pexpireat).group("keyspace"),
+    CommandSpec::keyed("ttl", 2, READ, ttl).group("keyspace"),
+    CommandSpec::keyed("pttl", 2, READ, pttl).group("keyspace"),
+    CommandSpec::keyed("expiretime", 2, READ, expiretime).group("keyspace"),
+    CommandSpec::keyed("pexpiretime", 2, READ, pexpiretime).group("keyspace"),
+    CommandSpec::keyed("persist", 2, WRITE, persist).group("keyspace"),
 ];
 
-fn expire(server: &mut Server, request: &Request<'_>) -> Answer {
+fn expire(server: &mut Server, request: &Request<'_>) -> CommandResult {
     expire_at(server, request, request.now_ms(), 1000, "expire")
 }
 
-fn pexpire(server: &mut Server, request: &Request<'_>) -> Answer {
+fn pexpire(server: &mut Server, request: &Request<'_>) -> CommandResult {
     expire_at(server, request, request.now_ms(), 1, "pexpire")
 }
 
-fn expireat(server: &mut Server, request: &Request<'_>) -> Answer {
+fn expireat(server: &mut Server, request: &Request<'_>) -> CommandResult {
     expire_at(server, request, 0, 1000, "expireat")
 }
 
-fn pexpireat(server: &mut Server, request: &Request<'_>) -> Answer {
+fn pexpireat(server: &mut Server, request: &Request<'_>) -> CommandResult {
     expire_at(server, request, 0, 1, "pexpireat")
 }
 
@@ -49,7 +48,7 @@ struct Condition {
 }
 
 impl Condition {
-    fn parse(args: &[&[u8]]) -> Result<Self, Fail> {
+    fn parse(args: &[&[u8]]) -> Result<Self, ErrorReply> {
         let mut condition = Self::default();
         for arg in args {
             match () {
@@ -57,17 +56,23 @@ impl Condition {
                 () if is_word(arg, "XX") => condition.some_before = true,
                 () if is_word(arg, "GT") => condition.later = true,
                 () if is_word(arg, "LT") => condition.earlier = true,
-                () => return Err(Fail::of([b"ERR Unsupported option ", until_nul(arg)].concat())),
+                () => {
+                    return Err(ErrorReply::of(
+                        [b"ERR Unsupported option ", until_nul(arg)].concat(),
+                    ));
+                }
             }
         }
         if condition.none_before && (condition.some_before || condition.later || condition.earlier)
         {
-            return Err(Fail::new(
+            return Err(ErrorReply::new(
                 "ERR NX and XX, GT or LT options at the same time are not compatible",
             ));
         }
         if condition.later && condition.earlier {
-            return Err(Fail::new("ERR GT and LT options at the same time are not compatible"));
+            return Err(ErrorReply::new(
+                "ERR GT and LT options at the same time are not compatible",
+            ));
         }
         Ok(condition)
     }
@@ -87,9 +92,9 @@ fn expire_at(
     base_ms: i64,
     unit_ms: i64,
     command: &str,
-) -> Answer {
+) -> CommandResult {
     let condition = Condition::parse(&request.args[3..])?;
-    let value = decimal(request.args[2]).ok_or(Fail::NOT_AN_INTEGER)?;
+    let value = decimal(request.args[2]).ok_or(ErrorReply::NOT_AN_INTEGER)?;
     let when = value
         .checked_mul(unit_ms)
         .and_then(|span_ms| span_ms.checked_add(base_ms))
@@ -108,19 +113,19 @@ fn expire_at(
     Ok(Reply::Int(1))
 }
 
-fn ttl(server: &mut Server, request: &Request<'_>) -> Answer {
+fn ttl(server: &mut Server, request: &Request<'_>) -> CommandResult {
     Ok(Reply::Int(remaining(server, request, request.now_ms(), 1000)))
 }
 
-fn pttl(server: &mut Server, request: &Request<'_>) -> Answer {
+fn pttl(server: &mut Server, request: &Request<'_>) -> CommandResult {
     Ok(Reply::Int(remaining(server, request, request.now_ms(), 1)))
 }
 
-fn expiretime(server: &mut Server, request: &Request<'_>) -> Answer {
+fn expiretime(server: &mut Server, request: &Request<'_>) -> CommandResult {
     Ok(Reply::Int(remaining(server, request, 0, 1000)))
 }
 
-fn pexpiretime(server: &mut Server, request: &Request<'_>) -> Answer {
+fn pexpiretime(server: &mut Server, request: &Request<'_>) -> CommandResult {
     Ok(Reply::Int(remaining(server, request, 0, 1)))
 }
 
@@ -137,16 +142,11 @@ fn remaining(server: &mut Server, request: &Request<'_>, since_ms: i64, unit_ms:
     }
 }
 
-fn persist(server: &mut Server, request: &Request<'_>) -> Answer {
+fn persist(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let Some(slot) = server.find(request, request.args[1]) else { return Ok(Reply::Int(0)) };
     if server.db(request).at(slot).expires_at_ms.is_none() {
         return Ok(Reply::Int(0));
     }
     server.set_expiry(request, slot, None);
     Ok(Reply::Int(1))
-}
-
-/// Redis prints arguments as C strings.
-pub(crate) fn until_nul(arg: &[u8]) -> &[u8] {
-    arg.split(|&byte| byte == 0).next().unwrap_or_default()
 }

@@ -1,71 +1,73 @@
 //! FUNCTION LOAD, DELETE, FLUSH, LIST, STATS, KILL, and FCALL, FCALL_RO.
 //!
 //! Invariant: a function is known from FUNCTION LOAD until its library is replaced or deleted, or the
-//! server restarts. Deliberately absent: DUMP and RESTORE, whose bytes are redis-server's own. Functions
-//! run in `crate::script`.
+//! server restarts. Not modelled: DUMP and RESTORE, whose bytes are redis-server's own. Functions run in
+//! `crate::script`.
+
+use resp::{Blob, ErrorReply, Reply, glob, is_word};
 
 use super::scripting::{EVAL, EVAL_RO, kill, unreachable};
-use super::table::{Run, Spec, flag};
 use crate::libraries::{Function, Library};
-use crate::reply::{Answer, Fail, Reply};
-use crate::server::{Request, Server};
-use crate::text::{Blob, glob, is_word};
+use crate::server::{CommandResult, CommandSpec, Execution, Request, Server, flag};
 
-const fn call(name: &'static str, flags: u32, read_only: bool) -> Spec {
-    Spec::new(name, -3, flags, unreachable).run(Run::Function { read_only }).group("scripting")
+const fn call(name: &'static str, flags: u32, read_only: bool) -> CommandSpec {
+    CommandSpec::new(name, -3, flags, unreachable)
+        .run(Execution::Function { read_only })
+        .counted_keys(2)
+        .group("scripting")
 }
 
-pub(crate) const SPECS: &[Spec] = &[
+pub(crate) const SPECS: &[CommandSpec] = &[
     call("fcall", EVAL, false),
     call("fcall_ro", EVAL_RO, true),
-    Spec::container("function", SUBCOMMANDS),
+    CommandSpec::container("function", SUBCOMMANDS),
 ];
 
-const SUBCOMMANDS: &[Spec] = &[
-    Spec::new("load", -3, flag::WRITE | flag::DENYOOM | flag::NOSCRIPT, unreachable)
-        .run(Run::LoadLibrary)
+const SUBCOMMANDS: &[CommandSpec] = &[
+    CommandSpec::new("load", -3, flag::WRITE | flag::DENYOOM | flag::NOSCRIPT, unreachable)
+        .run(Execution::LoadLibrary)
         .group("scripting"),
-    Spec::new("delete", 3, flag::WRITE | flag::NOSCRIPT, delete).group("scripting"),
-    Spec::new("flush", -2, flag::WRITE | flag::NOSCRIPT, flush).group("scripting"),
-    Spec::new("list", -2, flag::NOSCRIPT, list).group("scripting"),
-    Spec::new("stats", 2, flag::NOSCRIPT | flag::ALLOW_BUSY, stats).group("scripting"),
-    Spec::new("kill", 2, flag::NOSCRIPT | flag::ALLOW_BUSY, kill).group("scripting"),
+    CommandSpec::new("delete", 3, flag::WRITE | flag::NOSCRIPT, delete).group("scripting"),
+    CommandSpec::new("flush", -2, flag::WRITE | flag::NOSCRIPT, flush).group("scripting"),
+    CommandSpec::new("list", -2, flag::NOSCRIPT, list).group("scripting"),
+    CommandSpec::new("stats", 2, flag::NOSCRIPT | flag::ALLOW_BUSY, stats).group("scripting"),
+    CommandSpec::new("kill", 2, flag::NOSCRIPT | flag::ALLOW_BUSY, kill).group("scripting"),
 ];
 
 /// The code of a FUNCTION LOAD, and whether it may replace a library.
-pub(crate) fn code_of<'a>(args: &[&'a [u8]]) -> Result<(&'a [u8], bool), Fail> {
+pub(crate) fn code_of<'a>(args: &[&'a [u8]]) -> Result<(&'a [u8], bool), ErrorReply> {
     match &args[2..] {
         [code] => Ok((code, false)),
         [option, code] if is_word(option, "REPLACE") => Ok((code, true)),
         [option, ..] => Err(unknown("option given:", option)),
-        [] => Err(Fail::SYNTAX),
+        [] => Err(ErrorReply::SYNTAX),
     }
 }
 
-fn unknown(what: &str, word: &[u8]) -> Fail {
+fn unknown(what: &str, word: &[u8]) -> ErrorReply {
     let text = format!("ERR Unknown {what} {}", String::from_utf8_lossy(word));
-    Fail::of(text)
+    ErrorReply::of(text)
 }
 
-fn delete(server: &mut Server, request: &Request<'_>) -> Answer {
+fn delete(server: &mut Server, request: &Request<'_>) -> CommandResult {
     match server.libraries.remove(request.args[2]) {
         true => Ok(Reply::Ok),
-        false => Err(Fail::new("ERR Library not found")),
+        false => Err(ErrorReply::new("ERR Library not found")),
     }
 }
 
-fn flush(server: &mut Server, request: &Request<'_>) -> Answer {
+fn flush(server: &mut Server, request: &Request<'_>) -> CommandResult {
     match request.args {
         [_, _] => {}
         [_, _, mode] if is_word(mode, "SYNC") || is_word(mode, "ASYNC") => {}
-        _ => return Err(Fail::new("ERR FUNCTION FLUSH only supports SYNC|ASYNC option")),
+        _ => return Err(ErrorReply::new("ERR FUNCTION FLUSH only supports SYNC|ASYNC option")),
     }
     server.libraries.clear();
     server.compiled_is_stale = true;
     Ok(Reply::Ok)
 }
 
-fn list(server: &mut Server, request: &Request<'_>) -> Answer {
+fn list(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let (mut with_code, mut pattern) = (false, None);
     let mut words = request.args[2..].iter();
     while let Some(word) = words.next() {
@@ -73,7 +75,8 @@ fn list(server: &mut Server, request: &Request<'_>) -> Answer {
             with_code = true;
         } else if pattern.is_none() && is_word(word, "LIBRARYNAME") {
             let given = words.next();
-            pattern = Some(*given.ok_or(Fail::new("ERR library name argument was not given"))?);
+            pattern =
+                Some(*given.ok_or(ErrorReply::new("ERR library name argument was not given"))?);
         } else {
             return Err(unknown("argument", word));
         }
@@ -109,7 +112,7 @@ fn about(name: &Blob, library: &Library, with_code: bool) -> Reply {
     Reply::Map(parts)
 }
 
-fn stats(server: &mut Server, _request: &Request<'_>) -> Answer {
+fn stats(server: &mut Server, _request: &Request<'_>) -> CommandResult {
     let count = |count: usize| Reply::Int(i64::try_from(count).unwrap_or(i64::MAX));
     let counts = Reply::Map(vec![
         Reply::bulk("libraries_count"),

@@ -5,15 +5,14 @@
 
 use std::fmt::Write as _;
 
-use super::table::{Spec, TABLE, flag};
-use crate::options::VERSION;
-use crate::pubsub::Kind;
-use crate::reply::{Answer, Reply};
-use crate::server::{FIRST_CLIENT, Request, Server};
-use crate::text::Blob;
+use resp::{Blob, Reply};
 
-pub(crate) const SPECS: &[Spec] =
-    &[Spec::new("info", -1, flag::LOADING | flag::STALE, info).group("dangerous")];
+use crate::options::VERSION;
+use crate::server::pubsub::Topic;
+use crate::server::{CommandResult, CommandSpec, FIRST_CLIENT, Request, Server, flag};
+
+pub(crate) const SPECS: &[CommandSpec] =
+    &[CommandSpec::new("info", -1, flag::LOADING | flag::STALE, info).group("dangerous")];
 
 type Section = fn(&Server, &Request<'_>, &mut String);
 
@@ -30,7 +29,7 @@ const SECTIONS: &[(&str, bool, Section)] = &[
     ("Keyspace", true, about_keys),
 ];
 
-fn info(server: &mut Server, request: &Request<'_>) -> Answer {
+fn info(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let asked = |name: &str, default: bool| {
         let any = |words: &[&str]| {
             let is =
@@ -85,8 +84,8 @@ fn about_stats(server: &Server, _request: &Request<'_>, text: &mut String) {
     line(text, "evicted_keys", stats.evicted_keys);
     line(text, "keyspace_hits", stats.hits);
     line(text, "keyspace_misses", stats.misses);
-    line(text, "pubsub_channels", server.subscriptions.names(Kind::Channel).count());
-    line(text, "pubsub_patterns", server.subscriptions.names(Kind::Pattern).count());
+    line(text, "pubsub_channels", server.subscriptions.names(Topic::Channel).count());
+    line(text, "pubsub_patterns", server.subscriptions.names(Topic::Pattern).count());
     line(text, "total_error_replies", stats.errors);
 }
 
@@ -117,12 +116,12 @@ fn about_replication(server: &Server, _request: &Request<'_>, text: &mut String)
 }
 
 fn about_persistence(server: &Server, _request: &Request<'_>, text: &mut String) {
-    line(text, "loading", u8::from(server.fault == Some(crate::fault::Fault::Loading)));
+    line(text, "loading", 0);
     line(text, "aof_enabled", u8::from(server.file.is_on()));
 }
 
 fn about_commands(server: &Server, _request: &Request<'_>, text: &mut String) {
-    for (place, command) in TABLE.lines() {
+    for (place, command) in server.table.lines() {
         let stats = server.stats.commands[usize::from(place)];
         if stats.is_zero() {
             continue;

@@ -1,30 +1,29 @@
 //! Keys of any type: DEL, UNLINK, EXISTS, TOUCH, TYPE, RANDOMKEY, DBSIZE, FLUSHDB, FLUSHALL, SELECT.
 //!
 //! Invariant: UNLINK and ASYNC answer as DEL and SYNC do; when memory is given back cannot be seen.
-//! RANDOMKEY answers the same one each time: any is right. Deliberately absent: SWAPDB, OBJECT, DUMP.
+//! RANDOMKEY answers the same one each time: any is right. Not modelled: SWAPDB, OBJECT, DUMP.
 
-use super::strings::length;
-use super::table::{Spec, flag};
-use crate::reply::{Answer, Fail, Reply};
-use crate::server::{Request, Server};
-use crate::text::{decimal, is_word};
+use resp::{ErrorReply, Reply, decimal, is_word};
+
+use crate::server::{CommandResult, CommandSpec, Request, Server, flag};
 
 const READ: u32 = flag::READONLY | flag::FAST;
 
-pub(crate) const SPECS: &[Spec] = &[
-    Spec::new("del", -2, flag::WRITE, del).keys(1, -1, 1).group("keyspace"),
-    Spec::new("unlink", -2, flag::WRITE | flag::FAST, del).keys(1, -1, 1).group("keyspace"),
-    Spec::new("exists", -2, READ, exists).keys(1, -1, 1).group("keyspace"),
-    Spec::new("touch", -2, READ, exists).keys(1, -1, 1).group("keyspace"),
-    Spec::new("randomkey", 1, flag::READONLY, randomkey).group("keyspace"),
-    Spec::keyed("type", 2, READ, type_).group("keyspace"),
-    Spec::new("dbsize", 1, READ, dbsize).group("keyspace"),
-    Spec::new("flushdb", -1, flag::WRITE, flushdb).group("keyspace dangerous"),
-    Spec::new("flushall", -1, flag::WRITE, flushall).group("keyspace dangerous"),
-    Spec::new("select", 2, flag::LOADING | flag::STALE | flag::FAST, select).group("connection"),
+pub(crate) const SPECS: &[CommandSpec] = &[
+    CommandSpec::new("del", -2, flag::WRITE, del).keys(1, -1, 1).group("keyspace"),
+    CommandSpec::new("unlink", -2, flag::WRITE | flag::FAST, del).keys(1, -1, 1).group("keyspace"),
+    CommandSpec::new("exists", -2, READ, exists).keys(1, -1, 1).group("keyspace"),
+    CommandSpec::new("touch", -2, READ, exists).keys(1, -1, 1).group("keyspace"),
+    CommandSpec::new("randomkey", 1, flag::READONLY, randomkey).group("keyspace"),
+    CommandSpec::keyed("type", 2, READ, type_).group("keyspace"),
+    CommandSpec::new("dbsize", 1, READ, dbsize).group("keyspace"),
+    CommandSpec::new("flushdb", -1, flag::WRITE, flushdb).group("keyspace dangerous"),
+    CommandSpec::new("flushall", -1, flag::WRITE, flushall).group("keyspace dangerous"),
+    CommandSpec::new("select", 2, flag::LOADING | flag::STALE | flag::FAST, select)
+        .group("connection"),
 ];
 
-fn del(server: &mut Server, request: &Request<'_>) -> Answer {
+fn del(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let mut deleted = 0;
     for key in &request.args[1..] {
         if let Some(slot) = server.find(request, key) {
@@ -35,69 +34,69 @@ fn del(server: &mut Server, request: &Request<'_>) -> Answer {
     Ok(Reply::Int(deleted))
 }
 
-fn exists(server: &mut Server, request: &Request<'_>) -> Answer {
+fn exists(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let there = request.args[1..].iter().filter(|key| server.read(request, key).is_some());
-    Ok(length(there.count()))
+    Ok(Reply::count(there.count()))
 }
 
-fn type_(server: &mut Server, request: &Request<'_>) -> Answer {
+fn type_(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let name = server.read(request, request.args[1]).map(|entry| entry.value.type_name());
     Ok(Reply::status(name.unwrap_or("none")))
 }
 
-fn dbsize(server: &mut Server, request: &Request<'_>) -> Answer {
-    Ok(length(server.db(request).len()))
+fn dbsize(server: &mut Server, request: &Request<'_>) -> CommandResult {
+    Ok(Reply::count(server.db(request).len()))
 }
 
-fn flushdb(server: &mut Server, request: &Request<'_>) -> Answer {
+fn flushdb(server: &mut Server, request: &Request<'_>) -> CommandResult {
     check_flush(request)?;
-    server.flush(request, server.db_number(request));
+    server.flush(server.db_number(request));
     Ok(Reply::Ok)
 }
 
-fn flushall(server: &mut Server, request: &Request<'_>) -> Answer {
+fn flushall(server: &mut Server, request: &Request<'_>) -> CommandResult {
     check_flush(request)?;
     for number in 0..server.options.databases.max(1) {
-        server.flush(request, number);
+        server.flush(number);
     }
     Ok(Reply::Ok)
 }
 
-fn check_flush(request: &Request<'_>) -> Result<(), Fail> {
+fn check_flush(request: &Request<'_>) -> Result<(), ErrorReply> {
     match request.args {
         [_] => Ok(()),
         [_, mode] if is_word(mode, "SYNC") || is_word(mode, "ASYNC") => Ok(()),
-        _ => Err(Fail::SYNTAX),
+        _ => Err(ErrorReply::SYNTAX),
     }
 }
 
-fn randomkey(server: &mut Server, request: &Request<'_>) -> Answer {
+fn randomkey(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let keys: Vec<_> = server.db(request).entries().map(|entry| entry.key.clone()).collect();
     let alive = keys.into_iter().find(|key| server.find(request, key).is_some());
     Ok(alive.map_or(Reply::Nil, Reply::Bulk))
 }
 
-fn select(server: &mut Server, request: &Request<'_>) -> Answer {
+fn select(server: &mut Server, request: &Request<'_>) -> CommandResult {
     server.session(request).db = database(server, request.args[1])?;
     Ok(Reply::Ok)
 }
 
 /// The database of this number.
-pub(super) fn database(server: &Server, number: &[u8]) -> Result<u16, Fail> {
-    let index = decimal(number).ok_or(Fail::NOT_AN_INTEGER)?;
+pub(super) fn database(server: &Server, number: &[u8]) -> Result<u16, ErrorReply> {
+    let index = decimal(number).ok_or(ErrorReply::NOT_AN_INTEGER)?;
     if i32::try_from(index).is_err() {
-        return Err(Fail::new(
+        return Err(ErrorReply::new(
             "ERR value is out of range, value must between -2147483648 and 2147483647",
         ));
     }
     let index = u16::try_from(index).ok().filter(|&index| usize::from(index) < server.dbs.len());
-    index.ok_or(Fail::new("ERR DB index is out of range"))
+    index.ok_or(ErrorReply::new("ERR DB index is out of range"))
 }
 
-/// What a subcommand with too many arguments is told.
-pub(super) fn unknown_form(request: &Request<'_>) -> Fail {
+/// The answer to a subcommand with too many arguments.
+pub(super) fn unknown_form(request: &Request<'_>) -> ErrorReply {
     let container = request.args[0].to_ascii_uppercase();
     let text = b"ERR unknown subcommand or wrong number of arguments for '";
     let parts = [&text[..], request.args[1], b"'. Try ", &container, b" HELP."];
-    Fail::of(parts.concat())
+    ErrorReply::of(parts.concat())
 }

@@ -3,32 +3,30 @@
 //! Invariant: of several the same one is found as by redis-server, which walks back from the ends and
 //! leaves a byte of the first string out only where that alone keeps the length.
 
-use super::lists::number;
-use super::strings::length;
-use super::table::{Spec, flag};
-use crate::reply::{Answer, Fail, Reply};
-use crate::server::{Request, Server};
-use crate::text::{Blob, is_word};
-use crate::value::Value;
+use resp::{Blob, ErrorReply, Reply, is_word};
 
-pub(crate) const SPECS: &[Spec] =
-    &[Spec::new("lcs", -3, flag::READONLY, lcs).keys(1, 2, 1).group("string")];
+use super::arguments::number;
+use crate::server::{CommandResult, CommandSpec, Request, Server, flag};
+use crate::value::StoredValue;
+
+pub(crate) const SPECS: &[CommandSpec] =
+    &[CommandSpec::new("lcs", -3, flag::READONLY, lcs).keys(1, 2, 1).group("string")];
 
 /// The table that is filled has at most so many cells.
 const CELLS_MAX: usize = 1 << 28;
 
-fn lcs(server: &mut Server, request: &Request<'_>) -> Answer {
+fn lcs(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let mut values = Vec::with_capacity(2);
     for key in &request.args[1..3] {
         values.push(match server.read(request, key).map(|entry| &entry.value) {
             None => Some(Blob::new()),
-            Some(Value::Str(value)) => Some(value.clone()),
+            Some(StoredValue::Str(value)) => Some(value.clone()),
             Some(_) => None,
         });
     }
     // Both are looked up before either is refused.
     let [Some(a), Some(b)] = &values[..] else {
-        return Err(Fail::new("ERR The specified keys must contain string values"));
+        return Err(ErrorReply::new("ERR The specified keys must contain string values"));
     };
     let (mut only_length, mut places, mut with_lengths, mut shortest) = (false, false, false, 0);
     let mut args = request.args[3..].iter();
@@ -38,17 +36,19 @@ fn lcs(server: &mut Server, request: &Request<'_>) -> Answer {
             word if is_word(word, "LEN") => only_length = true,
             word if is_word(word, "WITHMATCHLEN") => with_lengths = true,
             word if is_word(word, "MINMATCHLEN") => {
-                shortest = number(args.next().ok_or(Fail::SYNTAX)?)?;
+                shortest = number(args.next().ok_or(ErrorReply::SYNTAX)?)?;
             }
-            _ => return Err(Fail::SYNTAX),
+            _ => return Err(ErrorReply::SYNTAX),
         }
     }
     if only_length && places {
-        return Err(Fail::new("ERR If you want both the length and indexes, please just use IDX."));
+        return Err(ErrorReply::new(
+            "ERR If you want both the length and indexes, please just use IDX.",
+        ));
     }
     let width = b.len() + 1;
     if (a.len() + 1).saturating_mul(width) > CELLS_MAX {
-        return Err(Fail::new(
+        return Err(ErrorReply::new(
             "ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len",
         ));
     }
@@ -63,7 +63,7 @@ fn lcs(server: &mut Server, request: &Request<'_>) -> Answer {
             };
         }
     }
-    let total = length(table[a.len() * width + b.len()] as usize);
+    let total = Reply::count(table[a.len() * width + b.len()] as usize);
     if only_length {
         return Ok(total);
     }
@@ -89,8 +89,9 @@ fn lcs(server: &mut Server, request: &Request<'_>) -> Answer {
         return Ok(Reply::bulk(common));
     }
     let shown = |(i, j, len): (usize, usize, usize)| {
-        let range = |start: usize| Reply::Array(vec![length(start), length(start + len - 1)]);
-        let len = with_lengths.then(|| length(len));
+        let range =
+            |start: usize| Reply::Array(vec![Reply::count(start), Reply::count(start + len - 1)]);
+        let len = with_lengths.then(|| Reply::count(len));
         Reply::Array([range(i), range(j)].into_iter().chain(len).collect())
     };
     let long_enough = |stretch: &(usize, usize, usize)| {

@@ -6,51 +6,59 @@
 
 use std::collections::VecDeque;
 
-use super::strings::length;
-use super::table::{Spec, flag};
-use crate::blocking::End;
-use crate::reply::{Answer, Fail, Reply};
-use crate::server::{Expiry, Request, Server};
-use crate::text::{Blob, blob, decimal, is_word};
-use crate::value::Value;
+use resp::{Blob, ErrorReply, Reply, blob, is_word};
+
+use super::arguments::{number, positive, range};
+use crate::server::blocking::ListEnd;
+use crate::server::{CommandResult, CommandSpec, Expiry, Request, Server, flag};
+use crate::value::StoredValue;
 
 const READ: u32 = flag::READONLY;
 const WRITE: u32 = flag::WRITE | flag::DENYOOM;
 const QUICK: u32 = WRITE | flag::FAST;
 
-pub(crate) const SPECS: &[Spec] = &[
-    Spec::keyed("lpush", -3, QUICK, |s, r| push(s, r, End::Left, false)).group("list"),
-    Spec::keyed("rpush", -3, QUICK, |s, r| push(s, r, End::Right, false)).group("list"),
-    Spec::keyed("lpushx", -3, QUICK, |s, r| push(s, r, End::Left, true)).group("list"),
-    Spec::keyed("rpushx", -3, QUICK, |s, r| push(s, r, End::Right, true)).group("list"),
-    Spec::keyed("lpop", -2, flag::WRITE | flag::FAST, |s, r| pop(s, r, End::Left, "lpop"))
-        .group("list"),
-    Spec::keyed("rpop", -2, flag::WRITE | flag::FAST, |s, r| pop(s, r, End::Right, "rpop"))
-        .group("list"),
-    Spec::keyed("llen", 2, READ | flag::FAST, llen).group("list"),
-    Spec::keyed("lindex", 3, READ, lindex).group("list"),
-    Spec::keyed("lrange", 4, READ, lrange).group("list"),
-    Spec::keyed("lrem", 4, flag::WRITE, lrem).group("list"),
-    Spec::keyed("ltrim", 4, flag::WRITE, ltrim).group("list"),
-    Spec::keyed("lset", 4, WRITE, lset).group("list"),
-    Spec::keyed("linsert", 5, WRITE, linsert).group("list"),
-    Spec::new("lmove", 5, WRITE, lmove).keys(1, 2, 1).group("list"),
-    Spec::keyed("lpos", -3, READ, lpos).group("list"),
-    Spec::new("rpoplpush", 3, WRITE, rpoplpush).keys(1, 2, 1).group("list"),
+pub(crate) const SPECS: &[CommandSpec] = &[
+    CommandSpec::keyed("lpush", -3, QUICK, |s, r| push(s, r, ListEnd::Left, false)).group("list"),
+    CommandSpec::keyed("rpush", -3, QUICK, |s, r| push(s, r, ListEnd::Right, false)).group("list"),
+    CommandSpec::keyed("lpushx", -3, QUICK, |s, r| push(s, r, ListEnd::Left, true)).group("list"),
+    CommandSpec::keyed("rpushx", -3, QUICK, |s, r| push(s, r, ListEnd::Right, true)).group("list"),
+    CommandSpec::keyed("lpop", -2, flag::WRITE | flag::FAST, |s, r| {
+        pop(s, r, ListEnd::Left, "lpop")
+    })
+    .group("list"),
+    CommandSpec::keyed("rpop", -2, flag::WRITE | flag::FAST, |s, r| {
+        pop(s, r, ListEnd::Right, "rpop")
+    })
+    .group("list"),
+    CommandSpec::keyed("llen", 2, READ | flag::FAST, llen).group("list"),
+    CommandSpec::keyed("lindex", 3, READ, lindex).group("list"),
+    CommandSpec::keyed("lrange", 4, READ, lrange).group("list"),
+    CommandSpec::keyed("lrem", 4, flag::WRITE, lrem).group("list"),
+    CommandSpec::keyed("ltrim", 4, flag::WRITE, ltrim).group("list"),
+    CommandSpec::keyed("lset", 4, WRITE, lset).group("list"),
+    CommandSpec::keyed("linsert", 5, WRITE, linsert).group("list"),
+    CommandSpec::new("lmove", 5, WRITE, lmove).keys(1, 2, 1).group("list"),
+    CommandSpec::keyed("lpos", -3, READ, lpos).group("list"),
+    CommandSpec::new("rpoplpush", 3, WRITE, rpoplpush).keys(1, 2, 1).group("list"),
 ];
 
 type Elements = VecDeque<Blob>;
 
-fn add(list: &mut Elements, element: Blob, end: End) {
+fn add(list: &mut Elements, element: Blob, end: ListEnd) {
     match end {
-        End::Left => list.push_front(element),
-        End::Right => list.push_back(element),
+        ListEnd::Left => list.push_front(element),
+        ListEnd::Right => list.push_back(element),
     }
 }
 
-fn push(server: &mut Server, request: &Request<'_>, end: End, only_if_there: bool) -> Answer {
+fn push(
+    server: &mut Server,
+    request: &Request<'_>,
+    end: ListEnd,
+    only_if_there: bool,
+) -> CommandResult {
     let key = request.args[1];
-    let slot = server.find_as(request, key, Value::as_list)?;
+    let slot = server.find_as(request, key, StoredValue::as_list)?;
     let Some(slot) = slot else {
         if only_if_there {
             return Ok(Reply::Int(0));
@@ -58,20 +66,20 @@ fn push(server: &mut Server, request: &Request<'_>, end: End, only_if_there: boo
         let mut list = Elements::new();
         request.args[2..].iter().for_each(|element| add(&mut list, blob(element), end));
         let count = list.len();
-        server.put_at(request, None, key, Value::List(list), Expiry::Never);
-        return Ok(length(count));
+        server.put_at(request, None, key, StoredValue::List(list), Expiry::Never);
+        return Ok(Reply::count(count));
     };
     let list = server.value_mut(request, slot).as_list_mut()?;
     request.args[2..].iter().for_each(|element| add(list, blob(element), end));
     let count = list.len();
     server.changed(request, slot);
-    Ok(length(count))
+    Ok(Reply::count(count))
 }
 
-fn take(list: &mut Elements, end: End) -> Option<Blob> {
+fn take(list: &mut Elements, end: ListEnd) -> Option<Blob> {
     match end {
-        End::Left => list.pop_front(),
-        End::Right => list.pop_back(),
+        ListEnd::Left => list.pop_front(),
+        ListEnd::Right => list.pop_back(),
     }
 }
 
@@ -80,24 +88,24 @@ pub(super) fn pop_at(
     server: &mut Server,
     request: &Request<'_>,
     slot: u32,
-    end: End,
+    end: ListEnd,
     count: usize,
-) -> Result<Vec<Reply>, Fail> {
-    server.event = if end == End::Left { "lpop" } else { "rpop" };
+) -> Result<Vec<Reply>, ErrorReply> {
+    server.event = if end == ListEnd::Left { "lpop" } else { "rpop" };
     let list = server.value_mut(request, slot).as_list_mut()?;
     let count = count.min(list.len());
     let taken = (0..count).filter_map(|_| take(list, end)).map(Reply::Bulk).collect();
-    server.shrunk(request, slot);
+    server.elements_removed(request, slot);
     Ok(taken)
 }
 
-fn pop(server: &mut Server, request: &Request<'_>, end: End, name: &str) -> Answer {
+fn pop(server: &mut Server, request: &Request<'_>, end: ListEnd, name: &str) -> CommandResult {
     let count = match request.args {
         [_, _] => None,
         [_, _, count] => Some(positive(count)?),
-        _ => return Err(Fail::arity(name)),
+        _ => return Err(ErrorReply::arity(name)),
     };
-    let slot = server.find_as(request, request.args[1], Value::as_list)?;
+    let slot = server.find_as(request, request.args[1], StoredValue::as_list)?;
     match (slot, count) {
         (None, None) => Ok(Reply::Nil),
         (None, Some(_)) => Ok(Reply::NilArray),
@@ -109,17 +117,10 @@ fn pop(server: &mut Server, request: &Request<'_>, end: End, name: &str) -> Answ
     }
 }
 
-pub(super) fn positive(text: &[u8]) -> Result<usize, Fail> {
-    let count = decimal(text).and_then(|count| usize::try_from(count).ok());
-    count.ok_or(Fail::new("ERR value is out of range, must be positive"))
-}
-
-fn llen(server: &mut Server, request: &Request<'_>) -> Answer {
-    Ok(length(server.read_as(request, request.args[1], Value::as_list)?.map_or(0, VecDeque::len)))
-}
-
-pub(super) fn number(text: &[u8]) -> Result<i64, Fail> {
-    decimal(text).ok_or(Fail::NOT_AN_INTEGER)
+fn llen(server: &mut Server, request: &Request<'_>) -> CommandResult {
+    Ok(Reply::count(
+        server.read_as(request, request.args[1], StoredValue::as_list)?.map_or(0, VecDeque::len),
+    ))
 }
 
 /// A place counted from the left, or from the right where it is negative.
@@ -129,39 +130,26 @@ fn place(index: i64, len: usize) -> Option<usize> {
     usize::try_from(index).ok().filter(|_| index < len)
 }
 
-/// A range with both ends included, as places.
-pub(super) fn range(start: i64, stop: i64, len: usize) -> std::ops::Range<usize> {
-    let signed = i64::try_from(len).unwrap_or(i64::MAX);
-    let from_left = |index: i64| if index < 0 { index.saturating_add(signed) } else { index };
-    let start = from_left(start).max(0);
-    let stop = from_left(stop).min(signed - 1);
-    if start > stop {
-        return 0..0;
-    }
-    let place = |index: i64| usize::try_from(index).unwrap_or(len);
-    place(start)..place(stop) + 1
-}
-
-fn lindex(server: &mut Server, request: &Request<'_>) -> Answer {
-    let Some(list) = server.read_as(request, request.args[1], Value::as_list)? else {
+fn lindex(server: &mut Server, request: &Request<'_>) -> CommandResult {
+    let Some(list) = server.read_as(request, request.args[1], StoredValue::as_list)? else {
         return Ok(Reply::Nil);
     };
     let element = place(number(request.args[2])?, list.len()).map(|place| &list[place]);
     Ok(element.map_or(Reply::Nil, |element| Reply::Bulk(element.clone())))
 }
 
-fn lrange(server: &mut Server, request: &Request<'_>) -> Answer {
+fn lrange(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let (start, stop) = (number(request.args[2])?, number(request.args[3])?);
-    let Some(list) = server.read_as(request, request.args[1], Value::as_list)? else {
+    let Some(list) = server.read_as(request, request.args[1], StoredValue::as_list)? else {
         return Ok(Reply::Array(Vec::new()));
     };
     let range = list.range(range(start, stop, list.len()));
     Ok(Reply::Array(range.cloned().map(Reply::Bulk).collect()))
 }
 
-fn lrem(server: &mut Server, request: &Request<'_>) -> Answer {
+fn lrem(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let count = number(request.args[2])?;
-    let Some(slot) = server.find_as(request, request.args[1], Value::as_list)? else {
+    let Some(slot) = server.find_as(request, request.args[1], StoredValue::as_list)? else {
         return Ok(Reply::Int(0));
     };
     let list = server.value_mut(request, slot).as_list_mut()?;
@@ -181,45 +169,45 @@ fn lrem(server: &mut Server, request: &Request<'_>) -> Answer {
         list.retain(keep);
     }
     if removed > 0 {
-        server.shrunk(request, slot);
+        server.elements_removed(request, slot);
     }
-    Ok(length(removed))
+    Ok(Reply::count(removed))
 }
 
-fn ltrim(server: &mut Server, request: &Request<'_>) -> Answer {
+fn ltrim(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let (start, stop) = (number(request.args[2])?, number(request.args[3])?);
-    let Some(slot) = server.find_as(request, request.args[1], Value::as_list)? else {
+    let Some(slot) = server.find_as(request, request.args[1], StoredValue::as_list)? else {
         return Ok(Reply::Ok);
     };
     let list = server.value_mut(request, slot).as_list_mut()?;
     let kept = range(start, stop, list.len());
     if kept.len() == list.len() {
-        server.rewritten_as_it_was(request, slot);
+        server.rewritten_unchanged(request, slot);
         return Ok(Reply::Ok);
     }
     *list = list.range(kept).cloned().collect();
-    server.shrunk(request, slot);
+    server.elements_removed(request, slot);
     Ok(Reply::Ok)
 }
 
-fn lset(server: &mut Server, request: &Request<'_>) -> Answer {
-    let slot = server.find_as(request, request.args[1], Value::as_list)?;
-    let slot = slot.ok_or(Fail::new("ERR no such key"))?;
+fn lset(server: &mut Server, request: &Request<'_>) -> CommandResult {
+    let slot = server.find_as(request, request.args[1], StoredValue::as_list)?;
+    let slot = slot.ok_or(ErrorReply::new("ERR no such key"))?;
     let index = number(request.args[2])?;
     let list = server.value_mut(request, slot).as_list_mut()?;
-    let place = place(index, list.len()).ok_or(Fail::new("ERR index out of range"))?;
+    let place = place(index, list.len()).ok_or(ErrorReply::new("ERR index out of range"))?;
     list[place] = blob(request.args[3]);
     server.changed(request, slot);
     Ok(Reply::Ok)
 }
 
-fn linsert(server: &mut Server, request: &Request<'_>) -> Answer {
+fn linsert(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let after = match request.args[2] {
         word if is_word(word, "AFTER") => 1,
         word if is_word(word, "BEFORE") => 0,
-        _ => return Err(Fail::SYNTAX),
+        _ => return Err(ErrorReply::SYNTAX),
     };
-    let Some(slot) = server.find_as(request, request.args[1], Value::as_list)? else {
+    let Some(slot) = server.find_as(request, request.args[1], StoredValue::as_list)? else {
         return Ok(Reply::Int(0));
     };
     let list = server.value_mut(request, slot).as_list_mut()?;
@@ -229,25 +217,25 @@ fn linsert(server: &mut Server, request: &Request<'_>) -> Answer {
     list.insert(pivot + after, blob(request.args[4]));
     let count = list.len();
     server.changed(request, slot);
-    Ok(length(count))
+    Ok(Reply::count(count))
 }
 
 /// `LEFT` or `RIGHT`.
-pub(super) fn end(word: &[u8]) -> Result<End, Fail> {
+pub(super) fn end(word: &[u8]) -> Result<ListEnd, ErrorReply> {
     match word {
-        word if is_word(word, "LEFT") => Ok(End::Left),
-        word if is_word(word, "RIGHT") => Ok(End::Right),
-        _ => Err(Fail::SYNTAX),
+        word if is_word(word, "LEFT") => Ok(ListEnd::Left),
+        word if is_word(word, "RIGHT") => Ok(ListEnd::Right),
+        _ => Err(ErrorReply::SYNTAX),
     }
 }
 
-fn lmove(server: &mut Server, request: &Request<'_>) -> Answer {
+fn lmove(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let (from, to) = (end(request.args[3])?, end(request.args[4])?);
     move_element(server, request, request.args[1], request.args[2], from, to)
 }
 
-fn rpoplpush(server: &mut Server, request: &Request<'_>) -> Answer {
-    move_element(server, request, request.args[1], request.args[2], End::Right, End::Left)
+fn rpoplpush(server: &mut Server, request: &Request<'_>) -> CommandResult {
+    move_element(server, request, request.args[1], request.args[2], ListEnd::Right, ListEnd::Left)
 }
 
 /// Moves an element from one list to another, or within one.
@@ -256,45 +244,45 @@ pub(super) fn move_element(
     request: &Request<'_>,
     source: &[u8],
     destination: &[u8],
-    from: End,
-    to: End,
-) -> Answer {
-    let Some(slot) = server.find_as(request, source, Value::as_list)? else {
+    from: ListEnd,
+    to: ListEnd,
+) -> CommandResult {
+    let Some(slot) = server.find_as(request, source, StoredValue::as_list)? else {
         return Ok(Reply::Nil);
     };
-    let target = server.find_as(request, destination, Value::as_list)?;
+    let target = server.find_as(request, destination, StoredValue::as_list)?;
     let element = take(server.value_mut(request, slot).as_list_mut()?, from);
     let Some(element) = element else { return Ok(Reply::Nil) };
-    server.event = if to == End::Left { "lpush" } else { "rpush" };
+    server.event = if to == ListEnd::Left { "lpush" } else { "rpush" };
     match target {
         Some(target) => {
             add(server.value_mut(request, target).as_list_mut()?, element.clone(), to);
             server.changed(request, target);
         }
         None => {
-            let list = Value::List(Elements::from([element.clone()]));
+            let list = StoredValue::List(Elements::from([element.clone()]));
             server.put_at(request, None, destination, list, Expiry::Never);
         }
     }
-    server.event = if from == End::Left { "lpop" } else { "rpop" };
+    server.event = if from == ListEnd::Left { "lpop" } else { "rpop" };
     match target == Some(slot) {
         true => server.notify_of(server.db_number(request), slot),
-        false => server.shrunk(request, slot),
+        false => server.elements_removed(request, slot),
     }
     Ok(Reply::Bulk(element))
 }
 
-fn lpos(server: &mut Server, request: &Request<'_>) -> Answer {
+fn lpos(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let (mut rank, mut count, mut most) = (1_i64, None, 0);
     let mut args = request.args[3..].iter();
     while let Some(word) = args.next() {
-        let text = args.next().ok_or(Fail::SYNTAX)?;
-        let positive = |why| positive(text).map_err(|_| Fail::new(why));
+        let text = args.next().ok_or(ErrorReply::SYNTAX)?;
+        let positive = |why| positive(text).map_err(|_| ErrorReply::new(why));
         match word {
             word if is_word(word, "RANK") => {
                 rank = number(text)?;
                 if rank == 0 {
-                    return Err(Fail::new(
+                    return Err(ErrorReply::new(
                         "ERR RANK can't be zero: use 1 to start from the first match, 2 from the \
                          second ... or use negative to start from the end of the list",
                     ));
@@ -304,10 +292,10 @@ fn lpos(server: &mut Server, request: &Request<'_>) -> Answer {
                 count = Some(positive("ERR COUNT can't be negative")?);
             }
             word if is_word(word, "MAXLEN") => most = positive("ERR MAXLEN can't be negative")?,
-            _ => return Err(Fail::SYNTAX),
+            _ => return Err(ErrorReply::SYNTAX),
         }
     }
-    let list = server.read_as(request, request.args[1], Value::as_list)?;
+    let list = server.read_as(request, request.args[1], StoredValue::as_list)?;
     let all = list.into_iter().flatten().enumerate();
     let within = |limit: usize| if limit == 0 { usize::MAX } else { limit };
     // The lowest number has no opposite, and counts as -1.
@@ -322,7 +310,7 @@ fn lpos(server: &mut Server, request: &Request<'_>) -> Answer {
             from_right.filter(wanted).map(|(place, _)| place).collect()
         }
     };
-    let mut places = places.into_iter().skip(skipped).map(length);
+    let mut places = places.into_iter().skip(skipped).map(Reply::count);
     Ok(match count {
         None => places.next().unwrap_or(Reply::Nil),
         Some(count) => Reply::Array(places.take(within(count)).collect()),

@@ -1,6 +1,7 @@
 //! What each command does; one family a file, each with its part of the command table.
 
 pub(crate) mod algebra;
+pub(crate) mod arguments;
 pub(crate) mod bits;
 pub(crate) mod blocking;
 pub(crate) mod client;

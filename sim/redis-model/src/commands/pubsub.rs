@@ -3,74 +3,75 @@
 //! Invariant: every subscription is confirmed by a message of its own, in the order asked for; without
 //! names all are taken back in the order in which they were made (Redis promises none).
 
-use super::strings::length;
-use super::table::{Spec, flag};
-use crate::pubsub::Kind;
-use crate::reply::{Answer, Fail, Reply};
-use crate::server::{Request, Server};
-use crate::text::{Blob, glob};
+use resp::{Blob, ErrorReply, Reply, glob};
+
+use crate::server::pubsub::Topic;
+use crate::server::{CommandResult, CommandSpec, Request, Server, flag};
 
 const FLAGS: u32 = flag::PUBSUB | flag::NOSCRIPT | flag::LOADING | flag::STALE;
 const SEND: u32 = flag::PUBSUB | flag::LOADING | flag::STALE | flag::FAST | flag::MAY_REPLICATE;
 const ASK: u32 = flag::PUBSUB | flag::LOADING | flag::STALE;
 
-pub(crate) const SPECS: &[Spec] = &[
-    Spec::new("subscribe", -2, FLAGS, |s, r| add(s, r, Kind::Channel, "subscribe")).group("pubsub"),
-    Spec::new("psubscribe", -2, FLAGS, |s, r| add(s, r, Kind::Pattern, "psubscribe"))
+pub(crate) const SPECS: &[CommandSpec] = &[
+    CommandSpec::new("subscribe", -2, FLAGS, |s, r| add(s, r, Topic::Channel, "subscribe"))
         .group("pubsub"),
-    Spec::new("unsubscribe", -1, FLAGS, |s, r| remove(s, r, Kind::Channel, "unsubscribe"))
+    CommandSpec::new("psubscribe", -2, FLAGS, |s, r| add(s, r, Topic::Pattern, "psubscribe"))
         .group("pubsub"),
-    Spec::new("punsubscribe", -1, FLAGS, |s, r| remove(s, r, Kind::Pattern, "punsubscribe"))
+    CommandSpec::new("unsubscribe", -1, FLAGS, |s, r| remove(s, r, Topic::Channel, "unsubscribe"))
         .group("pubsub"),
-    Spec::new("ssubscribe", -2, FLAGS, |s, r| add(s, r, Kind::Shard, "ssubscribe"))
+    CommandSpec::new("punsubscribe", -1, FLAGS, |s, r| {
+        remove(s, r, Topic::Pattern, "punsubscribe")
+    })
+    .group("pubsub"),
+    CommandSpec::new("ssubscribe", -2, FLAGS, |s, r| add(s, r, Topic::Shard, "ssubscribe"))
         .keys(1, -1, 1)
         .group("pubsub"),
-    Spec::new("sunsubscribe", -1, FLAGS, |s, r| remove(s, r, Kind::Shard, "sunsubscribe"))
+    CommandSpec::new("sunsubscribe", -1, FLAGS, |s, r| remove(s, r, Topic::Shard, "sunsubscribe"))
         .keys(1, -1, 1)
         .group("pubsub"),
-    Spec::keyed("spublish", 3, SEND, spublish).group("pubsub"),
-    Spec::new("publish", 3, SEND, publish).group("pubsub"),
-    Spec::container("pubsub", SUBCOMMANDS),
+    CommandSpec::keyed("spublish", 3, SEND, spublish).group("pubsub"),
+    CommandSpec::new("publish", 3, SEND, publish).group("pubsub"),
+    CommandSpec::container("pubsub", SUBCOMMANDS),
 ];
 
-const SUBCOMMANDS: &[Spec] = &[
-    Spec::new("channels", -2, ASK, |s, r| channels(s, r, Kind::Channel)).group("pubsub"),
-    Spec::new("numsub", -2, ASK, |s, r| numsub(s, r, Kind::Channel)).group("pubsub"),
-    Spec::new("shardchannels", -2, ASK, |s, r| channels(s, r, Kind::Shard)).group("pubsub"),
-    Spec::new("shardnumsub", -2, ASK, |s, r| numsub(s, r, Kind::Shard)).group("pubsub"),
-    Spec::new("numpat", 2, ASK, numpat).group("pubsub"),
+const SUBCOMMANDS: &[CommandSpec] = &[
+    CommandSpec::new("channels", -2, ASK, |s, r| channels(s, r, Topic::Channel)).group("pubsub"),
+    CommandSpec::new("numsub", -2, ASK, |s, r| numsub(s, r, Topic::Channel)).group("pubsub"),
+    CommandSpec::new("shardchannels", -2, ASK, |s, r| channels(s, r, Topic::Shard)).group("pubsub"),
+    CommandSpec::new("shardnumsub", -2, ASK, |s, r| numsub(s, r, Topic::Shard)).group("pubsub"),
+    CommandSpec::new("numpat", 2, ASK, numpat).group("pubsub"),
 ];
 
-fn add(server: &mut Server, request: &Request<'_>, kind: Kind, verb: &str) -> Answer {
+fn add(server: &mut Server, request: &Request<'_>, kind: Topic, verb: &str) -> CommandResult {
     // Those that came before 7.0 are taken in a transaction, though nobody reads their messages there.
-    if kind == Kind::Shard && server.in_exec {
-        return Err(Fail::new("ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client"));
+    if kind == Topic::Shard && server.in_exec {
+        return Err(ErrorReply::new("ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client"));
     }
     let one = |name: &&[u8]| {
         let total = server.subscribe(request.session, kind, name);
-        Reply::Push(vec![Reply::bulk(verb), Reply::bulk(name), length(total)])
+        Reply::Push(vec![Reply::bulk(verb), Reply::bulk(name), Reply::count(total)])
     };
     Ok(Reply::Burst(request.args[1..].iter().map(one).collect()))
 }
 
-fn remove(server: &mut Server, request: &Request<'_>, kind: Kind, verb: &str) -> Answer {
+fn remove(server: &mut Server, request: &Request<'_>, kind: Topic, verb: &str) -> CommandResult {
     let named: Vec<Blob> = match request.args {
         [_] => server.session(request).subscribed_mut(kind).clone(),
         [_, names @ ..] => names.iter().map(|name| Blob::from_slice(name)).collect(),
         [] => Vec::new(),
     };
     if named.is_empty() {
-        let total = length(server.session(request).subscriptions(kind));
+        let total = Reply::count(server.session(request).subscriptions(kind));
         return Ok(Reply::Push(vec![Reply::bulk(verb), Reply::Nil, total]));
     }
     let one = |name: Blob| {
         let total = server.unsubscribe(request.session, kind, &name);
-        Reply::Push(vec![Reply::bulk(verb), Reply::Bulk(name), length(total)])
+        Reply::Push(vec![Reply::bulk(verb), Reply::Bulk(name), Reply::count(total)])
     };
     Ok(Reply::Burst(named.into_iter().map(one).collect()))
 }
 
-fn publish(server: &mut Server, request: &Request<'_>) -> Answer {
+fn publish(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let sent = server.publish(request.args[1], request.args[2]);
     // Replicas have subscribers of their own; the file has none.
     if !server.replicas.is_empty() {
@@ -79,15 +80,15 @@ fn publish(server: &mut Server, request: &Request<'_>) -> Answer {
     Ok(Reply::Int(sent))
 }
 
-fn spublish(server: &mut Server, request: &Request<'_>) -> Answer {
+fn spublish(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let sent = server.publish_to_shard(request.args[1], request.args[2]);
     if !server.replicas.is_empty() {
         server.propagate(request, request.args);
     }
-    Ok(length(sent))
+    Ok(Reply::count(sent))
 }
 
-fn channels(server: &mut Server, request: &Request<'_>, kind: Kind) -> Answer {
+fn channels(server: &mut Server, request: &Request<'_>, kind: Topic) -> CommandResult {
     let pattern = match request.args {
         [_, _] => None,
         [_, _, pattern] => Some(*pattern),
@@ -98,12 +99,13 @@ fn channels(server: &mut Server, request: &Request<'_>, kind: Kind) -> Answer {
     Ok(Reply::Array(names.cloned().map(Reply::Bulk).collect()))
 }
 
-fn numsub(server: &mut Server, request: &Request<'_>, kind: Kind) -> Answer {
-    let one =
-        |name: &&[u8]| [Reply::bulk(name), length(server.subscriptions.subscribers(kind, name))];
+fn numsub(server: &mut Server, request: &Request<'_>, kind: Topic) -> CommandResult {
+    let one = |name: &&[u8]| {
+        [Reply::bulk(name), Reply::count(server.subscriptions.subscribers(kind, name))]
+    };
     Ok(Reply::Array(request.args[2..].iter().flat_map(one).collect()))
 }
 
-fn numpat(server: &mut Server, _request: &Request<'_>) -> Answer {
-    Ok(length(server.subscriptions.names(Kind::Pattern).count()))
+fn numpat(server: &mut Server, _request: &Request<'_>) -> CommandResult {
+    Ok(Reply::count(server.subscriptions.names(Topic::Pattern).count()))
 }

@@ -3,48 +3,46 @@
 //! Invariant: the first ones are answered, over and over where more are wanted: Redis promises no
 //! others, so these are right and can be replayed. More than [`MOST`] are refused.
 
-use super::table::{Spec, flag};
-use crate::reply::{Answer, Fail, Reply};
-use crate::resp::encode::Protocol;
-use crate::server::{Request, Server};
-use crate::text::{decimal, is_word};
-use crate::value::Value;
+use resp::{ErrorReply, ProtocolVersion, Reply, decimal, is_word};
+
+use crate::server::{CommandResult, CommandSpec, Request, Server, flag};
+use crate::value::StoredValue;
 
 const READ: u32 = flag::READONLY;
 
 /// So many elements may be asked for again and again; redis-server would answer until it has no memory.
 const MOST: u64 = 1 << 20;
 
-pub(crate) const SPECS: &[Spec] = &[
-    Spec::keyed("srandmember", -2, READ, |s, r| pick(s, r, None, members)).group("set"),
-    Spec::keyed("hrandfield", -2, READ, |s, r| pick(s, r, Some("WITHVALUES"), fields))
+pub(crate) const SPECS: &[CommandSpec] = &[
+    CommandSpec::keyed("srandmember", -2, READ, |s, r| pick(s, r, None, members)).group("set"),
+    CommandSpec::keyed("hrandfield", -2, READ, |s, r| pick(s, r, Some("WITHVALUES"), fields))
         .group("hash"),
-    Spec::keyed("zrandmember", -2, READ, |s, r| pick(s, r, Some("WITHSCORES"), scored))
+    CommandSpec::keyed("zrandmember", -2, READ, |s, r| pick(s, r, Some("WITHSCORES"), scored))
         .group("sortedset"),
 ];
 
 /// An element, and what belongs to it.
-type Element = [Reply; 2];
+type Sample = [Reply; 2];
 
-fn members(value: &Value) -> Result<Vec<Element>, Fail> {
+fn members(value: &StoredValue) -> Result<Vec<Sample>, ErrorReply> {
     let set = value.as_set()?.iter();
     Ok(set.map(|member| [Reply::Bulk(member.clone()), Reply::Nil]).collect())
 }
 
-fn fields(value: &Value) -> Result<Vec<Element>, Fail> {
+fn fields(value: &StoredValue) -> Result<Vec<Sample>, ErrorReply> {
     let fields = value.as_hash()?.iter();
     Ok(fields.map(|(name, value)| [name, value].map(|it| Reply::Bulk(it.clone()))).collect())
 }
 
-fn scored(value: &Value) -> Result<Vec<Element>, Fail> {
+fn scored(value: &StoredValue) -> Result<Vec<Sample>, ErrorReply> {
     let set = value.as_scored()?.as_slice().iter();
     Ok(set.map(|(score, it)| [Reply::Bulk(it.clone()), Reply::Double(*score)]).collect())
 }
 
 /// A number of elements, or of places from either end.
-pub(super) fn count(text: &[u8]) -> Result<i64, Fail> {
-    match decimal(text).ok_or(Fail::NOT_AN_INTEGER)? {
-        i64::MIN => Err(Fail::new(
+pub(super) fn count(text: &[u8]) -> Result<i64, ErrorReply> {
+    match decimal(text).ok_or(ErrorReply::NOT_AN_INTEGER)? {
+        i64::MIN => Err(ErrorReply::new(
             "ERR value is out of range, value must between -9223372036854775807 and \
              9223372036854775807",
         )),
@@ -56,39 +54,39 @@ fn pick(
     server: &mut Server,
     request: &Request<'_>,
     with: Option<&str>,
-    elements: fn(&Value) -> Result<Vec<Element>, Fail>,
-) -> Answer {
-    let out_of_range = Fail::new("ERR value is out of range");
+    elements: fn(&StoredValue) -> Result<Vec<Sample>, ErrorReply>,
+) -> CommandResult {
+    let out_of_range = ErrorReply::new("ERR value is out of range");
     let (wanted, paired) = match (request.args, with) {
         ([_, _], _) => (None, false),
         ([_, _, number], _) => (Some(count(number)?), false),
         ([_, _, number, words @ ..], Some(with)) => {
             let number = count(number)?;
             match words {
-                [word] if !is_word(word, with) => return Err(Fail::SYNTAX),
+                [word] if !is_word(word, with) => return Err(ErrorReply::SYNTAX),
                 [_] if number.unsigned_abs() > i64::MAX.unsigned_abs() / 2 => {
                     return Err(out_of_range);
                 }
                 [_] => (Some(number), true),
-                _ => return Err(Fail::SYNTAX),
+                _ => return Err(ErrorReply::SYNTAX),
             }
         }
-        _ => return Err(Fail::SYNTAX),
+        _ => return Err(ErrorReply::SYNTAX),
     };
-    let nested = paired && server.session(request).protocol == Protocol::Resp3;
+    let nested = paired && server.session(request).protocol == ProtocolVersion::Resp3;
     let found = server.read(request, request.args[1]).map(|entry| elements(&entry.value));
     let found = found.transpose()?.unwrap_or_default();
     let Some(wanted) = wanted else {
         return Ok(found.into_iter().next().map_or(Reply::Nil, |[element, _]| element));
     };
     let most = usize::try_from(wanted.unsigned_abs()).unwrap_or(usize::MAX);
-    let chosen: Vec<Element> = match wanted < 0 {
+    let chosen: Vec<Sample> = match wanted < 0 {
         false => found.into_iter().take(most).collect(),
         true if found.is_empty() => Vec::new(),
         true if wanted.unsigned_abs() > MOST => return Err(out_of_range),
         true => found.iter().cycle().take(most).cloned().collect(),
     };
-    let one = |[element, other]: Element| match (paired, nested) {
+    let one = |[element, other]: Sample| match (paired, nested) {
         (false, _) => vec![element],
         (true, false) => vec![element, other],
         (true, true) => vec![Reply::Array(vec![element, other])],

@@ -3,31 +3,32 @@
 //! Invariant: the value goes with its expiry, and under the new name a new life of a key begins unless
 //! one was there.
 
+use resp::{ErrorReply, Reply, is_word};
+
 use super::keys::database;
-use super::table::{Spec, flag};
-use crate::keyspace::Entry;
-use crate::notify::event;
-use crate::reply::{Answer, Fail, Reply};
-use crate::server::{Expiry, Request, Server};
-use crate::text::is_word;
-use crate::value::Value;
+use crate::keyspace::KeyEntry;
+use crate::server::notify::event;
+use crate::server::{CommandResult, CommandSpec, Expiry, Request, Server, flag};
+use crate::value::StoredValue;
 
 const WRITE: u32 = flag::WRITE;
 
-pub(crate) const SPECS: &[Spec] = &[
-    Spec::new("rename", 3, WRITE, |s, r| rename(s, r, false)).keys(1, 2, 1).group("keyspace"),
-    Spec::new("renamenx", 3, WRITE | flag::FAST, |s, r| rename(s, r, true))
+pub(crate) const SPECS: &[CommandSpec] = &[
+    CommandSpec::new("rename", 3, WRITE, |s, r| rename(s, r, false))
         .keys(1, 2, 1)
         .group("keyspace"),
-    Spec::new("copy", -3, WRITE | flag::DENYOOM, copy).keys(1, 2, 1).group("keyspace"),
-    Spec::keyed("move", 3, WRITE | flag::FAST, move_).group("keyspace"),
+    CommandSpec::new("renamenx", 3, WRITE | flag::FAST, |s, r| rename(s, r, true))
+        .keys(1, 2, 1)
+        .group("keyspace"),
+    CommandSpec::new("copy", -3, WRITE | flag::DENYOOM, copy).keys(1, 2, 1).group("keyspace"),
+    CommandSpec::keyed("move", 3, WRITE | flag::FAST, move_).group("keyspace"),
 ];
 
-const SAME: Fail = Fail::new("ERR source and destination objects are the same");
+const SAME: ErrorReply = ErrorReply::new("ERR source and destination objects are the same");
 
-fn rename(server: &mut Server, request: &Request<'_>, only_if_free: bool) -> Answer {
+fn rename(server: &mut Server, request: &Request<'_>, only_if_free: bool) -> CommandResult {
     let (from, to) = (request.args[1], request.args[2]);
-    let source = server.find(request, from).ok_or(Fail::new("ERR no such key"))?;
+    let source = server.find(request, from).ok_or(ErrorReply::new("ERR no such key"))?;
     let done = if only_if_free { Reply::Int(1) } else { Reply::Ok };
     if from == to {
         return Ok(if only_if_free { Reply::Int(0) } else { done });
@@ -37,7 +38,7 @@ fn rename(server: &mut Server, request: &Request<'_>, only_if_free: bool) -> Ans
         return Ok(Reply::Int(0));
     }
     let number = server.db_number(request);
-    let Entry { value, expires_at_ms, .. } = server.remove_silently(number, source);
+    let KeyEntry { value, expires_at_ms, .. } = server.remove_silently(number, source);
     server.notify(number, from, event::GENERIC, "rename_from");
     place(server, request, to, value, expires_at_ms);
     Ok(done)
@@ -48,16 +49,16 @@ fn place(
     server: &mut Server,
     request: &Request<'_>,
     key: &[u8],
-    value: Value,
+    value: StoredValue,
     expires_at_ms: Option<i64>,
 ) {
-    if matches!(value, Value::List(_) | Value::Scored(_)) {
+    if matches!(value, StoredValue::List(_) | StoredValue::Scored(_)) {
         server.blocking.created(server.db_number(request), key);
     }
     server.put(request, key, value, expires_at_ms.map_or(Expiry::Never, Expiry::At));
 }
 
-fn copy(server: &mut Server, request: &Request<'_>) -> Answer {
+fn copy(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let (from, to) = (request.args[1], request.args[2]);
     let here = server.db_number(request);
     let (mut there, mut replace) = (here, false);
@@ -66,9 +67,9 @@ fn copy(server: &mut Server, request: &Request<'_>) -> Answer {
         match word {
             word if is_word(word, "REPLACE") => replace = true,
             word if is_word(word, "DB") => {
-                there = database(server, args.next().ok_or(Fail::SYNTAX)?)?;
+                there = database(server, args.next().ok_or(ErrorReply::SYNTAX)?)?;
             }
-            _ => return Err(Fail::SYNTAX),
+            _ => return Err(ErrorReply::SYNTAX),
         }
     }
     if here == there && from == to {
@@ -85,7 +86,7 @@ fn copy(server: &mut Server, request: &Request<'_>) -> Answer {
     }))
 }
 
-fn move_(server: &mut Server, request: &Request<'_>) -> Answer {
+fn move_(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let key = request.args[1];
     let (here, there) = (server.db_number(request), database(server, request.args[2])?);
     if here == there {
@@ -95,7 +96,7 @@ fn move_(server: &mut Server, request: &Request<'_>) -> Answer {
     if server.in_database(request, there, |server| server.find(request, key).is_some()) {
         return Ok(Reply::Int(0));
     }
-    let Entry { value, expires_at_ms, .. } = server.remove_silently(here, source);
+    let KeyEntry { value, expires_at_ms, .. } = server.remove_silently(here, source);
     server.notify(here, key, event::GENERIC, "move_from");
     server.in_database(request, there, |server| {
         place(server, request, key, value, expires_at_ms);

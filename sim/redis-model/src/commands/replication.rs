@@ -1,28 +1,27 @@
 //! ROLE and WAIT.
 //!
-//! Invariant: WAIT counts the replicas that have acknowledged what the stream held when the last
-//! command of the same connection had been carried out: of redis-server it is often said that this is
-//! the connection's last write, but any later command moves it on. Deliberately absent: REPLICAOF,
-//! FAILOVER, PSYNC; the world connects servers.
+//! Invariant: WAIT counts the replicas that have acknowledged what the stream held when the last command of
+//! the same connection had been carried out: of redis-server it is often said that this is the connection's
+//! last write, but any later command moves it on. Not modelled: REPLICAOF, FAILOVER, PSYNC; the world
+//! connects servers.
 
-use super::table::{Spec, flag};
-use crate::blocking::Awaited;
-use crate::reply::{Answer, Fail, Reply};
-use crate::server::{Request, Server};
-use crate::text::{decimal, integer};
+use resp::{ErrorReply, Reply, decimal, integer};
+
+use crate::server::blocking::Awaited;
+use crate::server::{CommandResult, CommandSpec, Request, Server, flag};
 
 const FLAGS: u32 = flag::NOSCRIPT | flag::LOADING | flag::STALE | flag::FAST;
 
-pub(crate) const SPECS: &[Spec] = &[
-    Spec::new("role", 1, FLAGS, role).group("admin dangerous"),
-    Spec::new("wait", 3, flag::NOSCRIPT, wait).group("connection"),
+pub(crate) const SPECS: &[CommandSpec] = &[
+    CommandSpec::new("role", 1, FLAGS, role).group("admin dangerous"),
+    CommandSpec::new("wait", 3, flag::NOSCRIPT, wait).group("connection"),
 ];
 
 fn offset(offset: u64) -> i64 {
     i64::try_from(offset).unwrap_or(i64::MAX)
 }
 
-fn role(server: &mut Server, _request: &Request<'_>) -> Answer {
+fn role(server: &mut Server, _request: &Request<'_>) -> CommandResult {
     let end = Reply::Int(offset(server.journal.end()));
     if let Some(primary) = &server.following {
         let host = Reply::Bulk(primary.host.clone());
@@ -40,19 +39,19 @@ fn role(server: &mut Server, _request: &Request<'_>) -> Answer {
     Ok(Reply::Array(vec![Reply::bulk("master"), end, Reply::Array(replicas.collect())]))
 }
 
-fn wait(server: &mut Server, request: &Request<'_>) -> Answer {
+fn wait(server: &mut Server, request: &Request<'_>) -> CommandResult {
     if server.following.is_some() {
-        return Err(Fail::new(
+        return Err(ErrorReply::new(
             "ERR WAIT cannot be used with replica instances. Please also note that since Redis 4.0 \
              if a replica is configured to be writable (which is not the default) writes to replicas \
              are just local and are not propagated.",
         ));
     }
-    let replicas = decimal(request.args[1]).ok_or(Fail::NOT_AN_INTEGER)?;
+    let replicas = decimal(request.args[1]).ok_or(ErrorReply::NOT_AN_INTEGER)?;
     let timeout_ms = decimal(request.args[2])
-        .ok_or(Fail::new("ERR timeout is not an integer or out of range"))?;
+        .ok_or(ErrorReply::new("ERR timeout is not an integer or out of range"))?;
     if timeout_ms < 0 {
-        return Err(Fail::new("ERR timeout is negative"));
+        return Err(ErrorReply::new("ERR timeout is negative"));
     }
     let offset = server.session(request).written_to;
     let acknowledged = server.acknowledged(offset);

@@ -4,33 +4,32 @@
 //! answers in the order of the bytes, for Redis promises none. The scans of a key answer all of it at
 //! once, as Redis does for small ones.
 
-use super::table::{Spec, flag};
-use crate::reply::{Answer, Fail, Reply};
-use crate::resp::encode::double;
-use crate::server::{Request, Server};
-use crate::text::{Blob, blob, decimal, glob, is_word};
-use crate::value::Value;
+use resp::{Blob, ErrorReply, Reply, blob, decimal, double, glob, is_word};
 
-pub(crate) const SPECS: &[Spec] = &[
-    Spec::new("keys", 2, flag::READONLY, keys).group("keyspace dangerous"),
-    Spec::new("scan", -2, flag::READONLY, scan).group("keyspace"),
-    Spec::keyed("hscan", -3, flag::READONLY, |s, r| scan_value(s, r, fields)).group("hash"),
-    Spec::keyed("sscan", -3, flag::READONLY, |s, r| scan_value(s, r, members)).group("set"),
-    Spec::keyed("zscan", -3, flag::READONLY, |s, r| scan_value(s, r, scored)).group("sortedset"),
+use crate::server::{CommandResult, CommandSpec, Request, Server, flag};
+use crate::value::StoredValue;
+
+pub(crate) const SPECS: &[CommandSpec] = &[
+    CommandSpec::new("keys", 2, flag::READONLY, keys).group("keyspace dangerous"),
+    CommandSpec::new("scan", -2, flag::READONLY, scan).group("keyspace"),
+    CommandSpec::keyed("hscan", -3, flag::READONLY, |s, r| scan_value(s, r, fields)).group("hash"),
+    CommandSpec::keyed("sscan", -3, flag::READONLY, |s, r| scan_value(s, r, members)).group("set"),
+    CommandSpec::keyed("zscan", -3, flag::READONLY, |s, r| scan_value(s, r, scored))
+        .group("sortedset"),
 ];
 
 /// An element, and what is answered with it.
-type Element = (Blob, Option<Blob>);
+type ScanItem = (Blob, Option<Blob>);
 
-fn fields(value: &Value) -> Result<Vec<Element>, Fail> {
+fn fields(value: &StoredValue) -> Result<Vec<ScanItem>, ErrorReply> {
     Ok(value.as_hash()?.iter().map(|(name, value)| (name.clone(), Some(value.clone()))).collect())
 }
 
-fn members(value: &Value) -> Result<Vec<Element>, Fail> {
+fn members(value: &StoredValue) -> Result<Vec<ScanItem>, ErrorReply> {
     Ok(value.as_set()?.iter().map(|member| (member.clone(), None)).collect())
 }
 
-fn scored(value: &Value) -> Result<Vec<Element>, Fail> {
+fn scored(value: &StoredValue) -> Result<Vec<ScanItem>, ErrorReply> {
     let shown = |score: f64| Some(blob(double(score).as_bytes()));
     let set = value.as_scored()?.as_slice();
     Ok(set.iter().map(|(score, member)| (member.clone(), shown(*score))).collect())
@@ -39,16 +38,16 @@ fn scored(value: &Value) -> Result<Vec<Element>, Fail> {
 fn scan_value(
     server: &mut Server,
     request: &Request<'_>,
-    elements: fn(&Value) -> Result<Vec<Element>, Fail>,
-) -> Answer {
-    cursor(request.args[2]).ok_or(Fail::new("ERR invalid cursor"))?;
+    elements: fn(&StoredValue) -> Result<Vec<ScanItem>, ErrorReply>,
+) -> CommandResult {
+    cursor(request.args[2]).ok_or(ErrorReply::new("ERR invalid cursor"))?;
     let found = server.read(request, request.args[1]).map(|entry| elements(&entry.value));
     let found = match found.transpose()? {
         None => Vec::new(),
         Some(elements) => {
             let options = options(&request.args[3..])?;
             if options.type_name.is_some() {
-                return Err(Fail::SYNTAX);
+                return Err(ErrorReply::SYNTAX);
             }
             let wanted = |name: &[u8]| options.pattern.is_none_or(|it| glob(it, name, false));
             let wanted = elements.into_iter().filter(|(name, _)| wanted(name));
@@ -59,7 +58,7 @@ fn scan_value(
     Ok(Reply::Array(vec![Reply::bulk("0"), Reply::Array(found)]))
 }
 
-fn keys(server: &mut Server, request: &Request<'_>) -> Answer {
+fn keys(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let now_ms = request.now_ms();
     let alive = |when: Option<i64>| when.is_none_or(|when| now_ms <= when);
     let entries = server.db(request).entries();
@@ -71,35 +70,35 @@ fn keys(server: &mut Server, request: &Request<'_>) -> Answer {
     Ok(Reply::Array(keys.into_iter().map(Reply::bulk).collect()))
 }
 
-struct Options<'a> {
+struct ScanOptions<'a> {
     count: usize,
     pattern: Option<&'a [u8]>,
     type_name: Option<&'a [u8]>,
 }
 
-fn options<'a>(args: &[&'a [u8]]) -> Result<Options<'a>, Fail> {
-    let mut options = Options { count: 10, pattern: None, type_name: None };
+fn options<'a>(args: &[&'a [u8]]) -> Result<ScanOptions<'a>, ErrorReply> {
+    let mut options = ScanOptions { count: 10, pattern: None, type_name: None };
     let mut args = args.iter();
     while let Some(name) = args.next() {
-        let &value = args.next().ok_or(Fail::SYNTAX)?;
+        let &value = args.next().ok_or(ErrorReply::SYNTAX)?;
         if is_word(name, "COUNT") {
-            let count = decimal(value).ok_or(Fail::NOT_AN_INTEGER)?;
-            let count = usize::try_from(count).map_err(|_| Fail::SYNTAX)?;
-            options.count = Some(count).filter(|&count| count > 0).ok_or(Fail::SYNTAX)?;
+            let count = decimal(value).ok_or(ErrorReply::NOT_AN_INTEGER)?;
+            let count = usize::try_from(count).map_err(|_| ErrorReply::SYNTAX)?;
+            options.count = Some(count).filter(|&count| count > 0).ok_or(ErrorReply::SYNTAX)?;
         } else if is_word(name, "MATCH") {
             options.pattern = Some(value);
         } else if is_word(name, "TYPE") {
             options.type_name = Some(value);
         } else {
-            return Err(Fail::SYNTAX);
+            return Err(ErrorReply::SYNTAX);
         }
     }
     Ok(options)
 }
 
 /// The cursor is the slot to go on from.
-fn scan(server: &mut Server, request: &Request<'_>) -> Answer {
-    let cursor = cursor(request.args[1]).ok_or(Fail::new("ERR invalid cursor"))?;
+fn scan(server: &mut Server, request: &Request<'_>) -> CommandResult {
+    let cursor = cursor(request.args[1]).ok_or(ErrorReply::new("ERR invalid cursor"))?;
     let options = options(&request.args[2..])?;
     let slots = server.db(request).slots();
     let start = usize::try_from(cursor).unwrap_or(usize::MAX).min(slots);
@@ -128,7 +127,7 @@ fn scan(server: &mut Server, request: &Request<'_>) -> Answer {
 
 /// A cursor as strtoul reads one: an empty one is 0, a sign is taken.
 fn cursor(text: &[u8]) -> Option<u64> {
-    let text = super::expiry::until_nul(text);
+    let text = resp::until_nul(text);
     let (negative, digits) = match text {
         [b'-', digits @ ..] => (true, digits),
         [b'+', digits @ ..] => (false, digits),

@@ -1,49 +1,46 @@
 //! EVAL, EVALSHA, their read-only forms, and SCRIPT LOAD, EXISTS, FLUSH.
 //!
-//! Invariant: a script is known to EVALSHA from its first EVAL or LOAD until SCRIPT FLUSH or a restart.
-//! Deliberately absent: SCRIPT DEBUG, SCRIPT SHOW. Scripts run in `crate::script`.
+//! Invariant: a script is known to EVALSHA from its first EVAL or LOAD until SCRIPT FLUSH or a restart. Not
+//! modelled: SCRIPT DEBUG, SCRIPT SHOW. Scripts run in `crate::script`.
 
-use super::table::{Run, Spec, flag};
-use crate::reply::{Answer, Fail, Reply};
-use crate::server::{Request, Server};
-use crate::text::{decimal, is_word};
+use resp::{ErrorReply, Reply, decimal, is_word};
 
-pub(super) const EVAL: u32 = flag::NOSCRIPT
-    | flag::STALE
-    | flag::SKIP_MONITOR
-    | flag::NO_MANDATORY_KEYS
-    | flag::MOVABLE_KEYS;
+use crate::server::{CommandResult, CommandSpec, Execution, Request, Server, flag};
+
+pub(super) const EVAL: u32 =
+    flag::NOSCRIPT | flag::STALE | flag::SKIP_MONITOR | flag::NO_MANDATORY_KEYS;
 pub(super) const EVAL_RO: u32 = EVAL | flag::READONLY;
 
-const fn eval(name: &'static str, flags: u32, by_digest: bool, read_only: bool) -> Spec {
-    Spec::new(name, -3, flags, unreachable)
-        .run(Run::Eval { by_digest, read_only })
+const fn eval(name: &'static str, flags: u32, by_digest: bool, read_only: bool) -> CommandSpec {
+    CommandSpec::new(name, -3, flags, unreachable)
+        .run(Execution::Eval { by_digest, read_only })
+        .counted_keys(2)
         .group("scripting")
 }
 
-pub(crate) const SPECS: &[Spec] = &[
+pub(crate) const SPECS: &[CommandSpec] = &[
     eval("eval", EVAL, false, false),
     eval("evalsha", EVAL, true, false),
     eval("eval_ro", EVAL_RO, false, true),
     eval("evalsha_ro", EVAL_RO, true, true),
-    Spec::container("script", SUBCOMMANDS),
+    CommandSpec::container("script", SUBCOMMANDS),
 ];
 
-const SUBCOMMANDS: &[Spec] = &[
-    Spec::new("load", 3, flag::NOSCRIPT | flag::STALE, unreachable)
-        .run(Run::Load)
+const SUBCOMMANDS: &[CommandSpec] = &[
+    CommandSpec::new("load", 3, flag::NOSCRIPT | flag::STALE, unreachable)
+        .run(Execution::Load)
         .group("scripting"),
-    Spec::new("exists", -3, flag::NOSCRIPT, exists).group("scripting"),
-    Spec::new("flush", -2, flag::NOSCRIPT, flush).group("scripting"),
-    Spec::new("kill", 2, flag::NOSCRIPT | flag::ALLOW_BUSY, kill).group("scripting"),
+    CommandSpec::new("exists", -3, flag::NOSCRIPT, exists).group("scripting"),
+    CommandSpec::new("flush", -2, flag::NOSCRIPT, flush).group("scripting"),
+    CommandSpec::new("kill", 2, flag::NOSCRIPT | flag::ALLOW_BUSY, kill).group("scripting"),
 ];
 
 /// Stands where another way to run replaces it at once.
-pub(super) fn unreachable(_server: &mut Server, _request: &Request<'_>) -> Answer {
+pub(super) fn unreachable(_server: &mut Server, _request: &Request<'_>) -> CommandResult {
     unreachable!("scripts are run by the model")
 }
 
-fn exists(server: &mut Server, request: &Request<'_>) -> Answer {
+fn exists(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let known = |digest: &&[u8]| {
         let digest = <[u8; 40]>::try_from(*digest).ok();
         Reply::Int(i64::from(digest.is_some_and(|digest| server.scripts.contains(&digest))))
@@ -51,49 +48,49 @@ fn exists(server: &mut Server, request: &Request<'_>) -> Answer {
     Ok(Reply::Array(request.args[2..].iter().map(known).collect()))
 }
 
-fn flush(server: &mut Server, request: &Request<'_>) -> Answer {
+fn flush(server: &mut Server, request: &Request<'_>) -> CommandResult {
     match request.args {
         [_, _] => {}
         [_, _, mode] if is_word(mode, "SYNC") || is_word(mode, "ASYNC") => {}
-        _ => return Err(Fail::new("ERR SCRIPT FLUSH only support SYNC|ASYNC option")),
+        _ => return Err(ErrorReply::new("ERR SCRIPT FLUSH only support SYNC|ASYNC option")),
     }
     server.scripts.clear();
     server.compiled_is_stale = true;
     Ok(Reply::Ok)
 }
 
-pub(super) fn kill(_server: &mut Server, _request: &Request<'_>) -> Answer {
+pub(super) fn kill(_server: &mut Server, _request: &Request<'_>) -> CommandResult {
     // A script never runs while another command does.
-    Err(Fail::new("NOTBUSY No scripts in execution right now."))
+    Err(ErrorReply::new("NOTBUSY No scripts in execution right now."))
 }
 
 /// Some of a request's arguments.
-type Args<'a, 'b> = &'b [&'a [u8]];
+type ArgSlice<'a, 'b> = &'b [&'a [u8]];
 
 /// The keys and the arguments of an EVAL.
 pub(crate) fn keys_and_args<'a, 'b>(
-    args: Args<'a, 'b>,
-) -> Result<(Args<'a, 'b>, Args<'a, 'b>), Fail> {
-    split(args, Fail::NOT_AN_INTEGER)
+    args: ArgSlice<'a, 'b>,
+) -> Result<(ArgSlice<'a, 'b>, ArgSlice<'a, 'b>), ErrorReply> {
+    split(args, ErrorReply::NOT_AN_INTEGER)
 }
 
 /// The same of an FCALL.
 pub(crate) fn keys_and_args_of_function<'a, 'b>(
-    args: Args<'a, 'b>,
-) -> Result<(Args<'a, 'b>, Args<'a, 'b>), Fail> {
-    split(args, Fail::new("ERR Bad number of keys provided"))
+    args: ArgSlice<'a, 'b>,
+) -> Result<(ArgSlice<'a, 'b>, ArgSlice<'a, 'b>), ErrorReply> {
+    split(args, ErrorReply::new("ERR Bad number of keys provided"))
 }
 
 fn split<'a, 'b>(
-    args: Args<'a, 'b>,
-    no_number: Fail,
-) -> Result<(Args<'a, 'b>, Args<'a, 'b>), Fail> {
+    args: ArgSlice<'a, 'b>,
+    no_number: ErrorReply,
+) -> Result<(ArgSlice<'a, 'b>, ArgSlice<'a, 'b>), ErrorReply> {
     let count = decimal(args[2]).ok_or(no_number)?;
     let rest = &args[3..];
     if count > i64::try_from(rest.len()).unwrap_or(i64::MAX) {
-        return Err(Fail::new("ERR Number of keys can't be greater than number of args"));
+        return Err(ErrorReply::new("ERR Number of keys can't be greater than number of args"));
     }
-    let count =
-        usize::try_from(count).map_err(|_| Fail::new("ERR Number of keys can't be negative"))?;
+    let count = usize::try_from(count)
+        .map_err(|_| ErrorReply::new("ERR Number of keys can't be negative"))?;
     Ok(rest.split_at(count))
 }

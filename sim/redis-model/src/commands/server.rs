@@ -1,29 +1,29 @@
 //! The server as a whole: TIME, MONITOR.
 //!
-//! Invariant: the time is the one that the world has told. Deliberately absent: DEBUG, SHUTDOWN, SAVE.
+//! Invariant: the time is the one that the request came with. Not modelled: DEBUG, SHUTDOWN, SAVE.
 
-use super::table::{Spec, flag};
-use crate::reply::{Answer, Fail, Reply};
-use crate::server::{Request, Server};
-use crate::text::integer;
+use resp::{ErrorReply, Reply, integer};
+
+use crate::server::{CommandResult, CommandSpec, Request, Server, flag};
 
 const FLAGS: u32 = flag::LOADING | flag::STALE;
 
-pub(crate) const SPECS: &[Spec] = &[
-    Spec::new("time", 1, FLAGS | flag::FAST, time),
-    Spec::new("monitor", 1, FLAGS | flag::ADMIN | flag::NOSCRIPT, monitor).group("dangerous"),
+pub(crate) const SPECS: &[CommandSpec] = &[
+    CommandSpec::new("time", 1, FLAGS | flag::FAST, time),
+    CommandSpec::new("monitor", 1, FLAGS | flag::ADMIN | flag::NOSCRIPT, monitor)
+        .group("dangerous"),
 ];
 
-fn time(_server: &mut Server, request: &Request<'_>) -> Answer {
+fn time(_server: &mut Server, request: &Request<'_>) -> CommandResult {
     Ok(Reply::Array(vec![
         Reply::Bulk(integer(request.now_us / 1_000_000)),
         Reply::Bulk(integer(request.now_us % 1_000_000)),
     ]))
 }
 
-fn monitor(server: &mut Server, request: &Request<'_>) -> Answer {
+fn monitor(server: &mut Server, request: &Request<'_>) -> CommandResult {
     if server.in_exec {
-        return Err(Fail::new("ERR MONITOR isn't allowed for DENY BLOCKING client"));
+        return Err(ErrorReply::new("ERR MONITOR isn't allowed for DENY BLOCKING client"));
     }
     if std::mem::replace(&mut server.session(request).monitors, true) {
         // Whoever looks already is not answered.

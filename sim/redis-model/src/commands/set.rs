@@ -3,26 +3,25 @@
 //! Invariant: a write takes any expiry away unless KEEPTTL or a new one is given; a refused NX or XX
 //! touches nothing.
 
-use super::expire_option::{Compared, ExpireOptions, For, Unit, expires_at_ms};
-use super::table::{Spec, flag};
-use crate::notify::event;
+use resp::{ErrorReply, Reply, blob, is_word};
+
+use super::expire_option::{Comparison, ExpireOptions, For, TimeUnit, expires_at_ms};
 use crate::options::Profile;
-use crate::reply::{Answer, Fail, Reply};
-use crate::server::{Expiry, Request, Server};
-use crate::text::{blob, is_word};
-use crate::value::Value;
+use crate::server::notify::event;
+use crate::server::{CommandResult, CommandSpec, Expiry, Request, Server, flag};
+use crate::value::StoredValue;
 
 const WRITE: u32 = flag::WRITE | flag::DENYOOM;
 
-pub(crate) const SPECS: &[Spec] = &[
-    Spec::keyed("set", -3, WRITE, set).group("string"),
-    Spec::keyed("setnx", 3, WRITE | flag::FAST, setnx).group("string"),
-    Spec::keyed("setex", 4, WRITE, setex).group("string"),
-    Spec::keyed("psetex", 4, WRITE, psetex).group("string"),
-    Spec::keyed("getset", 3, WRITE | flag::FAST, getset).group("string"),
+pub(crate) const SPECS: &[CommandSpec] = &[
+    CommandSpec::keyed("set", -3, WRITE, set).group("string"),
+    CommandSpec::keyed("setnx", 3, WRITE | flag::FAST, setnx).group("string"),
+    CommandSpec::keyed("setex", 4, WRITE, setex).group("string"),
+    CommandSpec::keyed("psetex", 4, WRITE, psetex).group("string"),
+    CommandSpec::keyed("getset", 3, WRITE | flag::FAST, getset).group("string"),
 ];
 
-fn set(server: &mut Server, request: &Request<'_>) -> Answer {
+fn set(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let (key, value) = (request.args[1], request.args[2]);
     let profile = server.options.profile;
     let options = ExpireOptions::parse(&request.args[3..], For::Set(profile))?;
@@ -35,9 +34,9 @@ fn set(server: &mut Server, request: &Request<'_>) -> Answer {
     }
     let refused = match slot {
         Some(slot) => {
-            let holds = |wanted: Compared<'_>| match &server.db(request).at(slot).value {
-                Value::Str(held) => Ok(wanted.holds(held)),
-                _ => Err(Fail::WRONG_TYPE),
+            let holds = |wanted: Comparison<'_>| match &server.db(request).at(slot).value {
+                StoredValue::Str(held) => Ok(wanted.holds(held)),
+                _ => Err(ErrorReply::WRONG_TYPE),
             };
             options.only_if_absent || !options.compared.map_or(Ok(true), holds)?
         }
@@ -51,12 +50,13 @@ fn set(server: &mut Server, request: &Request<'_>) -> Answer {
         None if options.keep_ttl => Expiry::Keep,
         None => Expiry::Never,
     };
-    server.put_at(request, slot, key, Value::Str(blob(value)), expiry);
+    server.put_at(request, slot, key, StoredValue::Str(blob(value)), expiry);
     if when.is_some() {
         server.notify(server.db_number(request), key, event::GENERIC, "expire");
     }
     // Later servers hand on what is a point in time already as it came.
-    let as_it_came = profile != Profile::Redis70 && matches!(options.expiry, Some((Unit::Pxat, _)));
+    let as_it_came =
+        profile != Profile::Redis70 && matches!(options.expiry, Some((TimeUnit::Pxat, _)));
     if let Some(when) = when {
         if !as_it_came {
             server.propagate_set(request, key, value, when);
@@ -69,42 +69,51 @@ fn set(server: &mut Server, request: &Request<'_>) -> Answer {
     Ok(before.unwrap_or(Reply::Ok))
 }
 
-fn setnx(server: &mut Server, request: &Request<'_>) -> Answer {
+fn setnx(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let (key, value) = (request.args[1], request.args[2]);
     if server.find(request, key).is_some() {
         return Ok(Reply::Int(0));
     }
-    server.put_at(request, None, key, Value::Str(blob(value)), Expiry::Never);
+    server.put_at(request, None, key, StoredValue::Str(blob(value)), Expiry::Never);
     Ok(Reply::Int(1))
 }
 
-fn setex(server: &mut Server, request: &Request<'_>) -> Answer {
-    set_for(server, request, Unit::Ex, "setex")
+fn setex(server: &mut Server, request: &Request<'_>) -> CommandResult {
+    set_for(server, request, TimeUnit::Ex, "setex")
 }
 
-fn psetex(server: &mut Server, request: &Request<'_>) -> Answer {
-    set_for(server, request, Unit::Px, "psetex")
+fn psetex(server: &mut Server, request: &Request<'_>) -> CommandResult {
+    set_for(server, request, TimeUnit::Px, "psetex")
 }
 
-fn set_for(server: &mut Server, request: &Request<'_>, unit: Unit, command: &str) -> Answer {
+fn set_for(
+    server: &mut Server,
+    request: &Request<'_>,
+    unit: TimeUnit,
+    command: &str,
+) -> CommandResult {
     let when = expires_at_ms(unit, request.args[2], request.now_ms(), command)?;
-    let value = Value::Str(blob(request.args[3]));
+    let value = StoredValue::Str(blob(request.args[3]));
     server.put(request, request.args[1], value, Expiry::At(when));
     server.notify(server.db_number(request), request.args[1], event::GENERIC, "expire");
     server.propagate_set(request, request.args[1], request.args[3], when);
     Ok(Reply::Ok)
 }
 
-fn getset(server: &mut Server, request: &Request<'_>) -> Answer {
+fn getset(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let (key, value) = (request.args[1], request.args[2]);
     let before = get(server, request, key)?;
-    server.put(request, key, Value::Str(blob(value)), Expiry::Never);
+    server.put(request, key, StoredValue::Str(blob(value)), Expiry::Never);
     server.propagate(request, &[b"SET", key, value]);
     Ok(before)
 }
 
 /// What GET answers.
-pub(super) fn get(server: &mut Server, request: &Request<'_>, key: &[u8]) -> Result<Reply, Fail> {
+pub(super) fn get(
+    server: &mut Server,
+    request: &Request<'_>,
+    key: &[u8],
+) -> Result<Reply, ErrorReply> {
     match server.read(request, key) {
         Some(entry) => Ok(Reply::bulk(entry.value.as_str()?)),
         None => Ok(Reply::Nil),

@@ -1,16 +1,15 @@
 //! Byte strings: GET, GETDEL, GETEX, MGET, MSET, MSETNX, STRLEN, APPEND, GETRANGE, SUBSTR, SETRANGE.
 //!
-//! Invariant: APPEND and SETRANGE change a value in place and leave its expiry. Deliberately absent:
-//! INCRBYFLOAT, whose sums are those of 80 bits.
+//! Invariant: APPEND and SETRANGE change a value in place and leave its expiry. Not modelled: INCRBYFLOAT,
+//! whose sums are those of 80 bits.
 
+use resp::{Blob, ErrorReply, Reply, blob};
+
+use super::arguments::{number, range};
 use super::expire_option::{ExpireOptions, For};
-use super::lists::{number, range};
 use super::set::get as get_value;
-use super::table::{Spec, flag};
-use crate::reply::{Answer, Fail, Reply};
-use crate::server::{Expiry, Request, Server};
-use crate::text::{Blob, blob};
-use crate::value::Value;
+use crate::server::{CommandResult, CommandSpec, Expiry, Request, Server, flag};
+use crate::value::StoredValue;
 
 const READ: u32 = flag::READONLY | flag::FAST;
 const WRITE: u32 = flag::WRITE | flag::DENYOOM;
@@ -18,25 +17,25 @@ const WRITE: u32 = flag::WRITE | flag::DENYOOM;
 /// `proto-max-bulk-len`.
 const STRING_MAX_BYTES: usize = 512 * 1024 * 1024;
 
-pub(crate) const SPECS: &[Spec] = &[
-    Spec::keyed("get", 2, READ, get).group("string"),
-    Spec::keyed("getdel", 2, flag::WRITE | flag::FAST, getdel).group("string"),
-    Spec::keyed("getex", -2, flag::WRITE | flag::FAST, getex).group("string"),
-    Spec::new("mget", -2, READ, mget).keys(1, -1, 1).group("string"),
-    Spec::new("mset", -3, WRITE, mset).keys(1, -1, 2).group("string"),
-    Spec::new("msetnx", -3, WRITE, msetnx).keys(1, -1, 2).group("string"),
-    Spec::keyed("strlen", 2, READ, strlen).group("string"),
-    Spec::keyed("getrange", 4, flag::READONLY, getrange).group("string"),
-    Spec::keyed("substr", 4, flag::READONLY, getrange).group("string"),
-    Spec::keyed("setrange", 4, WRITE, setrange).group("string"),
-    Spec::keyed("append", 3, WRITE | flag::FAST, append).group("string"),
+pub(crate) const SPECS: &[CommandSpec] = &[
+    CommandSpec::keyed("get", 2, READ, get).group("string"),
+    CommandSpec::keyed("getdel", 2, flag::WRITE | flag::FAST, getdel).group("string"),
+    CommandSpec::keyed("getex", -2, flag::WRITE | flag::FAST, getex).group("string"),
+    CommandSpec::new("mget", -2, READ, mget).keys(1, -1, 1).group("string"),
+    CommandSpec::new("mset", -3, WRITE, mset).keys(1, -1, 2).group("string"),
+    CommandSpec::new("msetnx", -3, WRITE, msetnx).keys(1, -1, 2).group("string"),
+    CommandSpec::keyed("strlen", 2, READ, strlen).group("string"),
+    CommandSpec::keyed("getrange", 4, flag::READONLY, getrange).group("string"),
+    CommandSpec::keyed("substr", 4, flag::READONLY, getrange).group("string"),
+    CommandSpec::keyed("setrange", 4, WRITE, setrange).group("string"),
+    CommandSpec::keyed("append", 3, WRITE | flag::FAST, append).group("string"),
 ];
 
-fn get(server: &mut Server, request: &Request<'_>) -> Answer {
+fn get(server: &mut Server, request: &Request<'_>) -> CommandResult {
     get_value(server, request, request.args[1])
 }
 
-fn getdel(server: &mut Server, request: &Request<'_>) -> Answer {
+fn getdel(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let value = get_value(server, request, request.args[1])?;
     if let Some(slot) = server.find(request, request.args[1]) {
         server.remove(request, slot);
@@ -45,7 +44,7 @@ fn getdel(server: &mut Server, request: &Request<'_>) -> Answer {
     Ok(value)
 }
 
-fn getex(server: &mut Server, request: &Request<'_>) -> Answer {
+fn getex(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let options = ExpireOptions::parse(&request.args[2..], For::GetEx)?;
     let Some(entry) = server.read(request, request.args[1]) else { return Ok(Reply::Nil) };
     let value = Reply::Bulk(entry.value.as_str()?.clone());
@@ -71,7 +70,7 @@ fn getex(server: &mut Server, request: &Request<'_>) -> Answer {
     Ok(value)
 }
 
-fn mget(server: &mut Server, request: &Request<'_>) -> Answer {
+fn mget(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let values = request.args[1..].iter().map(|key| {
         let entry = server.read(request, key)?;
         // A key of another type reads as absent here, unlike in GET.
@@ -80,14 +79,14 @@ fn mget(server: &mut Server, request: &Request<'_>) -> Answer {
     Ok(Reply::Array(values.map(|value| value.map_or(Reply::Nil, Reply::Bulk)).collect()))
 }
 
-fn mset(server: &mut Server, request: &Request<'_>) -> Answer {
+fn mset(server: &mut Server, request: &Request<'_>) -> CommandResult {
     set_all(server, request, "mset")?;
     Ok(Reply::Ok)
 }
 
-fn msetnx(server: &mut Server, request: &Request<'_>) -> Answer {
+fn msetnx(server: &mut Server, request: &Request<'_>) -> CommandResult {
     if request.args.len().is_multiple_of(2) {
-        return Err(Fail::arity("msetnx"));
+        return Err(ErrorReply::arity("msetnx"));
     }
     let keys = request.args[1..].iter().step_by(2);
     if keys.into_iter().any(|key| server.find(request, key).is_some()) {
@@ -97,22 +96,23 @@ fn msetnx(server: &mut Server, request: &Request<'_>) -> Answer {
     Ok(Reply::Int(1))
 }
 
-fn set_all(server: &mut Server, request: &Request<'_>, command: &str) -> Result<(), Fail> {
+fn set_all(server: &mut Server, request: &Request<'_>, command: &str) -> Result<(), ErrorReply> {
     if request.args.len().is_multiple_of(2) {
-        return Err(Fail::arity(command));
+        return Err(ErrorReply::arity(command));
     }
     for pair in request.args[1..].chunks_exact(2) {
-        server.put(request, pair[0], Value::Str(blob(pair[1])), Expiry::Never);
+        server.put(request, pair[0], StoredValue::Str(blob(pair[1])), Expiry::Never);
     }
     Ok(())
 }
 
-fn strlen(server: &mut Server, request: &Request<'_>) -> Answer {
-    let value = server.read_as(request, request.args[1], Value::as_str)?;
-    Ok(length(value.map_or(0, |value| value.len())))
+fn strlen(server: &mut Server, request: &Request<'_>) -> CommandResult {
+    let value = server.read_as(request, request.args[1], StoredValue::as_str)?;
+    Ok(Reply::count(value.map_or(0, |value| value.len())))
 }
 
-const TOO_LONG: Fail = Fail::new("ERR string exceeds maximum allowed size (proto-max-bulk-len)");
+const TOO_LONG: ErrorReply =
+    ErrorReply::new("ERR string exceeds maximum allowed size (proto-max-bulk-len)");
 
 /// Changes a string in place, or an empty one that becomes the key's value.
 pub(super) fn edit<T>(
@@ -120,11 +120,11 @@ pub(super) fn edit<T>(
     request: &Request<'_>,
     slot: Option<u32>,
     change: impl FnOnce(&mut Blob) -> T,
-) -> Result<T, Fail> {
+) -> Result<T, ErrorReply> {
     let Some(slot) = slot else {
         let mut fresh = Blob::new();
         let outcome = change(&mut fresh);
-        server.put_at(request, None, request.args[1], Value::Str(fresh), Expiry::Never);
+        server.put_at(request, None, request.args[1], StoredValue::Str(fresh), Expiry::Never);
         return Ok(outcome);
     };
     let outcome = change(server.value_mut(request, slot).as_str_mut()?);
@@ -132,27 +132,30 @@ pub(super) fn edit<T>(
     Ok(outcome)
 }
 
-fn append(server: &mut Server, request: &Request<'_>) -> Answer {
+fn append(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let (slot, before) = measured(server, request)?;
     if slot.is_some() && before + request.args[2].len() > STRING_MAX_BYTES {
         return Err(TOO_LONG);
     }
     edit(server, request, slot, |value| {
         value.extend_from_slice(request.args[2]);
-        length(value.len())
+        Reply::count(value.len())
     })
 }
 
 /// The slot of the string, and how long it is.
-fn measured(server: &mut Server, request: &Request<'_>) -> Result<(Option<u32>, usize), Fail> {
-    let slot = server.find_as(request, request.args[1], Value::as_str)?;
+fn measured(
+    server: &mut Server,
+    request: &Request<'_>,
+) -> Result<(Option<u32>, usize), ErrorReply> {
+    let slot = server.find_as(request, request.args[1], StoredValue::as_str)?;
     let value = slot.map(|slot| server.db(request).at(slot).value.as_str()).transpose()?;
     Ok((slot, value.map_or(0, |value| value.len())))
 }
 
-fn getrange(server: &mut Server, request: &Request<'_>) -> Answer {
+fn getrange(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let (start, end) = (number(request.args[2])?, number(request.args[3])?);
-    let value = server.read_as(request, request.args[1], Value::as_str)?;
+    let value = server.read_as(request, request.args[1], StoredValue::as_str)?;
     let value = value.map_or(&[][..], |value| &value[..]);
     Ok(Reply::bulk(&value[span(start, end, value.len())]))
 }
@@ -168,13 +171,14 @@ pub(super) fn span(start: i64, end: i64, len: usize) -> std::ops::Range<usize> {
     range(from_left(start), from_left(end), len)
 }
 
-fn setrange(server: &mut Server, request: &Request<'_>) -> Answer {
+fn setrange(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let part = request.args[3];
     let offset = number(request.args[2])?;
-    let offset = usize::try_from(offset).map_err(|_| Fail::new("ERR offset is out of range"))?;
+    let offset =
+        usize::try_from(offset).map_err(|_| ErrorReply::new("ERR offset is out of range"))?;
     let (slot, before) = measured(server, request)?;
     if part.is_empty() {
-        return Ok(length(before));
+        return Ok(Reply::count(before));
     }
     let end = offset.saturating_add(part.len());
     if end > STRING_MAX_BYTES {
@@ -183,11 +187,6 @@ fn setrange(server: &mut Server, request: &Request<'_>) -> Answer {
     edit(server, request, slot, |value| {
         value.resize(value.len().max(end), 0);
         value[offset..end].copy_from_slice(part);
-        length(value.len())
+        Reply::count(value.len())
     })
-}
-
-/// A length as an integer reply.
-pub(super) fn length(length: usize) -> Reply {
-    Reply::Int(i64::try_from(length).unwrap_or(i64::MAX))
 }

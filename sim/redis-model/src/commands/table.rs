@@ -1,327 +1,69 @@
-//! The command table: which commands there are, how many arguments they take, and what may refuse them.
+//! The command table: every command that the model knows.
 //!
-//! Invariant: the table is the only list of commands; dispatch, COMMAND, INFO commandstats and the
-//! faults all read it. Its data are those of redis-server 7.0.15. Deliberately absent: key
-//! specifications and tips, which no lock client asks for.
+//! Invariant: this is the only list of commands; dispatch, COMMAND, INFO commandstats and the first keys
+//! that a proxy asks for all read it. Its data are those of redis-server 7.0.15.
 
 use std::sync::LazyLock;
-
-use rustc_hash::FxHashMap;
 
 use super::{
     algebra, bits, blocking, client, command, conditional, config, connection, counters, expiry,
     functions, hashes, info, keys, lcs, lists, pubsub, random, rename, replication, scan,
     scripting, server, set, sets, strings, transactions, zpop, zrange, zsets,
 };
-use crate::options::Profile;
-use crate::reply::Answer;
-use crate::server::{Request, Server};
+use crate::server::CommandTable;
 
-/// Command flags, as COMMAND INFO names them.
-pub(crate) mod flag {
-    pub(crate) const WRITE: u32 = 1;
-    pub(crate) const READONLY: u32 = 1 << 1;
-    pub(crate) const DENYOOM: u32 = 1 << 2;
-    pub(crate) const ADMIN: u32 = 1 << 3;
-    pub(crate) const NOSCRIPT: u32 = 1 << 4;
-    pub(crate) const LOADING: u32 = 1 << 5;
-    pub(crate) const STALE: u32 = 1 << 6;
-    pub(crate) const SKIP_MONITOR: u32 = 1 << 7;
-    pub(crate) const SKIP_SLOWLOG: u32 = 1 << 8;
-    pub(crate) const FAST: u32 = 1 << 9;
-    pub(crate) const NO_AUTH: u32 = 1 << 10;
-    pub(crate) const NO_MANDATORY_KEYS: u32 = 1 << 11;
-    pub(crate) const MOVABLE_KEYS: u32 = 1 << 12;
-    pub(crate) const ALLOW_BUSY: u32 = 1 << 13;
-    pub(crate) const PUBSUB: u32 = 1 << 14;
-    pub(crate) const BLOCKING: u32 = 1 << 15;
-    pub(crate) const MAY_REPLICATE: u32 = 1 << 16;
-    /// Only a server of this profile knows the command; no flag of Redis's.
-    pub(crate) const REDIS_84: u32 = 1 << 30;
-    /// The same.
-    pub(crate) const VALKEY_9: u32 = 1 << 31;
-
-    /// The flags in the order in which Redis lists them.
-    pub(crate) const NAMES: [(u32, &str); 17] = [
-        (WRITE, "write"),
-        (READONLY, "readonly"),
-        (DENYOOM, "denyoom"),
-        (ADMIN, "admin"),
-        (NOSCRIPT, "noscript"),
-        (PUBSUB, "pubsub"),
-        (BLOCKING, "blocking"),
-        (LOADING, "loading"),
-        (STALE, "stale"),
-        (SKIP_MONITOR, "skip_monitor"),
-        (SKIP_SLOWLOG, "skip_slowlog"),
-        (FAST, "fast"),
-        (NO_AUTH, "no_auth"),
-        (NO_MANDATORY_KEYS, "no_mandatory_keys"),
-        (MOVABLE_KEYS, "movablekeys"),
-        (ALLOW_BUSY, "allow_busy"),
-        (MAY_REPLICATE, "may_replicate"),
-    ];
-}
-
-/// A command that needs nothing but the server's state.
-pub(crate) type Handler = fn(&mut Server, &Request<'_>) -> Answer;
-
-/// How a command is carried out.
-#[derive(Clone, Copy)]
-pub(crate) enum Run {
-    /// By a function on the server's state.
-    Plain(Handler),
-    /// By its subcommands; alone it has too few arguments.
-    Container,
-    /// EVAL and its kind.
-    Eval {
-        /// The script is named by its digest.
-        by_digest: bool,
-        /// Writes are refused.
-        read_only: bool,
-    },
-    /// SCRIPT LOAD.
-    Load,
-    /// FCALL and its kind.
-    Function {
-        /// Writes are refused.
-        read_only: bool,
-    },
-    /// FUNCTION LOAD.
-    LoadLibrary,
-    /// EXEC.
-    Exec,
-}
-
-/// A line of the table.
-#[derive(Clone, Copy)]
-pub(crate) struct Spec {
-    pub(crate) name: &'static str,
-    /// Arguments including the name; at least so many where negative.
-    pub(crate) arity: i8,
-    pub(crate) flags: u32,
-    /// First key, last key, step.
-    pub(crate) keys: (i8, i8, i8),
-    /// ACL categories besides those that follow from the flags.
-    pub(crate) group: &'static str,
-    pub(crate) run: Run,
-    pub(crate) subcommands: &'static [Spec],
-}
-
-impl Spec {
-    /// A command without keys.
-    pub(crate) const fn new(name: &'static str, arity: i8, flags: u32, handler: Handler) -> Self {
-        let run = Run::Plain(handler);
-        Self { name, arity, flags, keys: (0, 0, 0), group: "", run, subcommands: &[] }
-    }
-
-    /// A command whose only key is its first argument.
-    pub(crate) const fn keyed(name: &'static str, arity: i8, flags: u32, handler: Handler) -> Self {
-        Self::new(name, arity, flags, handler).keys(1, 1, 1)
-    }
-
-    /// A command that is nothing without its subcommands.
-    pub(crate) const fn container(name: &'static str, subcommands: &'static [Spec]) -> Self {
-        let run = Run::Container;
-        Self { name, arity: -2, flags: 0, keys: (0, 0, 0), group: "", run, subcommands }
-    }
-
-    /// The same with these key positions.
-    pub(crate) const fn keys(mut self, first: i8, last: i8, step: i8) -> Self {
-        self.keys = (first, last, step);
-        self
-    }
-
-    /// The same in this group.
-    pub(crate) const fn group(mut self, group: &'static str) -> Self {
-        self.group = group;
-        self
-    }
-
-    /// The same, carried out otherwise.
-    pub(crate) const fn run(mut self, run: Run) -> Self {
-        self.run = run;
-        self
-    }
-
-    /// Whether a request of so many arguments, the name included, is of the right length.
-    pub(crate) fn takes(&self, args: usize) -> bool {
-        let wanted = usize::from(self.arity.unsigned_abs());
-        if self.arity < 0 { args >= wanted } else { args == wanted }
-    }
-
-    pub(crate) fn has(&self, flag: u32) -> bool {
-        self.flags & flag != 0
-    }
-}
-
-/// A command or subcommand in its place.
-pub(crate) struct Line {
-    pub(crate) spec: &'static Spec,
-    /// `set`, `client|id`.
-    pub(crate) full_name: String,
-    pub(crate) is_subcommand: bool,
-}
-
-/// What a name stands for.
-pub(crate) enum Found {
-    Command(u16),
-    UnknownSubcommand,
-    Unknown,
-}
-
-/// All commands, by place and by name.
-pub(crate) struct Table {
-    lines: Vec<Line>,
-    commands: FxHashMap<&'static [u8], u16>,
-    subcommands: FxHashMap<(u16, &'static [u8]), u16>,
-}
-
-/// The table of redis-server 7.0.15, as far as the model goes.
-pub(crate) static TABLE: LazyLock<Table> = LazyLock::new(Table::new);
-
-const LONGEST_NAME: usize = 32;
-
-impl Table {
-    fn new() -> Self {
-        let families: [&[&'static [Spec]]; 2] = [
-            &[set::SPECS, strings::SPECS, counters::SPECS, keys::SPECS, expiry::SPECS],
-            &[
-                scan::SPECS,
-                hashes::SPECS,
-                lists::SPECS,
-                blocking::SPECS,
-                sets::SPECS,
-                algebra::SPECS,
-                bits::SPECS,
-                lcs::SPECS,
-                random::SPECS,
-                rename::SPECS,
-                conditional::SPECS,
-                zsets::SPECS,
-                zrange::SPECS,
-                zpop::SPECS,
-                pubsub::SPECS,
-                replication::SPECS,
-                scripting::SPECS,
-                functions::SPECS,
-                transactions::SPECS,
-                connection::SPECS,
-                client::SPECS,
-                config::SPECS,
-                info::SPECS,
-                command::SPECS,
-                server::SPECS,
-            ],
-        ];
-        let (lines, commands, subcommands) = Default::default();
-        let mut table = Self { lines, commands, subcommands };
-        for spec in families.into_iter().flatten().copied().flatten() {
-            let place = table.add(spec, spec.name.to_owned(), false);
-            table.commands.insert(spec.name.as_bytes(), place);
-            for sub in spec.subcommands {
-                let sub_place = table.add(sub, format!("{}|{}", spec.name, sub.name), true);
-                table.subcommands.insert((place, sub.name.as_bytes()), sub_place);
-            }
-        }
-        table
-    }
-
-    fn add(&mut self, spec: &'static Spec, full_name: String, is_subcommand: bool) -> u16 {
-        self.lines.push(Line { spec, full_name, is_subcommand });
-        u16::try_from(self.lines.len() - 1).expect("fewer than 65,536 commands")
-    }
-
-    /// How many lines, subcommands included.
-    pub(crate) fn len(&self) -> usize {
-        self.lines.len()
-    }
-
-    /// All lines with their places.
-    pub(crate) fn lines(&self) -> impl Iterator<Item = (u16, &Line)> {
-        (0_u16..).zip(&self.lines)
-    }
-
-    pub(crate) fn line(&self, place: u16) -> &Line {
-        &self.lines[usize::from(place)]
-    }
-
-    pub(crate) fn spec(&self, place: u16) -> &'static Spec {
-        self.line(place).spec
-    }
-
-    /// Whether a request names this command, which has no subcommands and is none.
-    pub(crate) fn is_named(&self, place: u16, args: &[&[u8]]) -> bool {
-        let line = self.line(place);
-        let name = line.spec.name.as_bytes();
-        !line.is_subcommand
-            && line.spec.subcommands.is_empty()
-            && args.first().is_some_and(|said| said.eq_ignore_ascii_case(name))
-    }
-
-    /// The command that a request names and a server of this profile knows.
-    pub(crate) fn find_for(&self, profile: Profile, args: &[&[u8]]) -> Found {
-        match self.find(args) {
-            Found::Command(place) if !self.spec(place).is_known_to(profile) => Found::Unknown,
-            found => found,
-        }
-    }
-
-    /// The command that a request names. An empty request names none.
-    pub(crate) fn find(&self, args: &[&[u8]]) -> Found {
-        let mut lower = [0; LONGEST_NAME];
-        let Some(name) = args.first().and_then(|name| lowered(name, &mut lower)) else {
-            return Found::Unknown;
-        };
-        let Some(&place) = self.commands.get(name) else { return Found::Unknown };
-        match args.get(1) {
-            Some(sub) if !self.spec(place).subcommands.is_empty() => self.find_in(place, sub),
-            _ => Found::Command(place),
-        }
-    }
-
-    fn find_in(&self, container: u16, sub: &[u8]) -> Found {
-        let mut lower = [0; LONGEST_NAME];
-        let name = lowered(sub, &mut lower);
-        match name.and_then(|name| self.subcommands.get(&(container, name))) {
-            Some(&place) => Found::Command(place),
-            None => Found::UnknownSubcommand,
-        }
-    }
-
-    /// The command or subcommand of this full name.
-    pub(crate) fn by_full_name(&self, name: &[u8]) -> Option<u16> {
-        let mut words = name.splitn(2, |&byte| byte == b'|');
-        let args: Vec<&[u8]> = words.by_ref().collect();
-        let mut lower = [0; LONGEST_NAME];
-        let &place = self.commands.get(lowered(args.first()?, &mut lower)?)?;
-        match args.get(1) {
-            None => Some(place),
-            Some(sub) => match self.find_in(place, sub) {
-                Found::Command(place) => Some(place),
-                Found::UnknownSubcommand | Found::Unknown => None,
-            },
-        }
-    }
-}
-
-fn lowered<'a>(name: &[u8], into: &'a mut [u8; LONGEST_NAME]) -> Option<&'a [u8]> {
-    let into = into.get_mut(..name.len())?;
-    into.copy_from_slice(name);
-    into.make_ascii_lowercase();
-    Some(into)
-}
+/// The table.
+pub(crate) static TABLE: LazyLock<CommandTable> = LazyLock::new(|| {
+    CommandTable::new(&[
+        set::SPECS,
+        strings::SPECS,
+        counters::SPECS,
+        keys::SPECS,
+        expiry::SPECS,
+        scan::SPECS,
+        hashes::SPECS,
+        lists::SPECS,
+        blocking::SPECS,
+        sets::SPECS,
+        algebra::SPECS,
+        bits::SPECS,
+        lcs::SPECS,
+        random::SPECS,
+        rename::SPECS,
+        conditional::SPECS,
+        zsets::SPECS,
+        zrange::SPECS,
+        zpop::SPECS,
+        pubsub::SPECS,
+        replication::SPECS,
+        scripting::SPECS,
+        functions::SPECS,
+        transactions::SPECS,
+        connection::SPECS,
+        client::SPECS,
+        config::SPECS,
+        info::SPECS,
+        command::SPECS,
+        server::SPECS,
+    ])
+});
 
 #[cfg(test)]
 mod tests {
+    use picklock::command::Command;
+    use scenarios::history::Touch;
+    use scenarios::recipe::KeyValue as LockValue;
+    use scenarios::record::Dialect;
+
     use super::*;
+    use crate::server::{CommandSpec, KeyPositions, Lookup, flag};
 
     #[test]
     fn names_are_found_in_any_case_and_subcommands_in_their_container() {
         let name = |args: &[&[u8]]| match TABLE.find(args) {
-            Found::Command(place) => TABLE.line(place).full_name.clone(),
-            Found::UnknownSubcommand => "unknown subcommand".to_owned(),
-            Found::Unknown => "unknown".to_owned(),
+            Lookup::Command(place) => TABLE.line(place).full_name.clone(),
+            Lookup::UnknownSubcommand => "unknown subcommand".to_owned(),
+            Lookup::Unknown => "unknown".to_owned(),
         };
         assert_eq!(name(&[b"sEt"]), "set");
         assert_eq!(name(&[b"client", b"ID"]), "client|id");
@@ -340,5 +82,44 @@ mod tests {
         let all = names.len();
         names.dedup();
         assert_eq!(names.len(), all);
+    }
+
+    /// A request of this row's arity, whose first key is `k`.
+    fn request(spec: &CommandSpec) -> Command {
+        let arity = usize::from(spec.arity.unsigned_abs());
+        let words: &[&str] = match spec.keys {
+            KeyPositions::Counted(1) => &["1", "k"],
+            KeyPositions::Counted(_) => &["0", "1", "k"],
+            KeyPositions::Range(2, ..) => &["0", "k"],
+            _ => &["k"],
+        };
+        // What follows may be a value as well as a number of seconds.
+        let words = words.iter().copied().chain(std::iter::repeat("10"));
+        words.take(arity - 1).fold(Command::new(&spec.name.to_uppercase()), Command::arg)
+    }
+
+    #[test]
+    fn histories_take_no_command_for_harmless_that_the_table_says_writes() {
+        // They change what a key holds and leave open neither whose it is nor for how long.
+        const COUNTERS: [&str; 4] = ["incr", "decr", "incrby", "decrby"];
+        let dialect = Dialect { value: LockValue::Token, ..Dialect::default() };
+        let mut known = Vec::new();
+        for (_, row) in TABLE.lines().filter(|(_, row)| !row.is_subcommand) {
+            let (spec, command) = (row.spec, request(row.spec));
+            let (key, intent) = dialect.intent(&command);
+            let writes = spec.has(flag::WRITE) && !COUNTERS.contains(&spec.name);
+            match intent.touch {
+                Touch::Unknown => continue,
+                Touch::None => assert!(!writes, "{command:?}"),
+                _ => assert!(writes, "{command:?}"),
+            }
+            if spec.keys != KeyPositions::None {
+                assert_eq!(Some(key), spec.keys.first(command.args()), "{command:?}");
+            }
+            known.push(spec.name);
+        }
+        for name in ["set", "get", "del", "pexpire", "delex", "incr"] {
+            assert!(known.contains(&name), "{name}");
+        }
     }
 }

@@ -3,43 +3,45 @@
 //! Invariant: between MULTI and EXEC nothing is carried out but what ends or describes the
 //! transaction; a touched or expired watched key makes EXEC answer nil and do nothing.
 
-use super::table::{Run, Spec, flag};
-use crate::reply::{Answer, Fail, Reply};
-use crate::server::{Request, Server};
-use crate::session::{Queue, Watched};
-use crate::text::{Blob, blob};
+use resp::{Blob, ErrorReply, Reply, blob};
+
+use crate::server::session::{TransactionQueue, WatchedKey};
+use crate::server::{CommandResult, CommandSpec, Execution, Request, Server, flag};
 
 const FLAGS: u32 = flag::NOSCRIPT | flag::LOADING | flag::STALE;
 const QUICK: u32 = FLAGS | flag::FAST | flag::ALLOW_BUSY;
 
-pub(crate) const SPECS: &[Spec] = &[
-    Spec::new("multi", 1, QUICK, multi).group("transaction"),
-    Spec::new("exec", 1, FLAGS | flag::SKIP_SLOWLOG, without_multi)
-        .run(Run::Exec)
+pub(crate) const SPECS: &[CommandSpec] = &[
+    CommandSpec::new("multi", 1, QUICK, multi).group("transaction"),
+    CommandSpec::new("exec", 1, FLAGS | flag::SKIP_SLOWLOG, without_multi)
+        .run(Execution::Exec)
         .group("transaction"),
-    Spec::new("discard", 1, QUICK, discard).group("transaction"),
-    Spec::new("watch", -2, QUICK, watch).keys(1, -1, 1).group("transaction"),
-    Spec::new("unwatch", 1, QUICK, unwatch).group("transaction"),
+    CommandSpec::new("discard", 1, QUICK, discard).group("transaction"),
+    CommandSpec::new("watch", -2, QUICK, watch).keys(1, -1, 1).group("transaction"),
+    CommandSpec::new("unwatch", 1, QUICK, unwatch).group("transaction"),
 ];
 
 /// What EXEC is to carry out.
-pub(crate) type Queued = Vec<(u16, Vec<Blob>)>;
+pub(crate) type QueuedCommands = Vec<(u16, Vec<Blob>)>;
 
-fn multi(server: &mut Server, request: &Request<'_>) -> Answer {
+fn multi(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let session = server.session(request);
     if session.queue.is_some() {
-        return Err(Fail::new("ERR MULTI calls can not be nested"));
+        return Err(ErrorReply::new("ERR MULTI calls can not be nested"));
     }
-    session.queue = Some(Queue::default());
+    session.queue = Some(TransactionQueue::default());
     Ok(Reply::Ok)
 }
 
-fn without_multi(_server: &mut Server, _request: &Request<'_>) -> Answer {
-    Err(Fail::new("ERR EXEC without MULTI"))
+fn without_multi(_server: &mut Server, _request: &Request<'_>) -> CommandResult {
+    Err(ErrorReply::new("ERR EXEC without MULTI"))
 }
 
 /// Ends the transaction: the commands to carry out, or the answer where there is none.
-pub(crate) fn take_queue(server: &mut Server, request: &Request<'_>) -> Result<Queued, Reply> {
+pub(crate) fn take_queue(
+    server: &mut Server,
+    request: &Request<'_>,
+) -> Result<QueuedCommands, Reply> {
     if server.session(request).queue.is_none() {
         return Err(without_multi(server, request).into());
     }
@@ -48,22 +50,22 @@ pub(crate) fn take_queue(server: &mut Server, request: &Request<'_>) -> Result<Q
     server.discard(request.session);
     if queue.refused {
         let text = "EXECABORT Transaction discarded because of previous errors.";
-        return Err(Reply::Error(Fail::new(text)));
+        return Err(Reply::Error(ErrorReply::new(text)));
     }
     if touched { Err(Reply::NilArray) } else { Ok(queue.commands) }
 }
 
-fn discard(server: &mut Server, request: &Request<'_>) -> Answer {
+fn discard(server: &mut Server, request: &Request<'_>) -> CommandResult {
     if server.session(request).queue.is_none() {
-        return Err(Fail::new("ERR DISCARD without MULTI"));
+        return Err(ErrorReply::new("ERR DISCARD without MULTI"));
     }
     server.discard(request.session);
     Ok(Reply::Ok)
 }
 
-fn watch(server: &mut Server, request: &Request<'_>) -> Answer {
+fn watch(server: &mut Server, request: &Request<'_>) -> CommandResult {
     if server.session(request).queue.is_some() {
-        return Err(Fail::new("ERR WATCH inside MULTI is not allowed"));
+        return Err(ErrorReply::new("ERR WATCH inside MULTI is not allowed"));
     }
     // A transaction that is already lost cannot be lost again.
     if server.session(request).dirty {
@@ -71,18 +73,18 @@ fn watch(server: &mut Server, request: &Request<'_>) -> Answer {
     }
     let db = server.db_number(request);
     for key in &request.args[1..] {
-        let known = |watched: &Watched| watched.db == db && &watched.key[..] == *key;
+        let known = |watched: &WatchedKey| watched.db == db && &watched.key[..] == *key;
         if server.session(request).watched.iter().any(known) {
             continue;
         }
         let stale = server.has_expired(request, db, key);
-        server.session(request).watched.push(Watched { db, key: blob(key), stale });
+        server.session(request).watched.push(WatchedKey { db, key: blob(key), stale });
         server.watchers.add(db, key, request.session);
     }
     Ok(Reply::Ok)
 }
 
-fn unwatch(server: &mut Server, request: &Request<'_>) -> Answer {
+fn unwatch(server: &mut Server, request: &Request<'_>) -> CommandResult {
     server.unwatch(request.session);
     Ok(Reply::Ok)
 }

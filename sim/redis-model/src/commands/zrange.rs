@@ -5,42 +5,49 @@
 
 use std::ops::Range;
 
-use super::lists::range;
-use super::strings::length;
-use super::table::{Spec, flag};
-use crate::reply::{Answer, Fail, Reply};
-use crate::resp::encode::Protocol;
+use resp::{Blob, ErrorReply, ProtocolVersion, Reply, decimal, is_word, range_end};
+
+use super::arguments::range;
 use crate::scored::Scored;
-use crate::server::{Request, Server};
-use crate::text::{Blob, decimal, is_word, range_end};
-use crate::value::Value;
+use crate::server::{CommandResult, CommandSpec, Request, Server, flag};
+use crate::value::StoredValue;
 
 const READ: u32 = flag::READONLY;
 
-pub(crate) const SPECS: &[Spec] = &[
-    Spec::keyed("zrange", -4, READ, |s, r| zrange(s, r, None, None)).group("sortedset"),
-    Spec::keyed("zrevrange", -4, READ, |s, r| zrange(s, r, Some(By::Rank), Some(true)))
-        .group("sortedset"),
-    Spec::keyed("zrangebyscore", -4, READ, |s, r| zrange(s, r, Some(By::Score), Some(false)))
-        .group("sortedset"),
-    Spec::keyed("zrevrangebyscore", -4, READ, |s, r| zrange(s, r, Some(By::Score), Some(true)))
-        .group("sortedset"),
-    Spec::keyed("zrangebylex", -4, READ, |s, r| zrange(s, r, Some(By::Bytes), Some(false)))
-        .group("sortedset"),
-    Spec::keyed("zrevrangebylex", -4, READ, |s, r| zrange(s, r, Some(By::Bytes), Some(true)))
-        .group("sortedset"),
-    Spec::new("zrangestore", -5, flag::WRITE | flag::DENYOOM, zrangestore)
+pub(crate) const SPECS: &[CommandSpec] = &[
+    CommandSpec::keyed("zrange", -4, READ, |s, r| zrange(s, r, None, None)).group("sortedset"),
+    CommandSpec::keyed("zrevrange", -4, READ, |s, r| {
+        zrange(s, r, Some(RangeKind::Rank), Some(true))
+    })
+    .group("sortedset"),
+    CommandSpec::keyed("zrangebyscore", -4, READ, |s, r| {
+        zrange(s, r, Some(RangeKind::Score), Some(false))
+    })
+    .group("sortedset"),
+    CommandSpec::keyed("zrevrangebyscore", -4, READ, |s, r| {
+        zrange(s, r, Some(RangeKind::Score), Some(true))
+    })
+    .group("sortedset"),
+    CommandSpec::keyed("zrangebylex", -4, READ, |s, r| {
+        zrange(s, r, Some(RangeKind::Bytes), Some(false))
+    })
+    .group("sortedset"),
+    CommandSpec::keyed("zrevrangebylex", -4, READ, |s, r| {
+        zrange(s, r, Some(RangeKind::Bytes), Some(true))
+    })
+    .group("sortedset"),
+    CommandSpec::new("zrangestore", -5, flag::WRITE | flag::DENYOOM, zrangestore)
         .keys(1, 2, 1)
         .group("sortedset"),
-    Spec::keyed("zlexcount", 4, READ | flag::FAST, zlexcount).group("sortedset"),
-    Spec::keyed("zremrangebylex", 4, flag::WRITE, zremrangebylex).group("sortedset"),
-    Spec::keyed("zremrangebyscore", 4, flag::WRITE, zremrangebyscore).group("sortedset"),
-    Spec::keyed("zremrangebyrank", 4, flag::WRITE, zremrangebyrank).group("sortedset"),
+    CommandSpec::keyed("zlexcount", 4, READ | flag::FAST, zlexcount).group("sortedset"),
+    CommandSpec::keyed("zremrangebylex", 4, flag::WRITE, zremrangebylex).group("sortedset"),
+    CommandSpec::keyed("zremrangebyscore", 4, flag::WRITE, zremrangebyscore).group("sortedset"),
+    CommandSpec::keyed("zremrangebyrank", 4, flag::WRITE, zremrangebyrank).group("sortedset"),
 ];
 
 /// What the ends of a range are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum By {
+enum RangeKind {
     Rank,
     Score,
     Bytes,
@@ -53,7 +60,7 @@ pub(super) struct ScoreRange {
 }
 
 impl ScoreRange {
-    pub(super) fn parse(low: &[u8], high: &[u8]) -> Result<Self, Fail> {
+    pub(super) fn parse(low: &[u8], high: &[u8]) -> Result<Self, ErrorReply> {
         let end = |text: &[u8]| {
             let (text, open) = match text {
                 [b'(', rest @ ..] => (rest, true),
@@ -62,7 +69,7 @@ impl ScoreRange {
             // As strtod: nothing at all is 0, and blanks before a number are skipped.
             let text = text.trim_ascii_start();
             let value = range_end(text);
-            value.map(|value| (value, open)).ok_or(Fail::new("ERR min or max is not a float"))
+            value.map(|value| (value, open)).ok_or(ErrorReply::new("ERR min or max is not a float"))
         };
         Ok(Self { low: end(low)?, high: end(high)? })
     }
@@ -79,33 +86,36 @@ impl ScoreRange {
 }
 
 /// The places of members between two ends in the order of bytes: `-`, `+`, `[m`, `(m`.
-fn byte_range(low: &[u8], high: &[u8]) -> Result<impl Fn(&Scored) -> Range<usize> + use<>, Fail> {
-    enum Bound {
+fn byte_range(
+    low: &[u8],
+    high: &[u8],
+) -> Result<impl Fn(&Scored) -> Range<usize> + use<>, ErrorReply> {
+    enum LexBound {
         First,
         Last,
         At(Blob, bool),
     }
     let bound = |text: &[u8]| match text {
-        b"-" => Ok(Bound::First),
-        b"+" => Ok(Bound::Last),
-        [b'[', member @ ..] => Ok(Bound::At(Blob::from_slice(member), false)),
-        [b'(', member @ ..] => Ok(Bound::At(Blob::from_slice(member), true)),
-        _ => Err(Fail::new("ERR min or max not valid string range item")),
+        b"-" => Ok(LexBound::First),
+        b"+" => Ok(LexBound::Last),
+        [b'[', member @ ..] => Ok(LexBound::At(Blob::from_slice(member), false)),
+        [b'(', member @ ..] => Ok(LexBound::At(Blob::from_slice(member), true)),
+        _ => Err(ErrorReply::new("ERR min or max not valid string range item")),
     };
     let (low, high) = (bound(low)?, bound(high)?);
     Ok(move |set: &Scored| {
         let entries = set.as_slice();
         let start = match &low {
-            Bound::First => 0,
-            Bound::Last => entries.len(),
-            Bound::At(end, open) => {
+            LexBound::First => 0,
+            LexBound::Last => entries.len(),
+            LexBound::At(end, open) => {
                 entries.partition_point(|(_, member)| member < end || (*open && member == end))
             }
         };
         let end = match &high {
-            Bound::First => 0,
-            Bound::Last => entries.len(),
-            Bound::At(end, open) => {
+            LexBound::First => 0,
+            LexBound::Last => entries.len(),
+            LexBound::At(end, open) => {
                 entries.partition_point(|(_, member)| member < end || (!*open && member == end))
             }
         };
@@ -114,46 +124,51 @@ fn byte_range(low: &[u8], high: &[u8]) -> Result<impl Fn(&Scored) -> Range<usize
 }
 
 #[derive(Default)]
-struct Options {
-    by: Option<By>,
+struct ZrangeOptions {
+    by: Option<RangeKind>,
     reverse: Option<bool>,
     with_scores: bool,
     limit: Option<(i64, i64)>,
 }
 
-impl Options {
-    fn parse(args: &[&[u8]], by: Option<By>, reverse: Option<bool>) -> Result<Self, Fail> {
+impl ZrangeOptions {
+    fn parse(
+        args: &[&[u8]],
+        by: Option<RangeKind>,
+        reverse: Option<bool>,
+    ) -> Result<Self, ErrorReply> {
         let mut options = Self { by, reverse, ..Self::default() };
         let mut args = args.iter();
         while let Some(word) = args.next() {
             match word {
                 word if is_word(word, "WITHSCORES") => options.with_scores = true,
                 word if is_word(word, "LIMIT") && args.len() >= 2 => {
-                    let mut number =
-                        || args.next().and_then(|text| decimal(text)).ok_or(Fail::NOT_AN_INTEGER);
+                    let mut number = || {
+                        args.next().and_then(|text| decimal(text)).ok_or(ErrorReply::NOT_AN_INTEGER)
+                    };
                     options.limit = Some((number()?, number()?));
                 }
                 word if is_word(word, "REV") && options.reverse.is_none() => {
                     options.reverse = Some(true);
                 }
                 word if is_word(word, "BYLEX") && options.by.is_none() => {
-                    options.by = Some(By::Bytes);
+                    options.by = Some(RangeKind::Bytes);
                 }
                 word if is_word(word, "BYSCORE") && options.by.is_none() => {
-                    options.by = Some(By::Score);
+                    options.by = Some(RangeKind::Score);
                 }
-                _ => return Err(Fail::SYNTAX),
+                _ => return Err(ErrorReply::SYNTAX),
             }
         }
-        let by = options.by.unwrap_or(By::Rank);
-        if options.limit.is_some_and(|(_, count)| count != -1) && by == By::Rank {
-            return Err(Fail::new(
+        let by = options.by.unwrap_or(RangeKind::Rank);
+        if options.limit.is_some_and(|(_, count)| count != -1) && by == RangeKind::Rank {
+            return Err(ErrorReply::new(
                 "ERR syntax error, LIMIT is only supported in combination with either BYSCORE or \
                  BYLEX",
             ));
         }
-        if options.with_scores && by == By::Bytes {
-            return Err(Fail::new(
+        if options.with_scores && by == RangeKind::Bytes {
+            return Err(ErrorReply::new(
                 "ERR syntax error, WITHSCORES not supported in combination with BYLEX",
             ));
         }
@@ -164,43 +179,43 @@ impl Options {
 fn zrange(
     server: &mut Server,
     request: &Request<'_>,
-    by: Option<By>,
+    by: Option<RangeKind>,
     reverse: Option<bool>,
-) -> Answer {
-    let options = Options::parse(&request.args[4..], by, reverse)?;
-    let nested = server.session(request).protocol == Protocol::Resp3;
+) -> CommandResult {
+    let options = ZrangeOptions::parse(&request.args[4..], by, reverse)?;
+    let nested = server.session(request).protocol == ProtocolVersion::Resp3;
     let found = found(server, request, &request.args[1..4], &options)?;
     Ok(listed(found, options.with_scores, nested))
 }
 
-fn zrangestore(server: &mut Server, request: &Request<'_>) -> Answer {
-    let options = Options::parse(&request.args[5..], None, None)?;
+fn zrangestore(server: &mut Server, request: &Request<'_>) -> CommandResult {
+    let options = ZrangeOptions::parse(&request.args[5..], None, None)?;
     if options.with_scores {
-        return Err(Fail::SYNTAX);
+        return Err(ErrorReply::SYNTAX);
     }
     let found = found(server, request, &request.args[2..5], &options)?;
     let count = found.len();
-    server.store(request, request.args[1], Value::Scored(found.into_iter().collect()));
-    Ok(length(count))
+    server.store(request, request.args[1], StoredValue::Scored(found.into_iter().collect()));
+    Ok(Reply::count(count))
 }
 
 /// Which members of a set are wanted.
-type Places = Box<dyn Fn(&Scored) -> Range<usize>>;
+type FindRange = Box<dyn Fn(&Scored) -> Range<usize>>;
 
 /// The members between two ends; the arguments are the key and the ends.
 fn found(
     server: &mut Server,
     request: &Request<'_>,
     args: &[&[u8]],
-    options: &Options,
-) -> Result<Vec<(f64, Blob)>, Fail> {
+    options: &ZrangeOptions,
+) -> Result<Vec<(f64, Blob)>, ErrorReply> {
     let (key, first, second) = (args[0], args[1], args[2]);
-    let by = options.by.unwrap_or(By::Rank);
+    let by = options.by.unwrap_or(RangeKind::Rank);
     let reverse = options.reverse == Some(true);
     let (low, high) = if reverse { (second, first) } else { (first, second) };
-    let places: Places = match by {
-        By::Rank => {
-            let number = |text: &[u8]| decimal(text).ok_or(Fail::NOT_AN_INTEGER);
+    let places: FindRange = match by {
+        RangeKind::Rank => {
+            let number = |text: &[u8]| decimal(text).ok_or(ErrorReply::NOT_AN_INTEGER);
             let (start, stop) = (number(first)?, number(second)?);
             Box::new(move |set| {
                 let places = range(start, stop, set.len());
@@ -210,16 +225,16 @@ fn found(
                 }
             })
         }
-        By::Score => {
+        RangeKind::Score => {
             let range = ScoreRange::parse(low, high)?;
             Box::new(move |set| range.places(set))
         }
-        By::Bytes => Box::new(byte_range(low, high)?),
+        RangeKind::Bytes => Box::new(byte_range(low, high)?),
     };
-    let set = server.read_as(request, key, Value::as_scored)?;
+    let set = server.read_as(request, key, StoredValue::as_scored)?;
     let within = set.map_or(&[][..], |set| &set.as_slice()[places(set)]);
     // By rank, a limit that takes all is taken and means nothing.
-    let limit = options.limit.filter(|_| by != By::Rank);
+    let limit = options.limit.filter(|_| by != RangeKind::Rank);
     Ok(limited(within, reverse, limit))
 }
 
@@ -243,35 +258,35 @@ pub(super) fn listed(found: Vec<(f64, Blob)>, with_scores: bool, nested: bool) -
     Reply::Array(found.into_iter().flat_map(one).collect())
 }
 
-fn zremrangebyscore(server: &mut Server, request: &Request<'_>) -> Answer {
+fn zremrangebyscore(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let range = ScoreRange::parse(request.args[2], request.args[3])?;
     remove(server, request, |set| range.places(set))
 }
 
-fn zremrangebyrank(server: &mut Server, request: &Request<'_>) -> Answer {
-    let number = |text: &[u8]| decimal(text).ok_or(Fail::NOT_AN_INTEGER);
+fn zremrangebyrank(server: &mut Server, request: &Request<'_>) -> CommandResult {
+    let number = |text: &[u8]| decimal(text).ok_or(ErrorReply::NOT_AN_INTEGER);
     let (start, stop) = (number(request.args[2])?, number(request.args[3])?);
     remove(server, request, |set| range(start, stop, set.len()))
 }
 
-fn zremrangebylex(server: &mut Server, request: &Request<'_>) -> Answer {
+fn zremrangebylex(server: &mut Server, request: &Request<'_>) -> CommandResult {
     remove(server, request, byte_range(request.args[2], request.args[3])?)
 }
 
-fn zlexcount(server: &mut Server, request: &Request<'_>) -> Answer {
+fn zlexcount(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let places = byte_range(request.args[2], request.args[3])?;
-    let set = server.read_as(request, request.args[1], Value::as_scored)?;
-    Ok(length(set.map_or(0, |set| places(set).len())))
+    let set = server.read_as(request, request.args[1], StoredValue::as_scored)?;
+    Ok(Reply::count(set.map_or(0, |set| places(set).len())))
 }
 
 fn remove(
     server: &mut Server,
     request: &Request<'_>,
     places: impl Fn(&Scored) -> Range<usize>,
-) -> Answer {
-    let slot = server.find_as(request, request.args[1], Value::as_scored)?;
+) -> CommandResult {
+    let slot = server.find_as(request, request.args[1], StoredValue::as_scored)?;
     let Some(slot) = slot else { return Ok(Reply::Int(0)) };
-    Ok(length(take_out(server, request, slot, places)?.len()))
+    Ok(Reply::count(take_out(server, request, slot, places)?.len()))
 }
 
 /// Takes members out of the set at a slot.
@@ -280,11 +295,11 @@ pub(super) fn take_out(
     request: &Request<'_>,
     slot: u32,
     places: impl Fn(&Scored) -> Range<usize>,
-) -> Result<Vec<(f64, Blob)>, Fail> {
+) -> Result<Vec<(f64, Blob)>, ErrorReply> {
     let set = server.value_mut(request, slot).as_scored_mut()?;
     let taken = set.drain(places(set));
     if !taken.is_empty() {
-        server.shrunk(request, slot);
+        server.elements_removed(request, slot);
     }
     Ok(taken)
 }

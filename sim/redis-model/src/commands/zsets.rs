@@ -3,35 +3,33 @@
 //! Invariant: a score is never NaN: an addition that would make one is refused and changes nothing.
 //! Operations on several sets are in `algebra`.
 
-use super::strings::length;
-use super::table::{Spec, flag};
+use resp::{ErrorReply, Reply, float, is_word};
+
 use super::zrange::ScoreRange;
-use crate::reply::{Answer, Fail, Reply};
 use crate::scored::Scored;
-use crate::server::{Expiry, Request, Server};
-use crate::text::{float, is_word};
-use crate::value::Value;
+use crate::server::{CommandResult, CommandSpec, Expiry, Request, Server, flag};
+use crate::value::StoredValue;
 
 const READ: u32 = flag::READONLY | flag::FAST;
 const WRITE: u32 = flag::WRITE | flag::FAST;
 
-pub(crate) const SPECS: &[Spec] = &[
-    Spec::keyed("zadd", -4, WRITE | flag::DENYOOM, zadd).group("sortedset"),
-    Spec::keyed("zincrby", 4, WRITE | flag::DENYOOM, zincrby).group("sortedset"),
-    Spec::keyed("zrem", -3, WRITE, zrem).group("sortedset"),
-    Spec::keyed("zscore", 3, READ, zscore).group("sortedset"),
-    Spec::keyed("zmscore", -3, READ, zmscore).group("sortedset"),
-    Spec::keyed("zrank", 3, READ, |s, r| rank(s, r, false)).group("sortedset"),
-    Spec::keyed("zrevrank", 3, READ, |s, r| rank(s, r, true)).group("sortedset"),
-    Spec::keyed("zcard", 2, READ, zcard).group("sortedset"),
-    Spec::keyed("zcount", 4, READ, zcount).group("sortedset"),
+pub(crate) const SPECS: &[CommandSpec] = &[
+    CommandSpec::keyed("zadd", -4, WRITE | flag::DENYOOM, zadd).group("sortedset"),
+    CommandSpec::keyed("zincrby", 4, WRITE | flag::DENYOOM, zincrby).group("sortedset"),
+    CommandSpec::keyed("zrem", -3, WRITE, zrem).group("sortedset"),
+    CommandSpec::keyed("zscore", 3, READ, zscore).group("sortedset"),
+    CommandSpec::keyed("zmscore", -3, READ, zmscore).group("sortedset"),
+    CommandSpec::keyed("zrank", 3, READ, |s, r| rank(s, r, false)).group("sortedset"),
+    CommandSpec::keyed("zrevrank", 3, READ, |s, r| rank(s, r, true)).group("sortedset"),
+    CommandSpec::keyed("zcard", 2, READ, zcard).group("sortedset"),
+    CommandSpec::keyed("zcount", 4, READ, zcount).group("sortedset"),
 ];
 
-const NOT_A_FLOAT: Fail = Fail::new("ERR value is not a valid float");
+const NOT_A_FLOAT: ErrorReply = ErrorReply::new("ERR value is not a valid float");
 
 /// When a score is set, and what is answered.
 #[derive(Clone, Copy, Default)]
-struct Conditions {
+struct ZaddConditions {
     only_new: bool,
     only_known: bool,
     greater: bool,
@@ -40,9 +38,9 @@ struct Conditions {
     increment: bool,
 }
 
-impl Conditions {
+impl ZaddConditions {
     /// Reads the options, and returns what follows them.
-    fn parse<'a, 'b>(args: &'b [&'a [u8]]) -> Result<(Self, &'b [&'a [u8]]), Fail> {
+    fn parse<'a, 'b>(args: &'b [&'a [u8]]) -> Result<(Self, &'b [&'a [u8]]), ErrorReply> {
         let mut given = Self::default();
         let mut rest = args;
         while let [word, after @ ..] = rest {
@@ -58,7 +56,7 @@ impl Conditions {
             rest = after;
         }
         let fail = match () {
-            () if rest.is_empty() || rest.len() % 2 == 1 => return Err(Fail::SYNTAX),
+            () if rest.is_empty() || rest.len() % 2 == 1 => return Err(ErrorReply::SYNTAX),
             () if given.only_new && given.only_known => {
                 "ERR XX and NX options at the same time are not compatible"
             }
@@ -72,43 +70,43 @@ impl Conditions {
             }
             () => return Ok((given, rest)),
         };
-        Err(Fail::new(fail))
+        Err(ErrorReply::new(fail))
     }
 
     /// The score that a member is to have; none: it stays as it is.
-    fn score(self, before: Option<f64>, given: f64) -> Result<Option<f64>, Fail> {
+    fn score(self, before: Option<f64>, given: f64) -> Result<Option<f64>, ErrorReply> {
         let Some(before) = before else { return Ok((!self.only_known).then_some(given)) };
         if self.only_new {
             return Ok(None);
         }
         let score = if self.increment { before + given } else { given };
         if score.is_nan() {
-            return Err(Fail::new("ERR resulting score is not a number (NaN)"));
+            return Err(ErrorReply::new("ERR resulting score is not a number (NaN)"));
         }
         let refused = (self.less && score >= before) || (self.greater && score <= before);
         Ok((!refused).then_some(score))
     }
 }
 
-fn zadd(server: &mut Server, request: &Request<'_>) -> Answer {
-    let (conditions, pairs) = Conditions::parse(&request.args[2..])?;
+fn zadd(server: &mut Server, request: &Request<'_>) -> CommandResult {
+    let (conditions, pairs) = ZaddConditions::parse(&request.args[2..])?;
     add(server, request, conditions, pairs)
 }
 
-fn zincrby(server: &mut Server, request: &Request<'_>) -> Answer {
-    let conditions = Conditions { increment: true, ..Conditions::default() };
+fn zincrby(server: &mut Server, request: &Request<'_>) -> CommandResult {
+    let conditions = ZaddConditions { increment: true, ..ZaddConditions::default() };
     add(server, request, conditions, &request.args[2..])
 }
 
 fn add(
     server: &mut Server,
     request: &Request<'_>,
-    conditions: Conditions,
+    conditions: ZaddConditions,
     pairs: &[&[u8]],
-) -> Answer {
+) -> CommandResult {
     let scores = pairs.iter().step_by(2).map(|text| float(text).ok_or(NOT_A_FLOAT));
     let scores: Vec<f64> = scores.collect::<Result<_, _>>()?;
-    let slot = server.find_as(request, request.args[1], Value::as_scored)?;
+    let slot = server.find_as(request, request.args[1], StoredValue::as_scored)?;
     server.event = if conditions.increment { "zincr" } else { "zadd" };
     let mut fresh = Scored::default();
     let set = match slot {
@@ -131,7 +129,7 @@ fn add(
         match slot {
             Some(slot) => server.changed(request, slot),
             None => {
-                let value = Value::Scored(fresh);
+                let value = StoredValue::Scored(fresh);
                 server.put_at(request, None, request.args[1], value, Expiry::Never);
             }
         }
@@ -143,49 +141,51 @@ fn add(
     })
 }
 
-fn zrem(server: &mut Server, request: &Request<'_>) -> Answer {
-    let slot = server.find_as(request, request.args[1], Value::as_scored)?;
+fn zrem(server: &mut Server, request: &Request<'_>) -> CommandResult {
+    let slot = server.find_as(request, request.args[1], StoredValue::as_scored)?;
     let Some(slot) = slot else { return Ok(Reply::Int(0)) };
     let set = server.value_mut(request, slot).as_scored_mut()?;
     let removed = request.args[2..].iter().filter(|member| set.remove(member)).count();
     if removed > 0 {
-        server.shrunk(request, slot);
+        server.elements_removed(request, slot);
     }
-    Ok(length(removed))
+    Ok(Reply::count(removed))
 }
 
-fn zscore(server: &mut Server, request: &Request<'_>) -> Answer {
+fn zscore(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let score = server
-        .read_as(request, request.args[1], Value::as_scored)?
+        .read_as(request, request.args[1], StoredValue::as_scored)?
         .and_then(|set| set.score(request.args[2]));
     Ok(score.map_or(Reply::Nil, Reply::Double))
 }
 
-fn zmscore(server: &mut Server, request: &Request<'_>) -> Answer {
-    let set = server.read_as(request, request.args[1], Value::as_scored)?;
+fn zmscore(server: &mut Server, request: &Request<'_>) -> CommandResult {
+    let set = server.read_as(request, request.args[1], StoredValue::as_scored)?;
     let one =
         |member: &&[u8]| set.and_then(|set| set.score(member)).map_or(Reply::Nil, Reply::Double);
     Ok(Reply::Array(request.args[2..].iter().map(one).collect()))
 }
 
-fn rank(server: &mut Server, request: &Request<'_>, from_highest: bool) -> Answer {
-    let Some(set) = server.read_as(request, request.args[1], Value::as_scored)? else {
+fn rank(server: &mut Server, request: &Request<'_>, from_highest: bool) -> CommandResult {
+    let Some(set) = server.read_as(request, request.args[1], StoredValue::as_scored)? else {
         return Ok(Reply::Nil);
     };
     let rank = set.rank(request.args[2]);
     let rank = rank.map(|rank| if from_highest { set.len() - 1 - rank } else { rank });
-    Ok(rank.map_or(Reply::Nil, length))
+    Ok(rank.map_or(Reply::Nil, Reply::count))
 }
 
-fn zcard(server: &mut Server, request: &Request<'_>) -> Answer {
-    Ok(length(server.read_as(request, request.args[1], Value::as_scored)?.map_or(0, Scored::len)))
+fn zcard(server: &mut Server, request: &Request<'_>) -> CommandResult {
+    Ok(Reply::count(
+        server.read_as(request, request.args[1], StoredValue::as_scored)?.map_or(0, Scored::len),
+    ))
 }
 
-fn zcount(server: &mut Server, request: &Request<'_>) -> Answer {
+fn zcount(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let range = ScoreRange::parse(request.args[2], request.args[3])?;
-    Ok(length(
+    Ok(Reply::count(
         server
-            .read_as(request, request.args[1], Value::as_scored)?
+            .read_as(request, request.args[1], StoredValue::as_scored)?
             .map_or(0, |set| range.places(set).len()),
     ))
 }

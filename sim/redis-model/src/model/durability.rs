@@ -1,24 +1,23 @@
 //! A model that ends and comes back.
 //!
-//! Invariant: after an end nothing is left of it but its file, and every [`ClientId`](super::ClientId)
-//! is void. Deliberately absent: ends in the middle of a command.
+//! Invariant: after an end nothing is left of it but its file, and every [`ConnectionId`](super::ClientId)
+//! is void.
 
 use picklock::time::WallTime;
 
 use super::{Model, unix_us};
-use crate::persistence::Ending;
+use crate::server::persistence::Termination;
 
 impl Model {
-    /// The process ends; connections and memory are gone. Of the file stays what [`Ending`] leaves.
-    pub fn end(&mut self, end: Ending) {
+    /// The process ends; connections and memory are gone. Of the file stays what [`Termination`] leaves.
+    pub fn end(&mut self, end: Termination) {
         self.server.borrow_mut().end(end);
     }
 
     /// The process starts again as a primary and reads its file, if it keeps one; keys whose time has
-    /// passed meanwhile are gone. Incarnations of keys that are left are what they were, those of new
-    /// keys have numbers never given before.
+    /// passed meanwhile are gone.
     pub fn restart(&mut self, now: WallTime) {
-        self.server.borrow_mut().start_again(unix_us(now));
+        self.server.borrow_mut().load_file(unix_us(now));
         if let Some(engine) = &mut self.engine {
             engine.reset();
         }

@@ -1,13 +1,13 @@
 //! A model as a primary with replicas, or as a replica.
 //!
-//! Invariant: the stream only moves in whole groups, so a world that hands over what lies between two
-//! cuts can lag, lose and repeat nothing else. Deliberately absent: the network between them.
+//! Invariant: the stream only moves in whole groups, so a world that hands over what lies between two cuts
+//! can lag, lose and repeat nothing else.
 
 use picklock::time::WallTime;
+use resp::blob;
 
 use super::{Model, unix_us};
-use crate::replication::{Following, Replica, ReplicaId, Snapshot};
-use crate::text::blob;
+use crate::server::replication::{Following, Replica, ReplicaId, Snapshot};
 
 impl Model {
     /// A replica has come, and from now on a stream is kept. It takes a [`Model::snapshot`] first.
@@ -17,7 +17,7 @@ impl Model {
         let id = ReplicaId(server.replicas.last().map_or(0, |last| last.id.0 + 1));
         let offset = 0;
         server.replicas.push(Replica { id, host: blob(host.as_bytes()), port, offset });
-        server.follow_parameters();
+        server.apply_parameters();
         id
     }
 
@@ -25,7 +25,7 @@ impl Model {
     pub fn detach_replica(&mut self, replica: ReplicaId) {
         let server = &mut *self.server.borrow_mut();
         server.replicas.retain(|other| other.id != replica);
-        server.follow_parameters();
+        server.apply_parameters();
     }
 
     /// The replica says that it has the stream up to this offset, which may end a WAIT.
@@ -71,14 +71,14 @@ impl Model {
     }
 
     /// Becomes a replica of the server at this address with its data set, whatever it was before and
-    /// whatever it held. Clients that wait are told so and closed. Keys that are lost leave no effects.
+    /// whatever it held. Clients that wait get an error and are closed.
     pub fn follow(&mut self, host: &str, port: u16, snapshot: &Snapshot) {
         let following = Following { host: blob(host.as_bytes()), port };
         self.server.borrow_mut().follow(following, snapshot);
     }
 
     /// Carries out what lies between two cuts of the primary's stream, the first being this
-    /// replica's [`Model::offset`]. The effects are those of all of it.
+    /// replica's [`Model::offset`].
     ///
     /// # Panics
     /// If it is no replica.
@@ -88,7 +88,7 @@ impl Model {
         server.apply(unix_us(now), groups);
     }
 
-    /// Becomes a primary with what it has. Incarnations go on in numbers that its primary never gave.
+    /// Becomes a primary with what it has.
     pub fn promote(&mut self) {
         self.server.borrow_mut().promote();
     }

@@ -1,59 +1,32 @@
 //! The functions a script calls: `redis.call` and the rest of the `redis` table, and `math.random`.
 //!
-//! Invariant: a command inside a script meets the checks that redis-server makes there, in its order
-//! and words, and is counted as any other. Deliberately absent: `redis.acl_check_cmd` and
-//! `redis.register_function`.
+//! Invariant: a command inside a script meets the checks that redis-server makes there, in its order and
+//! words, and is counted as any other. Not modelled: `redis.acl_check_cmd` and `redis.register_function`.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use mlua::{IntoLua, Lua, LuaString, MultiValue, Table, Value};
+use redis_lua::args::text_of;
+use redis_lua::convert::{error_table, integer_of, number_text, to_lua};
+use redis_lua::error::{LuaError, lua_fail};
+use redis_lua::limits::NO_MEMORY;
+use redis_lua::random::Drand48;
+use resp::{ErrorReply, ProtocolVersion, Reply};
 use smallvec::SmallVec;
 
-use super::args::text_of;
-use super::convert::{error_table, integer_of, number_text, to_lua};
-use super::limits::NO_MEMORY;
-use super::random::Drand48;
-use crate::commands::table::{Found, Run, TABLE, flag};
-use crate::fault::Fault;
-use crate::reply::{Fail, Reply};
-use crate::resp::encode::Protocol;
-use crate::server::{Request, SCRIPT_SESSION, Server};
-
-/// An error on its way from Rust to whoever catches it in Lua.
-#[derive(Clone, Debug, thiserror::Error)]
-#[error("{}", String::from_utf8_lossy(.text))]
-pub(crate) struct Raised {
-    text: Vec<u8>,
-    /// A command has failed, and INFO has counted it already.
-    counted: bool,
-    /// Lua's own libraries raise a string, those of Redis a table.
-    plain: bool,
-}
+use crate::commands::table::TABLE;
+use crate::server::refusal::WriteRefusal;
+use crate::server::{Execution, Lookup, Request, SCRIPT_SESSION, Server, flag};
 
 /// An error of the `redis` library itself: `ERR …`.
 pub(crate) fn fail(text: impl AsRef<str>) -> mlua::Error {
     let text = format!("ERR {}", text.as_ref()).into_bytes();
-    mlua::Error::external(Raised { text, counted: false, plain: false })
-}
-
-/// An error as Lua's own libraries raise it: a string that begins with the place of the call.
-pub(crate) fn lua_fail(lua: &Lua, text: &str) -> mlua::Error {
-    let place = lua.inspect_stack(1, |frame| {
-        let source = frame.source().short_src.unwrap_or_default().into_owned();
-        frame.current_line().map(|line| format!("{source}:{line}: "))
-    });
-    let text = format!("{}{text}", place.flatten().unwrap_or_default()).into_bytes();
-    mlua::Error::external(Raised { text, counted: false, plain: true })
-}
-
-/// The same without a place, as Lua raises what no function is to blame for.
-pub(crate) fn lua_fail_nowhere(text: &str) -> mlua::Error {
-    mlua::Error::external(Raised { text: text.into(), counted: false, plain: true })
+    mlua::Error::external(LuaError { text, counted: false, plain: false })
 }
 
 /// What the functions share with the engine while a script runs.
-pub(crate) struct Shared {
+pub(crate) struct ScriptShared {
     pub(crate) server: Rc<RefCell<Server>>,
     pub(crate) now_us: Cell<i64>,
     pub(crate) read_only: Cell<bool>,
@@ -67,7 +40,7 @@ pub(crate) struct Shared {
     pub(crate) killed: Cell<bool>,
 }
 
-impl Shared {
+impl ScriptShared {
     pub(crate) fn new(server: Rc<RefCell<Server>>) -> Self {
         Self {
             server,
@@ -83,9 +56,9 @@ impl Shared {
     }
 
     /// What the script has chosen with `setresp`: some commands answer in another form.
-    fn speak(&self, resp3: bool) {
+    fn set_protocol(&self, resp3: bool) {
         self.resp3.set(resp3);
-        let protocol = if resp3 { Protocol::Resp3 } else { Protocol::Resp2 };
+        let protocol = if resp3 { ProtocolVersion::Resp3 } else { ProtocolVersion::Resp2 };
         self.server.borrow_mut().sessions[SCRIPT_SESSION as usize].protocol = protocol;
     }
 
@@ -93,9 +66,9 @@ impl Shared {
     fn dispatch(&self, args: &[&[u8]]) -> Reply {
         let server = &mut *self.server.borrow_mut();
         let command = match TABLE.find_for(server.options.profile, args) {
-            Found::Command(command) => command,
-            Found::Unknown | Found::UnknownSubcommand => {
-                let fail = Fail::new("ERR Unknown Redis command called from script");
+            Lookup::Command(command) => command,
+            Lookup::Unknown | Lookup::UnknownSubcommand => {
+                let fail = ErrorReply::new("ERR Unknown Redis command called from script");
                 server.stats.rejected(None, &fail);
                 return Reply::Error(fail);
             }
@@ -108,12 +81,12 @@ impl Shared {
         if spec.has(flag::WRITE) {
             self.wrote.set(true);
         }
-        let Run::Plain(handler) = spec.run else { unreachable!("the others are noscript") };
+        let Execution::Plain(handler) = spec.run else { unreachable!("the others are noscript") };
         let request = Request { now_us: self.now_us.get(), session: SCRIPT_SESSION, args };
         server.run_handler(command, handler, &request)
     }
 
-    fn refusal(&self, server: &Server, command: u16, args: usize) -> Option<Fail> {
+    fn refusal(&self, server: &Server, command: u16, args: usize) -> Option<ErrorReply> {
         let spec = TABLE.spec(command);
         let text = if !spec.takes(args) {
             "ERR Wrong number of args calling Redis command from script"
@@ -124,21 +97,19 @@ impl Shared {
         } else {
             // Once a script has written, memory no longer stops it: it must not end half-way.
             let free = self.wrote.get() || self.allow_oom.get();
-            return match server.refusing()? {
-                Fault::ReadOnly if spec.has(flag::WRITE) => Some(Fault::READ_ONLY),
-                Fault::CannotPersist if spec.has(flag::WRITE) => Some(Fault::CANNOT_PERSIST),
-                Fault::OutOfMemory if spec.has(flag::DENYOOM) && !free => {
-                    Some(Fault::OUT_OF_MEMORY)
-                }
-                _ => None,
+            let refusal = server.refusing()?;
+            let refuses = match refusal {
+                WriteRefusal::ReadOnly => spec.has(flag::WRITE),
+                WriteRefusal::OutOfMemory => spec.has(flag::DENYOOM) && !free,
             };
+            return refuses.then(|| refusal.error());
         };
-        Some(Fail::new(text))
+        Some(ErrorReply::new(text))
     }
 }
 
 /// What a caught error is to the script: a table, where it came from Rust.
-pub(crate) fn convert(lua: &Lua, shared: &Shared, error: Value) -> mlua::Result<Value> {
+pub(crate) fn convert(lua: &Lua, shared: &ScriptShared, error: Value) -> mlua::Result<Value> {
     if matches!(&error, Value::String(text) if text.as_bytes() == NO_MEMORY.as_bytes()) {
         // Caught, it would be tried again and again, and each time takes long.
         shared.killed.set(true);
@@ -160,7 +131,7 @@ pub(crate) fn convert_last(lua: &Lua, error: Value) -> mlua::Result<Value> {
 }
 
 fn seen(lua: &Lua, error: &mlua::Error) -> mlua::Result<Value> {
-    match error.downcast_ref::<Raised>() {
+    match error.downcast_ref::<LuaError>() {
         Some(raised) if raised.plain => lua.create_string(&raised.text)?.into_lua(lua),
         _ => as_table(lua, error)?.into_lua(lua),
     }
@@ -168,7 +139,7 @@ fn seen(lua: &Lua, error: &mlua::Error) -> mlua::Result<Value> {
 
 /// An error that came from Rust, as the table that Redis would have raised.
 pub(crate) fn as_table(lua: &Lua, error: &mlua::Error) -> mlua::Result<Table> {
-    match error.downcast_ref::<Raised>() {
+    match error.downcast_ref::<LuaError>() {
         Some(raised) => error_table(lua, &raised.text, raised.counted),
         None => error_table(lua, format!("ERR {}", message(error)).as_bytes(), false),
     }
@@ -185,7 +156,7 @@ pub(crate) fn message(error: &mlua::Error) -> String {
 }
 
 /// The `redis` table.
-pub(crate) fn library(lua: &Lua, shared: &Rc<Shared>) -> mlua::Result<Table> {
+pub(crate) fn library(lua: &Lua, shared: &Rc<ScriptShared>) -> mlua::Result<Table> {
     let table = lua.create_table()?;
     for (name, raise) in [("call", true), ("pcall", false)] {
         let shared = Rc::clone(shared);
@@ -193,7 +164,7 @@ pub(crate) fn library(lua: &Lua, shared: &Rc<Shared>) -> mlua::Result<Table> {
             lua.create_function(move |lua, args: MultiValue| match command(&shared, &args) {
                 Ok(Reply::Error(fail)) if raise => {
                     let text = fail.text().to_vec();
-                    Err(mlua::Error::external(Raised { text, counted: true, plain: false }))
+                    Err(mlua::Error::external(LuaError { text, counted: true, plain: false }))
                 }
                 Ok(reply) => to_lua(lua, reply, shared.resp3.get()),
                 Err(error) if raise => Err(error),
@@ -211,7 +182,7 @@ pub(crate) fn library(lua: &Lua, shared: &Rc<Shared>) -> mlua::Result<Table> {
             return Err(fail("redis.setresp() requires one argument."));
         }
         match args.front().and_then(integer_of) {
-            Some(version @ (2 | 3)) => setresp_shared.speak(version == 3),
+            Some(version @ (2 | 3)) => setresp_shared.set_protocol(version == 3),
             _ => return Err(fail("RESP version must be 2 or 3.")),
         }
         Ok(())
@@ -239,7 +210,7 @@ pub(crate) fn library(lua: &Lua, shared: &Rc<Shared>) -> mlua::Result<Table> {
     Ok(table)
 }
 
-fn command(shared: &Shared, args: &MultiValue) -> mlua::Result<Reply> {
+fn command(shared: &ScriptShared, args: &MultiValue) -> mlua::Result<Reply> {
     if args.is_empty() {
         return Err(fail("Please specify at least one argument for this redis lib call"));
     }
@@ -329,7 +300,7 @@ fn set_repl(_lua: &Lua, args: MultiValue) -> mlua::Result<()> {
 }
 
 /// `math.random` and `math.randomseed`.
-pub(crate) fn random(lua: &Lua, shared: &Rc<Shared>, table: &Table) -> mlua::Result<()> {
+pub(crate) fn random(lua: &Lua, shared: &Rc<ScriptShared>, table: &Table) -> mlua::Result<()> {
     let (for_draws, for_seed) = (Rc::clone(shared), Rc::clone(shared));
     let random = move |lua: &Lua, args: MultiValue| {
         let mut generator = for_draws.random.get();

@@ -12,23 +12,18 @@ use mlua::chunk::ChunkMode;
 use mlua::{
     Function, HookTriggers, Lua, LuaOptions, LuaString, StdLib, Table, Value, Variadic, VmState,
 };
+use redis_lua::convert::{error_table, from_lua};
+use redis_lua::random::Drand48;
+use redis_lua::{bit, cjson, cmsgpack, limits, structs};
+use resp::{ErrorReply, ProtocolVersion, Reply, until_nul};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::api::{self, Shared};
-use super::bit;
-use super::convert::{error_table, from_lua};
-use super::random::Drand48;
+use super::api::{self, ScriptShared};
+use super::digest::{ScriptDigest, digest};
 use super::shebang::Shebang;
-use super::{cjson, cmsgpack, limits, structs};
-use crate::commands::expiry::until_nul;
-use crate::fault::Fault;
-use crate::reply::{Fail, Reply};
-use crate::resp::encode::Protocol;
+use crate::server::refusal::WriteRefusal;
 use crate::server::{SCRIPT_SESSION, Server};
 use crate::stats::ErrorCount;
-
-/// A digest as EVALSHA names it.
-pub(crate) type Digest = [u8; 40];
 
 /// How often the budget is looked at.
 const HOOK_INSTRUCTIONS: u32 = 1000;
@@ -50,12 +45,12 @@ pub(crate) struct Invocation<'a> {
 /// next one is compiled: whether EVALSHA knows them is the server's to say.
 pub(crate) struct Engine {
     pub(super) lua: Lua,
-    pub(super) shared: Rc<Shared>,
-    compiled: FxHashMap<Digest, Shebang>,
+    pub(super) shared: Rc<ScriptShared>,
+    compiled: FxHashMap<ScriptDigest, Shebang>,
     /// The scripts by their digests. Rust can hold only some thousand values of Lua at once.
     functions: Table,
     /// The libraries that are compiled, by the digests of their code.
-    pub(super) libraries: FxHashSet<Digest>,
+    pub(super) libraries: FxHashSet<ScriptDigest>,
     /// Their functions, by that digest and their names.
     pub(super) callbacks: Table,
     run_no_key: Function,
@@ -85,7 +80,7 @@ impl Engine {
         // pcall is wrapped by the sandbox; the one below must be Lua's own, as in Redis.
         let lua = Lua::new_with(libraries, LuaOptions::new().catch_rust_panics(true))?;
         let budget = server.borrow().options.script_budget_instructions;
-        let shared = Rc::new(Shared::new(server));
+        let shared = Rc::new(ScriptShared::new(server));
         let host = lua.create_table()?;
         host.set("redis", api::library(&lua, &shared)?)?;
         host.set("bit", bit::library(&lua)?)?;
@@ -151,21 +146,22 @@ impl Engine {
     }
 
     /// Compiles a script, if it is new.
-    pub(crate) fn load(&mut self, body: &[u8]) -> Result<Digest, Fail> {
-        self.make_way().map_err(|error| Fail::of(format!("ERR {}", api::message(&error))))?;
+    pub(crate) fn load(&mut self, body: &[u8]) -> Result<ScriptDigest, ErrorReply> {
+        self.drop_flushed()
+            .map_err(|error| ErrorReply::of(format!("ERR {}", api::message(&error))))?;
         let digest = digest(body);
         if !self.compiled.contains_key(&digest) {
             let (shebang, code) = Shebang::split(body)?;
             let function = self.compile(code)?;
             let name = self.lua.create_string(digest);
             let kept = name.and_then(|name| self.functions.raw_set(name, function));
-            kept.map_err(|error| Fail::of(format!("ERR {}", api::message(&error))))?;
+            kept.map_err(|error| ErrorReply::of(format!("ERR {}", api::message(&error))))?;
             self.compiled.insert(digest, shebang);
         }
         Ok(digest)
     }
 
-    fn compile(&self, code: &[u8]) -> Result<Function, Fail> {
+    fn compile(&self, code: &[u8]) -> Result<Function, ErrorReply> {
         let chunk = self.lua.load(code).set_name("@user_script").set_mode(ChunkMode::Text);
         chunk.into_function().map_err(|error| {
             let text = match &error {
@@ -176,13 +172,13 @@ impl Engine {
                 mlua::Error::SyntaxError { message, .. } => message.clone(),
                 other => api::message(other),
             };
-            Fail::of(format!("ERR Error compiling script (new function): {text}"))
+            ErrorReply::of(format!("ERR Error compiling script (new function): {text}"))
         })
     }
 
     /// Before something is compiled: gives back what a FLUSH has made the server forget. What it knows
     /// stays, with the locals of its libraries.
-    pub(super) fn make_way(&mut self) -> mlua::Result<()> {
+    pub(super) fn drop_flushed(&mut self) -> mlua::Result<()> {
         let server = &mut *self.shared.server.borrow_mut();
         if !std::mem::take(&mut server.compiled_is_stale) {
             return Ok(());
@@ -191,12 +187,13 @@ impl Engine {
         for digest in self.compiled.extract_if(|digest, _| !known.contains(digest)) {
             self.functions.raw_remove(self.lua.create_string(digest.0)?)?;
         }
-        let is_library = |digest: &Digest| libraries.iter().any(|(_, it)| it.digest == *digest);
+        let is_library =
+            |digest: &ScriptDigest| libraries.iter().any(|(_, it)| it.digest == *digest);
         self.libraries.retain(is_library);
         let callbacks = self.lua.create_table()?;
         for pair in self.callbacks.pairs::<LuaString, Value>() {
             let (key, callback) = pair?;
-            let digest = Digest::try_from(&key.as_bytes()[..40]);
+            let digest = ScriptDigest::try_from(&key.as_bytes()[..40]);
             if digest.is_ok_and(|digest| self.libraries.contains(&digest)) {
                 callbacks.raw_set(key, callback)?;
             }
@@ -222,11 +219,12 @@ impl Engine {
         }
     }
 
-    fn prepare(&mut self, call: &Invocation<'_>) -> Result<(Digest, Shebang), Fail> {
+    fn prepare(&mut self, call: &Invocation<'_>) -> Result<(ScriptDigest, Shebang), ErrorReply> {
         let digest = if call.by_digest {
-            let no_script = Fail::new("NOSCRIPT No matching script. Please use EVAL.");
-            let digest = Digest::try_from(&call.body.to_ascii_lowercase()[..]);
-            let known = |digest: &Digest| self.shared.server.borrow().scripts.contains(digest);
+            let no_script = ErrorReply::new("NOSCRIPT No matching script. Please use EVAL.");
+            let digest = ScriptDigest::try_from(&call.body.to_ascii_lowercase()[..]);
+            let known =
+                |digest: &ScriptDigest| self.shared.server.borrow().scripts.contains(digest);
             let digest = digest.ok().filter(known).ok_or(no_script)?;
             // A script known by its text has never been compiled until it is needed.
             if let Some(text) = super::native::text_of(&digest) {
@@ -240,23 +238,23 @@ impl Engine {
         };
         let shebang = self.compiled[&digest];
         if shebang.present {
-            let fault = self.shared.server.borrow().refusing();
+            let refusal = self.shared.server.borrow().refusing();
             if call.read_only && !shebang.no_writes {
-                return Err(Fail::new(
+                return Err(ErrorReply::new(
                     "ERR Can not execute a script with write flag using *_ro command.",
                 ));
             }
-            if fault == Some(Fault::ReadOnly) && !shebang.no_writes {
-                return Err(Fault::READ_ONLY);
-            }
-            if fault == Some(Fault::OutOfMemory) && !shebang.allow_oom && !shebang.no_writes {
-                return Err(Fault::OUT_OF_MEMORY);
+            let tolerates = |refusal: &WriteRefusal| {
+                shebang.no_writes || shebang.allow_oom && *refusal == WriteRefusal::OutOfMemory
+            };
+            if let Some(refusal) = refusal.filter(|refusal| !tolerates(refusal)) {
+                return Err(refusal.error());
             }
         }
         Ok((digest, shebang))
     }
 
-    /// Everything that a script's commands look at is as new.
+    /// Resets the state that a script's commands read.
     pub(super) fn begin(&self, scope: &Scope) {
         let shared = &self.shared;
         shared.now_us.set(scope.now_us);
@@ -269,10 +267,10 @@ impl Engine {
         let mut server = shared.server.borrow_mut();
         let db = server.sessions[scope.session as usize].db;
         let session = &mut server.sessions[SCRIPT_SESSION as usize];
-        (session.db, session.protocol) = (db, Protocol::Resp2);
+        (session.db, session.protocol) = (db, ProtocolVersion::Resp2);
     }
 
-    fn invoke(&self, call: &Invocation<'_>, digest: &Digest) -> mlua::Result<(bool, Value)> {
+    fn invoke(&self, call: &Invocation<'_>, digest: &ScriptDigest) -> mlua::Result<(bool, Value)> {
         let script: Function = self.functions.raw_get(self.lua.create_string(digest)?)?;
         match (call.keys, call.args) {
             ([], args) if args.len() <= ON_STACK => {
@@ -292,9 +290,9 @@ impl Engine {
         outcome: mlua::Result<(bool, Value)>,
         script: (&[u8], &str),
     ) -> (Reply, ErrorCount) {
-        let answer = self
-            .answer(outcome, script)
-            .unwrap_or_else(|error| refused(Fail::of(format!("ERR {}", api::message(&error)))));
+        let answer = self.answer(outcome, script).unwrap_or_else(|error| {
+            refused(ErrorReply::of(format!("ERR {}", api::message(&error))))
+        });
         if self.lua.used_memory() > limits::COLLECT_BYTES {
             // What cannot be collected now will be later.
             let _ = self.lua.gc_collect();
@@ -311,7 +309,7 @@ impl Engine {
         match outcome {
             Ok((true, value)) => {
                 let returned = from_lua(&value, self.shared.resp3.get())?;
-                Ok((returned.reply, returned.errors))
+                Ok((returned.reply, ErrorCount::of(&returned.errors)))
             }
             Ok((false, Value::Table(error))) => failure(&error, script),
             // The handler itself has failed: the script was ended, or the stack is full.
@@ -345,7 +343,7 @@ fn is_binary(code: &[u8]) -> bool {
     code.starts_with(b"\x1b")
 }
 
-/// The answer for an error that nobody has caught.
+/// The answer for an error that the script has not caught.
 fn failure(error: &Table, (name, chunk): (&[u8], &str)) -> mlua::Result<(Reply, ErrorCount)> {
     let mut text = match error.raw_get("err")? {
         Value::String(text) => until_nul(&text.as_bytes()).to_vec(),
@@ -359,11 +357,11 @@ fn failure(error: &Table, (name, chunk): (&[u8], &str)) -> mlua::Result<(Reply, 
     let counted = matches!(error.raw_get("ignore_error_stats_update")?, Value::Boolean(true));
     let mut errors = ErrorCount::default();
     errors.add(&text, counted);
-    Ok((Reply::Error(Fail::of(text)), errors))
+    Ok((Reply::Error(ErrorReply::of(text)), errors))
 }
 
 /// The answer where nothing was run.
-pub(crate) fn refused(fail: Fail) -> (Reply, ErrorCount) {
+pub(crate) fn refused(fail: ErrorReply) -> (Reply, ErrorCount) {
     let reply = Reply::Error(fail);
     let errors = ErrorCount::from(&reply);
     (reply, errors)
@@ -395,10 +393,4 @@ fn line(lua: &Lua) -> Option<usize> {
         }
     }
     None
-}
-
-/// The SHA-1 of a script in lower-case hexadecimal.
-pub(crate) fn digest(body: &[u8]) -> Digest {
-    let text = sha1_smol::Sha1::from(body).digest().to_string();
-    text.as_bytes().try_into().expect("a SHA-1 has 40 digits")
 }

@@ -5,39 +5,39 @@
 
 use mlua::chunk::ChunkMode;
 use mlua::{Table, Value};
+use resp::{Blob, ErrorReply, Reply, blob};
 
 use super::api;
-use super::engine::{Digest, Engine, Scope, digest, refused};
+use super::digest::{ScriptDigest, digest};
+use super::engine::{Engine, Scope, refused};
 use super::shebang::Shebang;
 use crate::commands::scripting::keys_and_args_of_function;
-use crate::fault::Fault;
 use crate::libraries::{FLAGS, Function, Library};
-use crate::reply::{Fail, Reply};
 use crate::server::Request;
+use crate::server::refusal::WriteRefusal;
 use crate::stats::ErrorCount;
-use crate::text::{Blob, blob};
 
 const BAD_NAME: &str = "ERR Library names can only contain letters, numbers, or underscores(_) and \
                         must be at least one character long";
 
 impl Engine {
     /// FUNCTION LOAD: the library's name.
-    pub(crate) fn load_library(&mut self, code: &[u8], replace: bool) -> Result<Blob, Fail> {
+    pub(crate) fn load_library(&mut self, code: &[u8], replace: bool) -> Result<Blob, ErrorReply> {
         let (name, _) = head(code)?;
         if !replace && self.shared.server.borrow().libraries.contains(&name) {
             let name = String::from_utf8_lossy(&name).into_owned();
-            return Err(Fail::of(format!("ERR Library '{name}' already exists")));
+            return Err(ErrorReply::of(format!("ERR Library '{name}' already exists")));
         }
         let functions = self.compile_library(code)?;
         if functions.is_empty() {
-            return Err(Fail::new("ERR No functions registered"));
+            return Err(ErrorReply::new("ERR No functions registered"));
         }
         let server = &mut *self.shared.server.borrow_mut();
         let taken =
             |function: &&Function| server.libraries.find(&function.name, Some(&name)).is_some();
         if let Some(function) = functions.iter().find(taken) {
             let function = String::from_utf8_lossy(&function.name).into_owned();
-            return Err(Fail::of(format!("ERR Function {function} already exists")));
+            return Err(ErrorReply::of(format!("ERR Function {function} already exists")));
         }
         let library = Library { code: code.to_vec(), digest: digest(code), functions };
         server.libraries.put(name.clone(), library);
@@ -57,7 +57,7 @@ impl Engine {
         &mut self,
         request: &Request<'_>,
         read_only: bool,
-    ) -> Result<(Reply, ErrorCount), Fail> {
+    ) -> Result<(Reply, ErrorCount), ErrorReply> {
         let found = {
             let server = self.shared.server.borrow();
             let found = server.libraries.find(request.args[1], None);
@@ -67,21 +67,20 @@ impl Engine {
                 (library.digest, function.clone(), code)
             })
         };
-        let (digest, function, code) = found.ok_or(Fail::new("ERR Function not found"))?;
+        let (digest, function, code) = found.ok_or(ErrorReply::new("ERR Function not found"))?;
         let (keys, args) = keys_and_args_of_function(request.args)?;
         if read_only && !function.has("no-writes") {
-            return Err(Fail::new(
+            return Err(ErrorReply::new(
                 "ERR Can not execute a script with write flag using *_ro command.",
             ));
         }
         let may_write = !function.has("no-writes");
-        let fault = self.shared.server.borrow().refusing();
-        match fault {
-            Some(Fault::ReadOnly) if may_write => return Err(Fault::READ_ONLY),
-            Some(Fault::OutOfMemory) if may_write && !function.has("allow-oom") => {
-                return Err(Fault::OUT_OF_MEMORY);
-            }
-            _ => {}
+        let refusal = self.shared.server.borrow().refusing();
+        let tolerates = |refusal: &WriteRefusal| {
+            !may_write || *refusal == WriteRefusal::OutOfMemory && function.has("allow-oom")
+        };
+        if let Some(refusal) = refusal.filter(|refusal| !tolerates(refusal)) {
+            return Err(refusal.error());
         }
         if let Some(code) = code {
             self.compile_library(&code)?;
@@ -105,9 +104,10 @@ impl Engine {
     }
 
     /// Runs a library's code, which registers its functions.
-    fn compile_library(&mut self, code: &[u8]) -> Result<Vec<Function>, Fail> {
+    fn compile_library(&mut self, code: &[u8]) -> Result<Vec<Function>, ErrorReply> {
         let (_, body) = head(code)?;
-        self.make_way().map_err(|error| Fail::of(format!("ERR {}", api::message(&error))))?;
+        self.drop_flushed()
+            .map_err(|error| ErrorReply::of(format!("ERR {}", api::message(&error))))?;
         let digest = digest(code);
         let chunk = self.lua.load(body).set_name("@user_function").set_mode(ChunkMode::Text);
         let function = chunk.into_function().map_err(|error| {
@@ -115,10 +115,11 @@ impl Engine {
                 mlua::Error::SyntaxError { message, .. } => message.clone(),
                 other => api::message(other),
             };
-            Fail::of(format!("ERR Error compiling function: {text}"))
+            ErrorReply::of(format!("ERR Error compiling function: {text}"))
         })?;
         self.begin(&Scope::default());
-        let failed = |text: &[u8]| Fail::of([b"ERR Error registering functions: ", text].concat());
+        let failed =
+            |text: &[u8]| ErrorReply::of([b"ERR Error registering functions: ", text].concat());
         let odd = |error: mlua::Error| failed(api::message(&error).as_bytes());
         let (done, result): (bool, Value) = self.load_functions.call(function).map_err(odd)?;
         match (done, result) {
@@ -137,7 +138,7 @@ impl Engine {
         }
     }
 
-    fn register(&self, digest: &Digest, registered: &Table) -> mlua::Result<Vec<Function>> {
+    fn register(&self, digest: &ScriptDigest, registered: &Table) -> mlua::Result<Vec<Function>> {
         let mut functions = Vec::new();
         for entry in registered.sequence_values::<Table>() {
             let entry = entry?;
@@ -164,39 +165,41 @@ impl Engine {
 }
 
 /// Under what a function is kept.
-fn place(digest: &Digest, name: &[u8]) -> Vec<u8> {
+fn place(digest: &ScriptDigest, name: &[u8]) -> Vec<u8> {
     [&digest[..], name].concat()
 }
 
 /// The library's name, and its code from the end of its first line on.
-fn head(code: &[u8]) -> Result<(Blob, &[u8]), Fail> {
+fn head(code: &[u8]) -> Result<(Blob, &[u8]), ErrorReply> {
     if !code.starts_with(b"#!") {
-        return Err(Fail::new("ERR Missing library metadata"));
+        return Err(ErrorReply::new("ERR Missing library metadata"));
     }
     let end = code.iter().position(|&byte| byte == b'\n');
-    let end = end.ok_or(Fail::new("ERR Invalid library metadata"))?;
+    let end = end.ok_or(ErrorReply::new("ERR Invalid library metadata"))?;
     let line = String::from_utf8_lossy(&code[2..end]).into_owned();
     let mut words = line.split_whitespace();
     let engine = words.next().unwrap_or_default();
     if !engine.eq_ignore_ascii_case(Shebang::ENGINE) {
-        return Err(Fail::of(format!("ERR Engine '{engine}' not found")));
+        return Err(ErrorReply::of(format!("ERR Engine '{engine}' not found")));
     }
     let mut name = None;
     for word in words {
         match word.strip_prefix("name=") {
             Some(_) if name.is_some() => {
-                return Err(Fail::new(
+                return Err(ErrorReply::new(
                     "ERR Invalid metadata value, name argument was given multiple times",
                 ));
             }
             Some(given) => name = Some(given.to_owned()),
-            None => return Err(Fail::of(format!("ERR Invalid metadata value given: {word}"))),
+            None => {
+                return Err(ErrorReply::of(format!("ERR Invalid metadata value given: {word}")));
+            }
         }
     }
-    let name = name.ok_or(Fail::new("ERR Library name was not given"))?;
+    let name = name.ok_or(ErrorReply::new("ERR Library name was not given"))?;
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     if name.is_empty() || !name.bytes().all(fits) {
-        return Err(Fail::new(BAD_NAME));
+        return Err(ErrorReply::new(BAD_NAME));
     }
     Ok((blob(name.as_bytes()), &code[end..]))
 }

@@ -1,10 +1,9 @@
-//! Scripts that run without Lua: each has a twin here, a function written for exactly one text.
+//! Scripts that run without Lua: each is a function here, written for exactly one text.
 //!
-//! Invariant: a twin runs only for the text whose SHA-1 is written beside it; any other text, a changed
-//! one too, runs in Lua. Reply, effects, statistics and what is propagated are those of the Lua text;
-//! where a request is out of the ordinary (a key of another type, an argument that is no number, a
-//! fault) the text itself is run. Deliberately absent: an interpreter. Each text is one function here,
-//! and what is out of the ordinary for it another.
+//! Invariant: a function runs only for the text whose SHA-1 is written beside it; any other text, a changed one
+//! too, runs in Lua. Reply, statistics and what is propagated are those of the Lua text; where a request is
+//! out of the ordinary (a key of another type, an argument that is no number, a replica) the text itself is
+//! run. There is no interpreter: each text is a function here.
 //!
 //! To add a text, add a line to `twins`, and the test that compares native with Lua takes it along. To
 //! change a text, change its functions too, and only then its SHA-1.
@@ -15,24 +14,24 @@ mod single;
 
 use std::sync::LazyLock;
 
+use calls::ScriptCalls;
 use picklock::{fence, queue_scripts, scripts};
+use resp::Reply;
 
-use crate::reply::Reply;
-use crate::script::engine::{Digest, digest};
+use crate::script::digest::{ScriptDigest, digest};
 use crate::server::{Request, Server};
-use calls::Calls;
 
 /// Whether the keys and arguments are such as the function is made for. It changes nothing.
-type Fits = fn(&Calls<'_>, &[&[u8]], &[&[u8]]) -> bool;
+type Precondition = fn(&ScriptCalls<'_>, &[&[u8]], &[&[u8]]) -> bool;
 
 /// What the text does with these keys and arguments.
-type Act = fn(&mut Calls<'_>, &[&[u8]], &[&[u8]]) -> Reply;
+type NativeFn = fn(&mut ScriptCalls<'_>, &[&[u8]], &[&[u8]]) -> Reply;
 
-struct Known {
+struct NativeScript {
     text: &'static str,
-    digest: Digest,
-    fits: Fits,
-    act: Act,
+    digest: ScriptDigest,
+    fits: Precondition,
+    act: NativeFn,
 }
 
 /// The compare-and-delete of the documentation of SET.
@@ -40,7 +39,7 @@ const AS_DOCUMENTED: &str = "if redis.call(\"get\",KEYS[1]) == ARGV[1]\nthen\n  
     return redis.call(\"del\",KEYS[1])\nelse\n    return 0\nend\n";
 
 /// Each text with the SHA-1 of the text that its functions were written for.
-fn twins() -> [(&'static str, &'static str, Fits, Act); 11] {
+fn native_scripts() -> [(&'static str, &'static str, Precondition, NativeFn); 11] {
     [
         (
             "230a6695bbbb812377e64cd05e384647ef03c2b3",
@@ -111,22 +110,24 @@ fn twins() -> [(&'static str, &'static str, Fits, Act); 11] {
     ]
 }
 
-/// The twin, if the text is the one it was written for.
-fn bound((sha1, text, fits, act): (&str, &'static str, Fits, Act)) -> Option<Known> {
+/// The function, if the text is the one it was written for.
+fn bound(
+    (sha1, text, fits, act): (&str, &'static str, Precondition, NativeFn),
+) -> Option<NativeScript> {
     let digest = digest(text.as_bytes());
-    (digest == *sha1.as_bytes()).then_some(Known { text, digest, fits, act })
+    (digest == *sha1.as_bytes()).then_some(NativeScript { text, digest, fits, act })
 }
 
-static TEXTS: LazyLock<Vec<Known>> =
-    LazyLock::new(|| twins().into_iter().filter_map(bound).collect());
+static TEXTS: LazyLock<Vec<NativeScript>> =
+    LazyLock::new(|| native_scripts().into_iter().filter_map(bound).collect());
 
 /// The digest of a known text.
-pub(crate) fn digest_of(text: &[u8]) -> Option<Digest> {
+pub(crate) fn digest_of(text: &[u8]) -> Option<ScriptDigest> {
     TEXTS.iter().find(|known| known.text.as_bytes() == text).map(|known| known.digest)
 }
 
 /// The text of a known digest.
-pub(crate) fn text_of(digest: &Digest) -> Option<&'static str> {
+pub(crate) fn text_of(digest: &ScriptDigest) -> Option<&'static str> {
     TEXTS.iter().find(|known| known.digest == *digest).map(|known| known.text)
 }
 
@@ -143,13 +144,13 @@ pub(crate) fn run(
         true => known.digest == *body,
         false => known.text.as_bytes() == body,
     })?;
-    if !server.options.native_scripts || server.fault.is_some() || server.following.is_some() {
+    if !server.options.native_scripts || server.following.is_some() {
         return None;
     }
     if by_digest {
         server.scripts.get(&known.digest)?;
     }
-    let mut calls = Calls::new(server, request);
+    let mut calls = ScriptCalls::new(server, request);
     if !(known.fits)(&calls, keys, args) {
         return None;
     }

@@ -3,7 +3,7 @@
 //! Invariant: a script without one runs as before Redis 7. The flags allow-stale, no-cluster and
 //! allow-cross-slot-keys are read and mean nothing here: there are no replicas and no cluster.
 
-use crate::reply::Fail;
+use resp::ErrorReply;
 
 /// How a script may be run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,22 +22,24 @@ impl Shebang {
 
     /// Reads the line, and returns the rest of the script from the line break on, so that the numbers
     /// of lines in errors stay right.
-    pub(crate) fn split(body: &[u8]) -> Result<(Self, &[u8]), Fail> {
+    pub(crate) fn split(body: &[u8]) -> Result<(Self, &[u8]), ErrorReply> {
         if !body.starts_with(b"#!") {
             return Ok((Self::default(), body));
         }
         let end = body.iter().position(|&byte| byte == b'\n');
-        let end = end.ok_or(Fail::new("ERR Invalid script shebang"))?;
+        let end = end.ok_or(ErrorReply::new("ERR Invalid script shebang"))?;
         let line = String::from_utf8_lossy(&body[..end]).into_owned();
         let mut words = line.split_whitespace();
         let engine = words.next().unwrap_or_default();
         if engine != "#!lua" {
-            return Err(Fail::of(format!("ERR Unexpected engine in script shebang: {engine}")));
+            return Err(ErrorReply::of(format!(
+                "ERR Unexpected engine in script shebang: {engine}"
+            )));
         }
         let mut shebang = Self { present: true, ..Self::default() };
         for word in words {
             let Some(flags) = word.strip_prefix("flags=") else {
-                return Err(Fail::of(format!("ERR Unknown lua shebang option: {word}")));
+                return Err(ErrorReply::of(format!("ERR Unknown lua shebang option: {word}")));
             };
             for flag in flags.split(',').filter(|flag| !flag.is_empty()) {
                 match flag {
@@ -46,7 +48,7 @@ impl Shebang {
                     "allow-stale" | "no-cluster" | "allow-cross-slot-keys" => {}
                     _ => {
                         let text = format!("ERR Unexpected flag in script shebang: {flag}");
-                        return Err(Fail::of(text));
+                        return Err(ErrorReply::of(text));
                     }
                 }
             }

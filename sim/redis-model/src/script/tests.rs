@@ -1,18 +1,18 @@
 //! What a client's script must not be able to do to the process, and what is given back.
 
 use picklock::time::WallTime;
+use resp::Reply;
 
-use crate::model::{ClientId, Model};
-use crate::options::Options;
-use crate::reply::Reply;
+use crate::model::{ConnectionId, Model};
+use crate::options::ModelOptions;
 
-fn server() -> (Model, ClientId) {
-    let mut model = Model::new(Options::default());
+fn server() -> (Model, ConnectionId) {
+    let mut model = Model::new(ModelOptions::default());
     let client = model.connect(WallTime::from_unix_ns(0), "127.0.0.1:1");
     (model, client)
 }
 
-fn ask((model, client): &mut (Model, ClientId), words: &[&[u8]]) -> Reply {
+fn ask((model, client): &mut (Model, ConnectionId), words: &[&[u8]]) -> Reply {
     model.execute(WallTime::from_unix_ns(0), *client, words)
 }
 
@@ -79,7 +79,7 @@ fn the_least_recently_used_key_is_evicted_and_without_a_policy_the_write_is_refu
     }
     let oom = "OOM command not allowed when used memory > 'maxmemory'.";
     ask(&mut server, &[b"CONFIG", b"SET", b"maxmemory", b"1300000"]);
-    assert_eq!(ask(&mut server, &[b"SET", b"d", b"1"]), Reply::Error(crate::reply::Fail::new(oom)));
+    assert_eq!(ask(&mut server, &[b"SET", b"d", b"1"]), Reply::Error(resp::ErrorReply::new(oom)));
     ask(&mut server, &[b"CONFIG", b"SET", b"maxmemory-policy", b"allkeys-lru"]);
     assert_eq!(ask(&mut server, &[b"SET", b"d", b"1"]), Reply::Ok);
     assert_eq!(ask(&mut server, &[b"EXISTS", b"a", b"b", b"c", b"d"]), Reply::Int(3));

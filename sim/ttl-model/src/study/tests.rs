@@ -31,18 +31,18 @@ fn study(hold: &str, pause: Option<(f64, &str)>, grid: &[(u32, Option<u32>)]) ->
 }
 
 fn found(study: &Study) -> Vec<Point> {
-    study.run(&Watched::default()).expect("settings that can be")
+    study.run(&StudyProgress::default()).expect("settings that can be")
 }
 
-/// Counted and asked are the same share, each within the other's interval, wherever both see it.
+/// Monte Carlo and importance sampling agree, each within the other's interval, wherever both see failures.
 fn agree(study: &Study) {
     let leases = study.settings();
     for setting in leases {
-        let lease = Lease::new(&study.conditions, setting).expect("a setting");
-        let (mut counted, mut rare) = (Counted::default(), Rare::default());
+        let lease = LeaseModel::new(&study.conditions, setting).expect("a setting");
+        let (mut counted, mut rare) = (MonteCarlo::default(), ImportanceSampling::default());
         let traffic = study.traffic;
-        counted.add(&lease, &traffic, 30_000, &mut Dice::new(3, 1));
-        rare.add(&lease, &traffic, 8_000, &mut Dice::new(3, 2));
+        counted.add(&lease, &traffic, 30_000, &mut Random::new(3, 1));
+        rare.add(&lease, &traffic, 8_000, &mut Random::new(3, 2));
         let hits = if setting.tracked { counted.lost } else { counted.outlived };
         let seen = wilson(hits, counted.holds);
         let asked = rare.wrong.interval();
@@ -158,8 +158,8 @@ fn no_longer_ttl_looks_worse(study: &Study) {
         let late = || {
             let (ttl, renew) = (shorter.ttl.0, shorter.renew.map(|it| it.0));
             let setting = Setting { ttl, renew, tracked: true };
-            let lease = Lease::new(&study.conditions, setting).expect("a setting");
-            at_most(&lease, Until::Written)
+            let lease = LeaseModel::new(&study.conditions, setting).expect("a setting");
+            at_most(&lease, Deadline::Written)
         };
         let late = if longer.keeping.is_tracked() { late() } else { 0.0 };
         let (below, above) = (longer.effect.high, shorter.wrong.high + late);
@@ -254,18 +254,20 @@ fn what_was_looked_at_before_it_was_ended_is_told_and_nothing_else() {
     let grid = [(1_000, None), (2_000, None), (3_000, None)];
     let all = Study { threads: 1, ..study("50ms", Some((0.5, "lognormal:200ms,p99=3s")), &grid) };
     let whole = found(&all);
-    let watched = Watched::default();
-    watched.stop.store(true, Ordering::Relaxed);
-    let none = all.run(&watched).expect("settings that can be");
+    let progress = StudyProgress::default();
+    progress.stop.store(true, Ordering::Relaxed);
+    let none = all.run(&progress).expect("settings that can be");
     assert_eq!(none.len(), whole.len());
     assert!(none.iter().all(|it| it.unfinished && it.wrong.high == 1.0));
     // What was looked at before stays.
     let settings = all.settings();
-    let leases: Vec<Lease<'_>> =
-        settings.iter().map(|it| Lease::new(&all.conditions, *it).expect("a setting")).collect();
-    let watched = Watched::default();
-    assert!(all.look(&[0, 1], &leases, &watched).iter().all(Option::is_some));
-    watched.stop.store(true, Ordering::Relaxed);
-    assert!(all.look(&[2], &leases, &watched).iter().all(Option::is_none));
-    assert!(watched.done.load(Ordering::Relaxed) < all.parts());
+    let leases: Vec<LeaseModel<'_>> = settings
+        .iter()
+        .map(|it| LeaseModel::new(&all.conditions, *it).expect("a setting"))
+        .collect();
+    let progress = StudyProgress::default();
+    assert!(all.look(&[0, 1], &leases, &progress).iter().all(Option::is_some));
+    progress.stop.store(true, Ordering::Relaxed);
+    assert!(all.look(&[2], &leases, &progress).iter().all(Option::is_none));
+    assert!(progress.done.load(Ordering::Relaxed) < all.parts());
 }

@@ -187,7 +187,7 @@ fn a_server_that_crashes_breaks_the_connections_of_subscribers() {
     subscribe(&said);
     until(MS_NS);
     said_now(&said);
-    with(|sim| sim.stop_server(0, redis_model::persistence::Ending::Killed));
+    with(|sim| sim.stop_server(0, redis_model::model::Termination::Killed));
     until(2 * MS_NS);
     assert_eq!(said_now(&said), [at(1, BROKEN)]);
     with(|sim| sim.start_server(0));

@@ -6,8 +6,8 @@
 
 use std::collections::VecDeque;
 
-use redis_model::persistence::Ending;
-use redis_model::replication::ReplicaId;
+use redis_model::model::ReplicaId;
+use redis_model::model::Termination;
 use scenarios::distribution::Sampler;
 
 use super::super::choices::Choices;
@@ -141,7 +141,7 @@ impl VirtualServers {
     }
 
     /// Ends a server, and the feeds from it and to it.
-    pub(crate) fn end(&mut self, server: u32, ending: Ending) {
+    pub(crate) fn end(&mut self, server: u32, ending: Termination) {
         self[server].end(ending);
         if server == self.primary {
             self.feeds.clear();

@@ -46,7 +46,7 @@ fn write(process: u32, key: &'static str) {
     task(process, async move { drop(ask(VirtualEnv::of(process), put(key)).await) });
 }
 
-fn end(server: u32, ending: Ending) {
+fn end(server: u32, ending: Termination) {
     with(|sim| sim.stop_server(server, ending));
 }
 
@@ -60,7 +60,7 @@ fn an_unreplicated_write_is_gone_after_promotion_and_a_replicated_one_is_not() {
         fleet(replicated(1), AppendOnly::Off);
         task(1, async { drop(ask(VirtualEnv::of(1), set(1000 * MS)).await) });
         until(crash_ns);
-        end(0, Ending::Killed);
+        end(0, Termination::Killed);
         until(20 * MS_NS);
         with(|sim| sim.promote(None));
         assert_eq!(with(|sim| sim.servers.primary()), 1);
@@ -87,7 +87,7 @@ fn the_old_primary_comes_back_as_a_replica_with_the_new_ones_data() {
     fleet(replicated(1), AppendOnly::Off);
     write(1, "old");
     until(5 * MS_NS);
-    end(0, Ending::Killed);
+    end(0, Termination::Killed);
     with(|sim| sim.promote(None));
     write(2, "new");
     until(10 * MS_NS);
@@ -99,7 +99,7 @@ fn the_old_primary_comes_back_as_a_replica_with_the_new_ones_data() {
     until(20 * MS_NS + 1);
     assert!(value_at(0, b"newer").is_some(), "and follows");
     // And may be promoted in its turn.
-    end(1, Ending::Killed);
+    end(1, Termination::Killed);
     with(|sim| sim.promote(None));
     assert_eq!(with(|sim| sim.servers.primary()), 0);
     close();
@@ -109,7 +109,7 @@ fn the_old_primary_comes_back_as_a_replica_with_the_new_ones_data() {
 fn the_most_advanced_replica_takes_over_unless_another_is_named() {
     for (to, successor) in [(None, 2), (Some(1), 1), (Some(0), 2)] {
         fleet(replicated(2), AppendOnly::Off);
-        end(1, Ending::Killed);
+        end(1, Termination::Killed);
         write(1, "k");
         until(15 * MS_NS);
         // Server 1 comes back, takes a snapshot, and misses what comes after.
@@ -121,7 +121,7 @@ fn the_most_advanced_replica_takes_over_unless_another_is_named() {
         });
         write(1, "later");
         until(30 * MS_NS);
-        end(0, Ending::Killed);
+        end(0, Termination::Killed);
         with(|sim| sim.promote(to));
         assert_eq!(with(|sim| sim.servers.primary()), successor);
         assert_eq!(value_at(successor, b"later").is_some(), successor == 2);
@@ -132,8 +132,8 @@ fn the_most_advanced_replica_takes_over_unless_another_is_named() {
 #[test]
 fn without_a_replica_the_old_primary_comes_back() {
     fleet(replicated(1), AppendOnly::Off);
-    end(1, Ending::Killed);
-    end(0, Ending::Killed);
+    end(1, Termination::Killed);
+    end(0, Termination::Killed);
     assert!(with(|sim| sim.servers.successor(None).is_none()));
     with(|sim| sim.promote(None));
     assert!(with(|sim| sim.servers.primary() == 0 && sim.servers[0].is_up()));
@@ -177,7 +177,7 @@ fn a_server_that_crashes_breaks_its_connections_and_refuses_new_ones_until_it_is
         say(&theirs, format!("{:?}", ask(env, put("k")).await));
     });
     until(5 * MS_NS);
-    end(0, Ending::Killed);
+    end(0, Termination::Killed);
     until(10 * MS_NS);
     restart(0);
     until(20 * MS_NS);
@@ -207,7 +207,7 @@ fn a_server_without_power_is_silent_until_it_is_back() {
     }
     // The first request has been carried out and its answer is on its way; the second is not there yet.
     until(MS_NS + MS_NS / 2);
-    end(0, Ending::PowerLoss);
+    end(0, Termination::PowerLoss);
     until(700 * MS_NS);
     assert!(said.lock().unwrap().is_empty());
     restart(0);
@@ -222,7 +222,7 @@ fn a_server_without_power_is_silent_until_it_is_back() {
 
 /// Whether each of two keys is there after an end and a restart: the first was set at 100 ms, the
 /// other at 1100 ms, and the end comes at `at_ns`.
-fn after(append_only: AppendOnly, ending: Ending, at_ns: u64) -> [bool; 2] {
+fn after(append_only: AppendOnly, ending: Termination, at_ns: u64) -> [bool; 2] {
     fleet(Topology::Standalone, append_only);
     until(100 * MS_NS);
     write(1, "a");
@@ -241,13 +241,13 @@ fn after(append_only: AppendOnly, ending: Ending, at_ns: u64) -> [bool; 2] {
 
 #[test]
 fn power_loss_takes_exactly_the_unsynced_tail() {
-    let everysec = |at_ns| after(AppendOnly::Everysec, Ending::PowerLoss, at_ns);
+    let everysec = |at_ns| after(AppendOnly::Everysec, Termination::PowerLoss, at_ns);
     assert_eq!(everysec(1_000 * MS_NS - 1), [false, false], "within the second");
     assert_eq!(everysec(1_000 * MS_NS + 1), [true, false], "the second is over");
     assert_eq!(everysec(1_500 * MS_NS), [true, false], "the tail is gone, and only the tail");
     assert_eq!(everysec(2_000 * MS_NS - 1), [true, false]);
     assert_eq!(everysec(2_000 * MS_NS + 1), [true, true], "and the next second");
-    let loss = |append_only| after(append_only, Ending::PowerLoss, 1_500 * MS_NS);
+    let loss = |append_only| after(append_only, Termination::PowerLoss, 1_500 * MS_NS);
     assert_eq!(loss(AppendOnly::Always), [true, true]);
     assert_eq!(loss(AppendOnly::Unsynced), [false, false]);
     assert_eq!(loss(AppendOnly::Off), [false, false]);
@@ -255,7 +255,7 @@ fn power_loss_takes_exactly_the_unsynced_tail() {
 
 #[test]
 fn a_server_that_crashes_keeps_what_it_has_written() {
-    let crash = |append_only| after(append_only, Ending::Killed, 1_500 * MS_NS);
+    let crash = |append_only| after(append_only, Termination::Killed, 1_500 * MS_NS);
     for append_only in [AppendOnly::Everysec, AppendOnly::Always, AppendOnly::Unsynced] {
         assert_eq!(crash(append_only), [true, true], "{append_only:?}");
     }
@@ -270,7 +270,7 @@ fn a_server_syncs_by_its_own_clock() {
         until(100 * MS_NS);
         write(1, "a");
         until(1_000 * MS_NS + 1);
-        end(0, Ending::PowerLoss);
+        end(0, Termination::PowerLoss);
         restart(0);
         assert_eq!(value_at(0, b"a").is_some(), synced, "{ppm} ppm");
         close();
@@ -293,7 +293,7 @@ fn independent_servers_are_nodes_of_their_own() {
         }
     });
     until(MS_NS);
-    end(1, Ending::Killed);
+    end(1, Termination::Killed);
     let said = said.lock().unwrap();
     let told: Vec<&str> = said.iter().map(|(_, what)| what.as_str()).collect();
     assert_eq!(told, ["Ok(Ok)", "Ok(Ok)", "Ok(Ok)", "not sent: no server is configured as 3"]);

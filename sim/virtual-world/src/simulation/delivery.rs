@@ -6,8 +6,8 @@
 use picklock::command::Command;
 use picklock::env::CallError;
 use picklock::reply::{Reply, ServerError};
-use redis_model::model::Outcome as Submitted;
-use redis_model::reply::Reply as ModelReply;
+use redis_model::model::Submitted;
+use resp::Reply as ModelReply;
 use smallvec::SmallVec;
 
 use super::super::calls::{Arrival, CallOutcome};

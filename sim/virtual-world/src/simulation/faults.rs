@@ -4,7 +4,7 @@
 //! Invariant: a kind of fault that the schedule has not costs a branch and no choice. A staged fault of messages
 //! strikes the next request of the client that came to the place, or that request's reply.
 
-use harness::cues::End;
+use harness::cues::Recovery;
 use harness::injector::{self, Injector, as_cue};
 use picklock::command::Command;
 use picklock::env::{Mark, Phase};
@@ -64,7 +64,7 @@ impl Simulation {
             return false;
         }
         let Some(for_ns) = self.nemesis.pause_ns(&mut self.choices) else { return false };
-        self.end_later(End::Resume(process), for_ns);
+        self.end_later(Recovery::Resume(process), for_ns);
         self.pause_client(process, for_ns)
     }
 
@@ -100,7 +100,7 @@ impl Simulation {
             for (direction, on) in [(Direction::ToServer, there), (Direction::ToClient, back)] {
                 if on {
                     self.network.stall(conn, direction);
-                    let end = End::Deliver(StalledDirection { conn, direction });
+                    let end = Recovery::Deliver(StalledDirection { conn, direction });
                     injector::lasts(self, cue, process, end);
                 }
             }

@@ -6,9 +6,9 @@
 //! world.
 
 use harness::clock::Clock;
-use harness::cues::{Cues, End};
+use harness::cues::{Cues, Recovery};
 use harness::injector::{Clocks, Injector};
-use redis_model::persistence::Ending;
+use redis_model::model::Termination;
 use scenarios::fault::{Chance, Fault, Staged, Ways};
 
 use super::super::executor::RunState;
@@ -27,7 +27,7 @@ impl Injector for Simulation {
         self.plan_in(in_ns, PlannedFault::Cue(cue));
     }
 
-    fn end_later(&mut self, end: End<StalledDirection>, in_ns: u64) {
+    fn end_later(&mut self, end: Recovery<StalledDirection>, in_ns: u64) {
         self.plan_in(in_ns, PlannedFault::Over(end));
     }
 
@@ -111,9 +111,9 @@ impl Injector for Simulation {
         let node = self.servers.node_of(server);
         self.nemesis.note_as(0, node, fault, for_ns, in_hold);
         let (ending, then) = match fault {
-            Fault::Failover => (Ending::Killed, PlannedFault::Promote { to, for_ns }),
-            Fault::PowerLoss => (Ending::PowerLoss, PlannedFault::StartServer(server)),
-            _ => (Ending::Killed, PlannedFault::StartServer(server)),
+            Fault::Failover => (Termination::Killed, PlannedFault::Promote { to, for_ns }),
+            Fault::PowerLoss => (Termination::PowerLoss, PlannedFault::StartServer(server)),
+            _ => (Termination::Killed, PlannedFault::StartServer(server)),
         };
         self.stop_server(server, ending);
         self.plan_in(for_ns, then);

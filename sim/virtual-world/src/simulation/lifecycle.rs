@@ -3,7 +3,7 @@
 //! Invariant: nothing reaches a server's clients any more once it has ended. They learn of it at once where
 //! its machine lives on, else when it is back, or by its silence.
 
-use redis_model::persistence::Ending;
+use redis_model::model::Termination;
 
 use super::super::network::Direction;
 use super::Simulation;
@@ -20,7 +20,7 @@ impl Simulation {
     }
 
     /// Ends a server that is up.
-    pub(crate) fn stop_server(&mut self, server: u32, ending: Ending) {
+    pub(crate) fn stop_server(&mut self, server: u32, ending: Termination) {
         for conn in self.network.conns_where(|it| it.server == server && !it.ended) {
             let it = self.network.conn_mut(conn);
             it.ended = true;
@@ -31,7 +31,7 @@ impl Simulation {
             }
             self.calls.lose_unread(conn);
             // A machine without power cannot even say so.
-            if ending == Ending::Killed {
+            if ending == Termination::Killed {
                 self.break_conn(conn);
             }
         }

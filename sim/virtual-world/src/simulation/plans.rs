@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use harness::cues::End;
+use harness::cues::Recovery;
 use harness::injector::{self, Injector};
 use scenarios::fault::{Fault, Staged, Swarm};
 
@@ -76,7 +76,7 @@ impl Simulation {
             PlannedFault::Over(end) => injector::end(self, end),
             PlannedFault::Cut { process, directions, for_ns } => {
                 self.cut_links(process, directions, for_ns);
-                self.end_later(End::Mend(process), for_ns);
+                self.end_later(Recovery::Mend(process), for_ns);
             }
             PlannedFault::StepClock { whose, by_ns } => self.step_clock(whose, by_ns),
             PlannedFault::FlushScripts => self.flush_scripts(None),
@@ -102,7 +102,7 @@ impl Simulation {
                 self.promote(to);
                 self.start_server(old);
             }
-            PlannedFault::Over(End::Deliver(stalled)) => self.deliver(stalled),
+            PlannedFault::Over(Recovery::Deliver(stalled)) => self.deliver(stalled),
             _ => {}
         }
     }

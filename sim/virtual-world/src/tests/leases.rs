@@ -3,16 +3,16 @@
 //!
 //! Invariant: nothing here computes what the lock does. What it says and what the server says are counted.
 
-use harness::cues::End;
+use harness::cues::Recovery;
 use harness::injector::Injector;
 use picklock::time::span_ns;
 use picklock::{Options, Renewal, Single};
 
 use super::*;
-use ttl_model::counted::shares;
-use ttl_model::law::{Dice, Law};
-use ttl_model::played::{Played, StandStill};
+use ttl_model::law::{Law, Random};
+use ttl_model::monte_carlo::shares;
 use ttl_model::stat::{Interval, wilson};
+use ttl_model::validate::{Measurements, Pausable};
 use ttl_model::{Conditions, Setting};
 
 const HOLDS: u32 = 6_000;
@@ -33,11 +33,11 @@ fn conditions(hold: &str, per_s: f64, pause: &str) -> Conditions {
     }
 }
 
-impl StandStill for VirtualEnv {
-    async fn stand_still(&self, span: Duration) {
+impl Pausable for VirtualEnv {
+    async fn pause_for(&self, span: Duration) {
         with(|sim| {
             sim.pause_client(1, 0);
-            sim.end_later(End::Resume(1), span_ns(span));
+            sim.end_later(Recovery::Resume(1), span_ns(span));
         });
         // Goes on when the process does.
         self.sleep(Duration::from_nanos(1)).await;
@@ -45,7 +45,7 @@ impl StandStill for VirtualEnv {
 }
 
 /// Has one client take the lock again and again, and counts.
-fn played(conditions: &Conditions, setting: Setting, seed: u64) -> Played {
+fn played(conditions: &Conditions, setting: Setting, seed: u64) -> Measurements {
     world(2);
     network(LATENCY);
     let mut options = Options::builder(setting.ttl);
@@ -53,14 +53,14 @@ fn played(conditions: &Conditions, setting: Setting, seed: u64) -> Played {
         options = options.renewal(Renewal { every, max_hold: None });
     }
     let options = options.build().expect("a setting that can be");
-    let seen = Arc::new(Mutex::new(Played::default()));
+    let seen = Arc::new(Mutex::new(Measurements::default()));
     let (theirs, conditions) = (Arc::clone(&seen), conditions.clone());
     let env = VirtualEnv::of(1);
     task(1, async move {
         let lock = Single::new(env, Node(0), *b"k", options).expect("a key");
-        let (mut dice, mut played) = (Dice::new(seed, 0), Played::default());
+        let (mut random, mut played) = (Random::new(seed, 0), Measurements::default());
         for _ in 0..HOLDS {
-            let held = played.hold(&env, &lock, &conditions, &mut dice).await;
+            let held = played.hold(&env, &lock, &conditions, &mut random).await;
             held.expect("nobody else wants it");
         }
         theirs.lock().unwrap().merge(played);

@@ -3,7 +3,7 @@
 use super::*;
 
 fn read(text: &str) -> String {
-    let Written { fault, proxy } = text.parse().unwrap_or_else(|why| panic!("{text}: {why}"));
+    let ParsedFault { fault, proxy } = text.parse().unwrap_or_else(|why| panic!("{text}: {why}"));
     let part = if fault.toxicity() == Toxicity::ALL {
         String::new()
     } else {
@@ -11,8 +11,8 @@ fn read(text: &str) -> String {
     };
     let proxy = proxy.map_or(String::new(), |proxy| format!(" of {proxy}"));
     match fault {
-        Fault::Wire { sides, effect, .. } => format!("{sides:?} {effect:?}{part}{proxy}"),
-        Fault::Command(Rule { command, key, args, when, action, .. }) => {
+        ProxyFault::Wire { sides, effect, .. } => format!("{sides:?} {effect:?}{part}{proxy}"),
+        ProxyFault::Command(Rule { command, key, args, when, action, .. }) => {
             let key = key.map(|key| String::from_utf8(key).unwrap());
             format!("{action:?} {command:?} {key:?} {args:?} {when:?}{part}{proxy}")
         }
@@ -68,21 +68,21 @@ fn faults_of_commands() {
         assert_eq!(read(text), fault, "{text}");
     }
     assert!(read("hold DEL").starts_with("Hold(Request, Gate"));
-    let held: Written = "hold DEL".parse().unwrap();
+    let held: ParsedFault = "hold DEL".parse().unwrap();
     assert!(held.fault.gate().is_some_and(|gate| !gate.is_open()));
 }
 
 #[test]
 fn what_is_wrong_is_shown_where_it_stands() {
     for (text, place, says) in [
-        ("", "", "no fault"),
-        ("latncy=5ms", "latncy=5ms", "no such fault"),
+        ("", "", "is empty"),
+        ("latncy=5ms", "latncy=5ms", "unknown fault"),
         ("latency", "latency", "as in latency=5ms"),
         ("latency=", "latency=", "as in latency=5ms"),
         ("latency=5", "5", "unit"),
         ("latency=20ms..1ms", "20ms..1ms", ""),
         ("latency=normal:5ms", "normal:5ms", ""),
-        ("bandwidth=0KB/s", "0KB/s", "more than nothing"),
+        ("bandwidth=0KB/s", "0KB/s", "must be positive"),
         ("bandwidth=100KB", "100KB", "100KB/s"),
         ("bandwidth=-1KB/s", "-1KB/s", "100KB/s"),
         ("cut=up", "up", "requests, replies or both"),
@@ -91,13 +91,13 @@ fn what_is_wrong_is_shown_where_it_stands() {
         ("latency=5ms SET", "SET", "no such option"),
         ("delay=2s direction=both", "direction=both", "no such option"),
         ("drop-request SET nht=3", "nht=3", "no such option"),
-        ("drop-request SET nth=0", "0", "from 1"),
-        ("drop-request SET nth=x", "x", "from 1"),
-        ("drop-request nth=1 from=2", "from=2", "contradict"),
+        ("drop-request SET nth=0", "0", "1 or higher"),
+        ("drop-request SET nth=x", "x", "1 or higher"),
+        ("drop-request nth=1 from=2", "from=2", "mutually exclusive"),
         ("drop-request nth=1 nth=2", "nth=2", "twice"),
         ("drop-request=3 SET", "3", "no value"),
         ("drop-request SET GET", "GET", "no such option"),
-        ("drop-request SET side=reply", "side=reply", "in its name"),
+        ("drop-request SET side=reply", "side=reply", "take no side"),
         ("reset=2s command=GET", "2s", "no value"),
         ("delay command=GET", "delay", "delay=2s"),
         ("delay=-1s command=GET", "-1s", "negative"),
@@ -107,12 +107,12 @@ fn what_is_wrong_is_shown_where_it_stands() {
         ("cut toxicity=NaN", "NaN", "from 0 to 1"),
         ("hold arg99999999999999999999=x", "arg99999999999999999999=x", "no such argument"),
     ] {
-        let wrong = text.parse::<Written>().map(|_| ()).unwrap_err();
+        let wrong = text.parse::<ParsedFault>().map(|_| ()).unwrap_err();
         let at = wrong.span.offset()..wrong.span.offset() + wrong.span.len();
         assert_eq!(&text[at], place, "{text}: {wrong}");
         assert!(wrong.to_string().contains(says), "{text}: {wrong}");
     }
-    let help = |text: &str| text.parse::<Written>().map(|_| ()).unwrap_err().help.unwrap();
+    let help = |text: &str| text.parse::<ParsedFault>().map(|_| ()).unwrap_err().help.unwrap();
     assert_eq!(help("latncy=5ms"), "did you mean latency?");
     assert_eq!(help("drop-request SET nht=3"), "did you mean nth?");
 }

@@ -1,21 +1,21 @@
-//! What is answered to which request.
+//! Routing of the control API: which request gets which response.
 //!
-//! Invariant: a path that is known answers another method with 405, and any other path with 404.
-//! Deliberately absent: sockets.
+//! Invariant: another method on a known path is answered with 405, any other path with 404.
 
 use hyper::{Method, StatusCode};
 use serde_json::{Map, Value, json};
 
-use super::{Answer, status};
+use super::{ApiResponse, status};
 use crate::switchboard::toxic::text;
 use crate::switchboard::{
-    Status, SwitchError, Switchboard, Toxic, ToxicError, Wanted, listen_address, upstream_way,
+    ProxySpec, ProxyStatus, SwitchError, Switchboard, Toxic, ToxicError, listen_address,
+    resolve_upstream,
 };
 
 /// So many records of a log are shown where nothing else is said.
 const RECORDS_USUALLY: usize = 1000;
 
-type Answered = Result<Answer, SwitchError>;
+type ApiResult = Result<ApiResponse, SwitchError>;
 
 /// Answers a request.
 pub(super) fn answer(
@@ -24,9 +24,9 @@ pub(super) fn answer(
     query: &str,
     body: &[u8],
     board: &Switchboard,
-) -> Answer {
+) -> ApiResponse {
     let Some(words) = words(path) else {
-        return Answer::error(StatusCode::BAD_REQUEST, "the path is no text");
+        return ApiResponse::error(StatusCode::BAD_REQUEST, "the path is not valid UTF-8");
     };
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let answered = match (method, &words[..]) {
@@ -72,27 +72,29 @@ pub(super) fn answer(
             | ["proxies", _, "toxics", _],
         ) => {
             let says = format!("{method} is not supported here");
-            return Answer::error(StatusCode::METHOD_NOT_ALLOWED, says);
+            return ApiResponse::error(StatusCode::METHOD_NOT_ALLOWED, says);
         }
-        _ => return Answer::error(StatusCode::NOT_FOUND, format!("there is nothing at {path}")),
+        _ => {
+            return ApiResponse::error(StatusCode::NOT_FOUND, format!("not found: {path}"));
+        }
     };
-    answered.unwrap_or_else(|error| Answer::error(status(&error), error))
+    answered.unwrap_or_else(|error| ApiResponse::error(status(&error), error))
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "a link in chains of what can fail")]
-fn ok(body: Value) -> Answered {
-    Ok(Answer(StatusCode::OK, Some(body)))
+fn ok(body: Value) -> ApiResult {
+    Ok(ApiResponse(StatusCode::OK, Some(body)))
 }
 
-fn nothing() -> Answer {
-    Answer(StatusCode::NO_CONTENT, None)
+fn nothing() -> ApiResponse {
+    ApiResponse(StatusCode::NO_CONTENT, None)
 }
 
 fn json(body: &[u8]) -> Result<Value, SwitchError> {
     serde_json::from_slice(body).map_err(|error| ToxicError::Shape(error.to_string()).into())
 }
 
-fn shown(status: &Status) -> Value {
+fn shown(status: &ProxyStatus) -> Value {
     json!({
         "name": status.name,
         "listen": status.listen.to_string(),
@@ -107,16 +109,16 @@ fn toxic_of(name: &str, toxic: &str, board: &Switchboard) -> Result<Toxic, Switc
     found.ok_or_else(|| SwitchError::NoToxic(toxic.to_owned()))
 }
 
-fn create(value: &Value, board: &Switchboard) -> Answered {
+fn create(value: &Value, board: &Switchboard) -> ApiResult {
     let status = board.add(wanted(value)?)?;
-    Ok(Answer(StatusCode::CREATED, Some(shown(&status))))
+    Ok(ApiResponse(StatusCode::CREATED, Some(shown(&status))))
 }
 
 /// Several proxies: those that are there already become as they are wanted.
-fn populate(body: &[u8], board: &Switchboard) -> Answered {
+fn populate(body: &[u8], board: &Switchboard) -> ApiResult {
     let value = json(body)?;
     let list = value.as_array().ok_or_else(|| shape("it must be a list of proxies"))?;
-    let wanted = list.iter().map(wanted).collect::<Result<Vec<Wanted>, _>>()?;
+    let wanted = list.iter().map(wanted).collect::<Result<Vec<ProxySpec>, _>>()?;
     let mut proxies = Vec::new();
     for wanted in wanted {
         let status = match board.one(&wanted.name) {
@@ -131,10 +133,10 @@ fn populate(body: &[u8], board: &Switchboard) -> Answered {
         };
         proxies.push(shown(&status));
     }
-    Ok(Answer(StatusCode::CREATED, Some(json!({ "proxies": proxies }))))
+    Ok(ApiResponse(StatusCode::CREATED, Some(json!({ "proxies": proxies }))))
 }
 
-fn wanted(value: &Value) -> Result<Wanted, SwitchError> {
+fn wanted(value: &Value) -> Result<ProxySpec, SwitchError> {
     let fields = value.as_object().ok_or_else(|| shape("it must be an object"))?;
     let needed = |name| -> Result<&str, SwitchError> {
         text(fields, name)?.filter(|it| !it.is_empty()).ok_or_else(|| missing(name))
@@ -142,19 +144,19 @@ fn wanted(value: &Value) -> Result<Wanted, SwitchError> {
     let (name, upstream) = (needed("name")?.to_owned(), needed("upstream")?.to_owned());
     let listen = text(fields, "listen")?.filter(|it| !it.is_empty()).unwrap_or("0");
     let listen = own_address(listen)?;
-    let way = upstream_way(&upstream)?;
+    let way = resolve_upstream(&upstream)?;
     let enabled = boolean(fields, "enabled")?.unwrap_or(true);
-    Ok(Wanted { name, listen, upstream, way, enabled })
+    Ok(ProxySpec { name, listen, upstream, way, enabled })
 }
 
-fn change(name: &str, value: &Value, board: &Switchboard) -> Answered {
+fn change(name: &str, value: &Value, board: &Switchboard) -> ApiResult {
     board.one(name)?;
     let fields = value.as_object().ok_or_else(|| shape("it must be an object"))?;
     let [listen, upstream] = ["listen", "upstream"].map(|name| text(fields, name));
     let listen = listen?.filter(|it| !it.is_empty()).map(own_address).transpose()?;
     let upstream = upstream?.filter(|it| !it.is_empty());
     let upstream =
-        upstream.map(|it| upstream_way(it).map(|way| (it.to_owned(), way))).transpose()?;
+        upstream.map(|it| resolve_upstream(it).map(|way| (it.to_owned(), way))).transpose()?;
     let enabled = boolean(fields, "enabled")?;
     board.change(name, listen, upstream, enabled).and_then(|status| ok(shown(&status)))
 }
@@ -166,11 +168,10 @@ fn own_address(text: &str) -> Result<std::net::SocketAddr, SwitchError> {
 }
 
 /// The newest records: `?limit=` of them, and only those behind `?since=`.
-fn log(name: &str, query: &str, board: &Switchboard) -> Answered {
+fn log(name: &str, query: &str, board: &Switchboard) -> ApiResult {
     let (mut limit, mut since) = (RECORDS_USUALLY, 0);
     for part in query.split('&').filter(|part| !part.is_empty()) {
-        let wrong =
-            || shape(format!("`{part}` says nothing here: there are limit=N and since=SEQ"));
+        let wrong = || shape(format!("unknown parameter `{part}`: use limit=N and since=SEQ"));
         let (word, number) = part.split_once('=').ok_or_else(wrong)?;
         let number: u64 = number.parse().map_err(|_| wrong())?;
         match word {
@@ -223,10 +224,10 @@ fn unescaped(word: &str) -> Option<String> {
 mod tests {
     use super::*;
     use crate::switchboard::Names;
-    use crate::{Detail, Log};
+    use crate::{Detail, ProxyLog};
 
     fn board() -> Switchboard {
-        let log = Log::of_newest(Detail::Faults, 100, None);
+        let log = ProxyLog::of_newest(Detail::Faults, 100, None);
         Switchboard::start(log, Names::default(), 1).unwrap()
     }
 
@@ -236,7 +237,7 @@ mod tests {
         let (path, body) = rest.split_once(' ').unwrap_or((rest, ""));
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
         let method = method.parse().unwrap();
-        let Answer(status, body) = answer(&method, path, query, body.as_bytes(), board);
+        let ApiResponse(status, body) = answer(&method, path, query, body.as_bytes(), board);
         (status.as_u16(), body.unwrap_or(Value::Null))
     }
 
@@ -317,8 +318,8 @@ mod tests {
             (r#"POST /proxies {"upstream":"127.0.0.1:1"}"#, 400, "missing required field: name"),
             (r#"POST /proxies {"name":"x"}"#, 400, "missing required field: upstream"),
             (r#"POST /proxies {"name":7,"upstream":"127.0.0.1:1"}"#, 400, "name must be a string"),
-            (r#"POST /proxies {"name":"a/b","upstream":"127.0.0.1:1"}"#, 400, "is no name"),
-            (r#"POST /proxies {"name":"x","upstream":"here"}"#, 400, "no address of a server"),
+            (r#"POST /proxies {"name":"a/b","upstream":"127.0.0.1:1"}"#, 400, "not a valid name"),
+            (r#"POST /proxies {"name":"x","upstream":"here"}"#, 400, "not a server address"),
             (
                 r#"POST /proxies {"name":"x","upstream":"127.0.0.1:1","listen":"0.0.0.0:0"}"#,
                 400,
@@ -329,20 +330,20 @@ mod tests {
                 400,
                 "true or false",
             ),
-            (r#"POST /proxies/r {"listen":"x"}"#, 400, "no address to listen on"),
-            (r#"POST /proxies/x {}"#, 404, "no proxy x"),
+            (r#"POST /proxies/r {"listen":"x"}"#, 400, "not an address to listen on"),
+            (r#"POST /proxies/x {}"#, 404, "no proxy is called x"),
             (r#"POST /proxies/r/toxics {"type":"slicer"}"#, 400, "`slicer` is not supported"),
-            (r#"POST /proxies/x/toxics {"type":"latency"}"#, 404, "no proxy x"),
-            ("GET /proxies/r/toxics/x", 404, "no toxic x"),
+            (r#"POST /proxies/x/toxics {"type":"latency"}"#, 404, "no proxy is called x"),
+            ("GET /proxies/r/toxics/x", 404, "no toxic is called x"),
             ("GET /proxies/r/log?all=1", 400, "limit=N and since=SEQ"),
-            ("GET /proxies/x/log", 404, "no proxy x"),
+            ("GET /proxies/x/log", 404, "no proxy is called x"),
             ("PUT /proxies/r", 405, "PUT is not supported here"),
             ("DELETE /version", 405, "not supported"),
             ("GET /metrics", 404, "nothing at /metrics"),
             ("GET /", 404, "nothing at /"),
             ("GET /proxies/%zz", 400, "no text"),
             ("GET /proxies/%ff", 400, "no text"),
-            ("GET /proxies/%72x", 404, "no proxy rx"),
+            ("GET /proxies/%72x", 404, "no proxy is called rx"),
         ] {
             let (status, body) = ask(&board, line);
             assert_eq!((status, &body["status"]), (code, &json!(code)), "{line}: {body}");

@@ -21,8 +21,8 @@ fn conditions(hold: &str, pauses_per_s: f64, pause: &str) -> Conditions {
 fn tried(
     conditions: &Conditions,
     grid: &[(Duration, Option<Duration>)],
-) -> Vec<Result<Trial, Box<Confirmed>>> {
-    trials(conditions, grid, 20 * S, 1)
+) -> Vec<Result<Experiment, Box<Confirmed>>> {
+    experiments(conditions, grid, 20 * S, 1)
 }
 
 #[test]
@@ -55,18 +55,18 @@ fn what_goes_wrong_too_seldom_is_tried_at_a_shorter_ttl_or_not_at_all() {
 
 #[test]
 fn a_model_that_says_another_share_does_not_agree() {
-    let trial =
-        Trial::new(&conditions("1s", 0.1, "1s"), (S, None), true).expect("it can be played");
+    let experiment =
+        Experiment::new(&conditions("1s", 0.1, "1s"), (S, None), true).expect("it can be played");
     let ms = |ms: u64| ms * 1_000_000;
     // Work of 100 ms or of a second, half and half, under a lease of half a second.
-    let played = |wrong: u64| Played {
+    let played = |wrong: u64| Measurements {
         lost: wrong,
         outlived: wrong,
         round_trips: vec![ms(1); 1_000],
         works: (0..1_000).map(|nth| if nth % 2 == 0 { ms(100) } else { ms(1_000) }).collect(),
         pauses: Vec::new(),
     };
-    let seen = |wrong: u64| trial.compare(&played(wrong), 0, 1).expect("a setting");
+    let seen = |wrong: u64| experiment.compare(&played(wrong), 0, 1).expect("a setting");
     assert!(seen(500).agrees());
     assert!((seen(500).lost.model - 0.5).abs() < 0.01);
     assert!(!seen(400).agrees() && !seen(600).agrees());

@@ -1,10 +1,11 @@
 //! Ends, and what is there again afterwards.
 
+use resp::Reply;
+
 use super::*;
-use crate::model::ClientId;
-use crate::options::Options;
-use crate::persistence::Fsync;
-use crate::reply::Reply;
+use crate::model::ConnectionId;
+use crate::options::Fsync;
+use crate::options::ModelOptions;
 
 fn at(ms: u64) -> WallTime {
     WallTime::from_unix_ns(ms * 1_000_000)
@@ -12,12 +13,12 @@ fn at(ms: u64) -> WallTime {
 
 struct Bench {
     model: Model,
-    client: ClientId,
+    client: ConnectionId,
 }
 
 impl Bench {
     fn new(append_only: Option<Fsync>) -> Self {
-        let mut model = Model::new(Options { append_only, ..Options::default() });
+        let mut model = Model::new(ModelOptions { append_only, ..ModelOptions::default() });
         let client = model.connect(at(1_000), "127.0.0.1:1");
         Self { model, client }
     }
@@ -27,7 +28,7 @@ impl Bench {
         self.model.execute(at(ms), self.client, &args)
     }
 
-    fn end_and_restart(&mut self, ending: Ending, ms: u64) {
+    fn end_and_restart(&mut self, ending: Termination, ms: u64) {
         self.model.end(ending);
         self.model.restart(at(ms));
         self.client = self.model.connect(at(ms), "127.0.0.1:1");
@@ -37,12 +38,12 @@ impl Bench {
 #[test]
 fn a_power_loss_takes_what_the_policy_has_not_synced_and_a_crash_takes_nothing() {
     for (fsync, ending, first, second) in [
-        (Some(Fsync::Always), Ending::PowerLoss, true, true),
-        (Some(Fsync::Everysec), Ending::PowerLoss, true, false),
-        (Some(Fsync::No), Ending::PowerLoss, false, false),
-        (Some(Fsync::Everysec), Ending::Killed, true, true),
-        (Some(Fsync::No), Ending::Killed, true, true),
-        (None, Ending::Killed, false, false),
+        (Some(Fsync::Always), Termination::PowerLoss, true, true),
+        (Some(Fsync::Everysec), Termination::PowerLoss, true, false),
+        (Some(Fsync::No), Termination::PowerLoss, false, false),
+        (Some(Fsync::Everysec), Termination::Killed, true, true),
+        (Some(Fsync::No), Termination::Killed, true, true),
+        (None, Termination::Killed, false, false),
     ] {
         let mut bench = Bench::new(fsync);
         bench.run(1_000, "SET first v");
@@ -63,23 +64,10 @@ fn what_expired_while_the_server_was_down_is_gone_and_the_rest_keeps_its_time() 
     bench.run(1_000, "SET short v PX 500");
     bench.run(1_000, "SET long v PX 5000");
     for _ in 0..2 {
-        bench.end_and_restart(Ending::PowerLoss, 2_000);
+        bench.end_and_restart(Termination::PowerLoss, 2_000);
         assert_eq!(bench.run(2_000, "EXISTS short"), Reply::Int(0));
         assert_eq!(bench.run(2_000, "PTTL long"), Reply::Int(4_000));
     }
-}
-
-#[test]
-fn a_key_that_survives_keeps_its_incarnation_and_no_number_comes_twice() {
-    let mut bench = Bench::new(Some(Fsync::No));
-    bench.run(1_000, "SET kept v");
-    bench.model.fsync(at(1_000));
-    bench.run(1_000, "SET lost v");
-    bench.end_and_restart(Ending::PowerLoss, 2_000);
-    bench.run(2_000, "APPEND kept w");
-    assert_eq!(bench.model.effects()[0].incarnation, 1);
-    bench.run(2_000, "SET lost v");
-    assert!(bench.model.effects()[0].incarnation > 2);
 }
 
 #[test]
@@ -91,7 +79,7 @@ fn the_file_begins_with_the_data_set_when_it_is_switched_on() {
     bench.run(1_000, "SET after v");
     let script = "redis.call('set', 'a', 1) redis.call('incr', 'a') return 1";
     bench.model.execute(at(1_000), bench.client, &[b"EVAL", script.as_bytes(), b"0"]);
-    bench.model.end(Ending::PowerLoss);
+    bench.model.end(Termination::PowerLoss);
     // What CONFIG SET has changed is forgotten, but the file is there.
     bench.model.restart(at(1_000));
     bench.client = bench.model.connect(at(1_000), "127.0.0.1:1");
@@ -104,7 +92,7 @@ fn the_file_begins_with_the_data_set_when_it_is_switched_on() {
 fn an_ended_server_has_forgotten_its_scripts_clients_and_channels() {
     let mut bench = Bench::new(Some(Fsync::Always));
     bench.run(1_000, "SUBSCRIBE c");
-    bench.end_and_restart(Ending::Killed, 2_000);
+    bench.end_and_restart(Termination::Killed, 2_000);
     assert_eq!(bench.run(2_000, "PUBLISH c m"), Reply::Int(0));
     let Reply::Verbatim(text) = bench.run(2_000, "INFO clients") else { panic!() };
     assert!(String::from_utf8_lossy(&text).contains("connected_clients:1\r\n"));

@@ -1,18 +1,17 @@
 //! What a known script does with the server: its commands, and a look beforehand.
 //!
-//! Invariant: a command goes through its handler, and is counted and propagated as if Lua had called it.
-//! A look changes and counts nothing. Deliberately absent: errors; whoever calls has looked first whether
-//! there could be one.
+//! Invariant: a command goes through its handler, and is counted and propagated as if Lua had called it. A
+//! check beforehand changes and counts nothing. There are no errors: the caller has checked first that there can
+//! be none.
 
 use std::sync::LazyLock;
 
-use crate::commands::table::{Found, Handler, Run, TABLE};
-use crate::reply::Reply;
-use crate::resp::encode::Protocol;
-use crate::script::engine::Digest;
-use crate::server::{Request, SCRIPT_SESSION, Server};
-use crate::text::{Blob, blob, decimal, integer};
-use crate::value::Value;
+use resp::{Blob, ProtocolVersion, Reply, blob, decimal, integer};
+
+use crate::commands::table::TABLE;
+use crate::script::digest::ScriptDigest;
+use crate::server::{Execution, Handler, Lookup, Request, SCRIPT_SESSION, Server};
+use crate::value::StoredValue;
 
 /// Numbers up to here are exact in Lua, and so are their sums.
 pub(super) const EXACT: i64 = 1 << 50;
@@ -36,10 +35,10 @@ impl Verb {
         let words: Vec<&[u8]> =
             [Some(name), sub].iter().flatten().map(|it| it.as_bytes()).collect();
         let command = match TABLE.find(&words) {
-            Found::Command(command) => command,
-            Found::Unknown | Found::UnknownSubcommand => unreachable!("{name} is in the table"),
+            Lookup::Command(command) => command,
+            Lookup::Unknown | Lookup::UnknownSubcommand => unreachable!("{name} is in the table"),
         };
-        let Run::Plain(handler) = TABLE.spec(command).run else {
+        let Execution::Plain(handler) = TABLE.spec(command).run else {
             unreachable!("{name} runs on the state alone")
         };
         Self { name, sub, command, handler }
@@ -66,22 +65,22 @@ verbs!(
 );
 
 /// A script's way to the server.
-pub(super) struct Calls<'a> {
+pub(super) struct ScriptCalls<'a> {
     server: &'a mut Server,
     now_us: i64,
 }
 
-impl<'a> Calls<'a> {
+impl<'a> ScriptCalls<'a> {
     /// For a script that this request has asked for.
     pub(super) fn new(server: &'a mut Server, request: &Request<'_>) -> Self {
         let db = server.db_number(request);
         let session = &mut server.sessions[SCRIPT_SESSION as usize];
-        (session.db, session.protocol) = (db, Protocol::Resp2);
+        (session.db, session.protocol) = (db, ProtocolVersion::Resp2);
         Self { server, now_us: request.now_us }
     }
 
     /// The script has come with its text: from now on its digest will do.
-    pub(super) fn learn(&mut self, digest: Digest) {
+    pub(super) fn learn(&mut self, digest: ScriptDigest) {
         self.server.scripts.insert(digest);
     }
 
@@ -91,7 +90,7 @@ impl<'a> Calls<'a> {
     }
 
     /// What a key holds and when it expires, in milliseconds since the epoch; it may be over already.
-    pub(super) fn look(&self, key: &[u8]) -> Option<(&Value, Option<i64>)> {
+    pub(super) fn look(&self, key: &[u8]) -> Option<(&StoredValue, Option<i64>)> {
         let db = &self.server.dbs[usize::from(self.server.sessions[SCRIPT_SESSION as usize].db)];
         let entry = db.at(db.find(key)?);
         Some((&entry.value, entry.expires_at_ms))

@@ -1,43 +1,43 @@
 //! The scripts of a lock that is handed over, statement by statement as their texts have them.
 
-use super::calls::{
-    Calls, DEL, EXACT, GET, HDEL, HGET, HSET, NUMSUB, PEXPIRE, PTTL, PUBLISH, SET, TIME, ZADD,
-    ZCARD, ZRANGE, ZRANK, ZREM, ZREVRANGE, arg, exact, joined, span,
-};
-use crate::reply::Reply;
-use crate::text::{Blob, blob};
-use crate::value::Value;
+use resp::{Blob, Reply, blob};
 
-/// Spans up to here can be multiplied by a place in line.
+use super::calls::{
+    DEL, EXACT, GET, HDEL, HGET, HSET, NUMSUB, PEXPIRE, PTTL, PUBLISH, SET, ScriptCalls, TIME,
+    ZADD, ZCARD, ZRANGE, ZRANK, ZREM, ZREVRANGE, arg, exact, joined, span,
+};
+use crate::value::StoredValue;
+
+/// Spans up to here can be multiplied by a place in the queue.
 const SPAN_MAX: i64 = 1 << 32;
 
-/// What is known of who stands in line.
-struct Seat<'a> {
+/// A client in the queue.
+struct QueueEntry<'a> {
     till: i64,
     ttl: &'a [u8],
     channel: &'a [u8],
 }
 
 /// Reads a seat; none where the texts would read it otherwise.
-fn seat(text: &[u8]) -> Option<Seat<'_>> {
+fn seat(text: &[u8]) -> Option<QueueEntry<'_>> {
     let mut parts = text.splitn(3, |&byte| byte == b' ');
     let (till, ttl, channel) = (parts.next()?, parts.next()?, parts.next()?);
     span(ttl)?;
-    Some(Seat { till: exact(till).filter(|till| *till >= 0)?, ttl, channel })
+    Some(QueueEntry { till: exact(till).filter(|till| *till >= 0)?, ttl, channel })
 }
 
 /// Whether line and book are such as these scripts leave them.
-fn is_in_order(calls: &Calls<'_>, keys: &[&[u8]]) -> bool {
+fn is_in_order(calls: &ScriptCalls<'_>, keys: &[&[u8]]) -> bool {
     let [key, line, book, ..] = keys else { return false };
     let apart = key != line && line != book && key != book;
     let in_time = |end: Option<i64>| end.is_none_or(|end| end < EXACT);
     let key = match calls.look(key) {
         None => true,
-        Some((value, end)) => matches!(value, Value::Str(_)) && in_time(end),
+        Some((value, end)) => matches!(value, StoredValue::Str(_)) && in_time(end),
     };
     let line = match calls.look(line) {
         None => true,
-        Some((Value::Scored(line), end)) => {
+        Some((StoredValue::Scored(line), end)) => {
             let last = line.as_slice().last().map_or(0.0, |(score, _)| *score);
             #[expect(clippy::cast_precision_loss, reason = "it is a power of two")]
             let counted = last.fract() == 0.0 && last.abs() < EXACT as f64;
@@ -47,7 +47,7 @@ fn is_in_order(calls: &Calls<'_>, keys: &[&[u8]]) -> bool {
     };
     let book = match calls.look(book) {
         None => true,
-        Some((Value::Hash(book), end)) => {
+        Some((StoredValue::Hash(book), end)) => {
             book.iter().all(|(_, text)| seat(text).is_some()) && in_time(end)
         }
         Some(_) => false,
@@ -55,19 +55,19 @@ fn is_in_order(calls: &Calls<'_>, keys: &[&[u8]]) -> bool {
     apart && key && line && book
 }
 
-pub(super) fn fits_take(calls: &Calls<'_>, keys: &[&[u8]], args: &[&[u8]]) -> bool {
+pub(super) fn fits_take(calls: &ScriptCalls<'_>, keys: &[&[u8]], args: &[&[u8]]) -> bool {
     let line = keys.get(1).map(|line| calls.look(line));
-    let line = line.is_some_and(|found| matches!(found, None | Some((Value::Scored(_), _))));
+    let line = line.is_some_and(|found| matches!(found, None | Some((StoredValue::Scored(_), _))));
     line && matches!(args, [_, ttl, ..] if span(ttl).is_some())
 }
 
-pub(super) fn take(calls: &mut Calls<'_>, keys: &[&[u8]], args: &[&[u8]]) -> Reply {
+pub(super) fn take(calls: &mut ScriptCalls<'_>, keys: &[&[u8]], args: &[&[u8]]) -> Reply {
     let free = calls.number(&ZCARD, &[keys[1]]) == 0;
     let set = free && calls.call(&SET, &[keys[0], args[0], b"NX", b"PX", args[1]]) == Reply::Ok;
     Reply::Array(vec![Reply::Int(i64::from(set))])
 }
 
-pub(super) fn fits_ask(calls: &Calls<'_>, keys: &[&[u8]], args: &[&[u8]]) -> bool {
+pub(super) fn fits_ask(calls: &ScriptCalls<'_>, keys: &[&[u8]], args: &[&[u8]]) -> bool {
     let small = |text: &[u8]| exact(text).is_some_and(|span| (0..=SPAN_MAX).contains(&span));
     match args {
         // C ends a text at a NUL.
@@ -82,24 +82,24 @@ pub(super) fn fits_ask(calls: &Calls<'_>, keys: &[&[u8]], args: &[&[u8]]) -> boo
     }
 }
 
-/// A script of a line at work.
-struct Line<'c, 's, 'k> {
-    calls: &'c mut Calls<'s>,
+/// A script of a queue at work.
+struct LockQueue<'c, 's, 'k> {
+    calls: &'c mut ScriptCalls<'s>,
     keys: &'k [&'k [u8]],
     us: Blob,
     now: i64,
 }
 
-/// Who is first in line.
-struct First {
+/// The first client in the queue.
+struct NextWaiter {
     token: Blob,
     till: i64,
     ttl: Blob,
     channel: Blob,
 }
 
-impl<'c, 's, 'k> Line<'c, 's, 'k> {
-    fn begin(calls: &'c mut Calls<'s>, keys: &'k [&'k [u8]]) -> Self {
+impl<'c, 's, 'k> LockQueue<'c, 's, 'k> {
+    fn begin(calls: &'c mut ScriptCalls<'s>, keys: &'k [&'k [u8]]) -> Self {
         calls.call(&TIME, &[]);
         let now_us = calls.now_us();
         Self { calls, keys, us: joined(now_us), now: now_us / 1000 }
@@ -110,14 +110,14 @@ impl<'c, 's, 'k> Line<'c, 's, 'k> {
         self.calls.call(&HDEL, &[self.keys[2], token]);
     }
 
-    fn first(&mut self) -> Option<First> {
+    fn first(&mut self) -> Option<NextWaiter> {
         let token = self.calls.first(&ZRANGE, &[self.keys[1], b"0", b"0"])?;
         let text = self.calls.text(&HGET, &[self.keys[2], &token]);
         Some(match text.as_deref().and_then(seat) {
-            Some(Seat { till, ttl, channel }) => {
-                First { token, till, ttl: blob(ttl), channel: blob(channel) }
+            Some(QueueEntry { till, ttl, channel }) => {
+                NextWaiter { token, till, ttl: blob(ttl), channel: blob(channel) }
             }
-            None => First { token, till: 0, ttl: blob(b"1"), channel: Blob::new() },
+            None => NextWaiter { token, till: 0, ttl: blob(b"1"), channel: Blob::new() },
         })
     }
 
@@ -137,16 +137,16 @@ impl<'c, 's, 'k> Line<'c, 's, 'k> {
     }
 }
 
-pub(super) fn join(calls: &mut Calls<'_>, keys: &[&[u8]], args: &[&[u8]]) -> Reply {
+pub(super) fn join(calls: &mut ScriptCalls<'_>, keys: &[&[u8]], args: &[&[u8]]) -> Reply {
     ask(calls, keys, args, true)
 }
 
-pub(super) fn look(calls: &mut Calls<'_>, keys: &[&[u8]], args: &[&[u8]]) -> Reply {
+pub(super) fn look(calls: &mut ScriptCalls<'_>, keys: &[&[u8]], args: &[&[u8]]) -> Reply {
     ask(calls, keys, args, false)
 }
 
-fn ask(calls: &mut Calls<'_>, keys: &[&[u8]], args: &[&[u8]], joins: bool) -> Reply {
-    let mut at = Line::begin(calls, keys);
+fn ask(calls: &mut ScriptCalls<'_>, keys: &[&[u8]], args: &[&[u8]], joins: bool) -> Reply {
+    let mut at = LockQueue::begin(calls, keys);
     let (token, ttl) = (args[0], args[4]);
     let owner = at.calls.text(&GET, &[keys[0]]);
     if owner.as_deref() == Some(token) {
@@ -209,12 +209,12 @@ fn ask(calls: &mut Calls<'_>, keys: &[&[u8]], args: &[&[u8]], joins: bool) -> Re
     Reply::Array(vec![Reply::Int(0), Reply::Bulk(at.us), Reply::Int(wake)])
 }
 
-pub(super) fn fits_leave(calls: &Calls<'_>, keys: &[&[u8]], args: &[&[u8]]) -> bool {
+pub(super) fn fits_leave(calls: &ScriptCalls<'_>, keys: &[&[u8]], args: &[&[u8]]) -> bool {
     !args.is_empty() && is_in_order(calls, keys)
 }
 
-pub(super) fn leave(calls: &mut Calls<'_>, keys: &[&[u8]], args: &[&[u8]]) -> Reply {
-    let mut at = Line::begin(calls, keys);
+pub(super) fn leave(calls: &mut ScriptCalls<'_>, keys: &[&[u8]], args: &[&[u8]]) -> Reply {
+    let mut at = LockQueue::begin(calls, keys);
     let token = args[0];
     let stood = at.calls.number(&ZREM, &[keys[1], token]) == 1;
     at.calls.call(&HDEL, &[keys[2], token]);
@@ -224,7 +224,7 @@ pub(super) fn leave(calls: &mut Calls<'_>, keys: &[&[u8]], args: &[&[u8]]) -> Re
         return Reply::Int(if stood { 2 } else { -1 });
     }
     let mut told = 0;
-    while let Some(First { token: head, till, ttl, channel }) = at.first() {
+    while let Some(NextWaiter { token: head, till, ttl, channel }) = at.first() {
         at.drop(&head);
         if till >= at.now && at.listeners(&channel) > 0 {
             let message = [&head[..], &at.us[..]].concat();

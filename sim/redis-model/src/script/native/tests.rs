@@ -2,23 +2,22 @@
 
 use picklock::scripts;
 use picklock::time::WallTime;
+use resp::Reply;
 
-use super::{TEXTS, bound, single, twins};
-use crate::effect::Effect;
-use crate::model::{ClientId, Model};
-use crate::options::Options;
-use crate::reply::Reply;
+use super::{TEXTS, bound, native_scripts, single};
+use crate::model::{ConnectionId, Model};
+use crate::options::ModelOptions;
 
 struct One {
     model: Model,
-    client: ClientId,
+    client: ConnectionId,
     /// Who listens.
-    other: ClientId,
+    other: ConnectionId,
 }
 
 impl One {
     fn new(native_scripts: bool) -> Self {
-        let mut model = Model::new(Options { native_scripts, ..Options::default() });
+        let mut model = Model::new(ModelOptions { native_scripts, ..ModelOptions::default() });
         let mut connect = |from| model.connect(WallTime::from_unix_ns(0), from);
         let (client, other) = (connect("127.0.0.1:1"), connect("127.0.0.1:2"));
         model.attach_replica("127.0.0.1", 7001);
@@ -27,18 +26,17 @@ impl One {
         one
     }
 
-    /// The answer, what it did to keys, and the messages.
-    fn run(&mut self, now_ms: u64, args: &[&[u8]]) -> (Reply, Vec<Effect>, Vec<Reply>) {
+    /// The answer, where the stream ends then, and the messages.
+    fn run(&mut self, now_ms: u64, args: &[&[u8]]) -> (Reply, u64, Vec<Reply>) {
         let now = WallTime::from_unix_ns(now_ms * 1_000_000);
         let (client, args) = match args {
             [b"@", args @ ..] => (self.other, args),
             args => (self.client, args),
         };
         let reply = self.model.execute(now, client, args);
-        let effects = self.model.effects().to_vec();
         let mut messages = Vec::new();
         self.model.drain_outbox(|_, message| messages.push(message));
-        (reply, effects, messages)
+        (reply, self.model.offset(), messages)
     }
 
     fn stream(&self) -> Vec<u8> {
@@ -132,7 +130,7 @@ fn lines() -> impl proptest::strategy::Strategy<Value = Vec<(u64, Line)>> {
 
 #[test]
 fn each_twin_was_written_for_the_text_that_is_shipped() {
-    for (sha1, text, ..) in twins() {
+    for (sha1, text, ..) in native_scripts() {
         let found = sha1_smol::Sha1::from(text).digest().to_string();
         assert_eq!(
             sha1, found,
@@ -145,7 +143,7 @@ fn each_twin_was_written_for_the_text_that_is_shipped() {
 #[test]
 fn a_changed_text_has_no_twin_and_does_what_it_says() {
     // As if the library's extend had been changed so that it does not compare.
-    let (sha1, _, fits, act) = twins()[1];
+    let (sha1, _, fits, act) = native_scripts()[1];
     let changed = "redis.call('PEXPIRE', KEYS[1], ARGV[2])\nreturn 1\n";
     assert!(bound((sha1, changed, single::fits_extend, single::extend)).is_none());
     assert!(bound((sha1, scripts::COMPARE_AND_EXTEND.text(), fits, act)).is_some());

@@ -1,0 +1,68 @@
+//! Durations and counts as people read them.
+
+const UNITS: [(&str, f64); 4] = [("ns", 1.0), ("µs", 1e3), ("ms", 1e6), ("s", 1e9)];
+const MINUTE_NS: u64 = 60_000_000_000;
+
+/// A duration with three significant digits, in the unit that suits it: `1.25 ms`.
+pub fn duration(ns: u64) -> String {
+    for (unit, per) in UNITS {
+        let value = ns as f64 / per;
+        let limit = if unit == "s" { 60.0 } else { 999.5 };
+        if value < limit {
+            let decimals = match value {
+                _ if unit == "ns" || value >= 99.95 => 0,
+                _ if value >= 9.995 => 1,
+                _ => 2,
+            };
+            return format!("{value:.decimals$} {unit}");
+        }
+    }
+    let (minutes, rest_s) = (ns / MINUTE_NS, ns % MINUTE_NS / 1_000_000_000);
+    if rest_s == 0 { format!("{minutes} min") } else { format!("{minutes} min {rest_s} s") }
+}
+
+/// A count, with its thousands separated: `12,345`.
+pub fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_duration_has_the_unit_that_suits_it() {
+        for (ns, text) in [
+            (0, "0 ns"),
+            (999, "999 ns"),
+            (1000, "1.00 µs"),
+            (12_340, "12.3 µs"),
+            (999_499, "999 µs"),
+            (999_500, "1.00 ms"),
+            (1_254_000, "1.25 ms"),
+            (99_940_000, "99.9 ms"),
+            (99_960_000, "100 ms"),
+            (2_000_000_000, "2.00 s"),
+            (59_900_000_000, "59.9 s"),
+            (60_000_000_000, "1 min"),
+            (605_000_000_000, "10 min 5 s"),
+        ] {
+            assert_eq!(duration(ns), text);
+        }
+    }
+
+    #[test]
+    fn thousands_are_separated() {
+        for (number, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567")] {
+            assert_eq!(count(number), text);
+        }
+    }
+}

@@ -1,0 +1,359 @@
+//! The servers of a run: one or several, in which topology, and which of them is behind each node of lock code.
+//!
+//! A deployment owns [endpoints](super::endpoint), one for each server and sentinel; an endpoint owns its server's
+//! process, if picklock has started one.
+//!
+//! Invariant: `Node(0)` is the service. Of a primary with replicas it is whichever server is the primary at that
+//! moment, of a cluster the owner of the run's slot; of independent servers `Node(i)` is server i. Whatever was
+//! started ends with the deployment.
+
+mod cluster;
+mod lifecycle;
+mod replication;
+mod sentinels;
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use picklock::command::Command;
+use picklock::env::{CallError, Node};
+use picklock::reply::{Reply, ServerError};
+use scenarios::fault::{Fault, Staged};
+use scenarios::scenario::Scenario;
+use scenarios::topology::{AppendOnly, Topology};
+use tokio::task::JoinSet;
+
+pub use self::cluster::FormError;
+pub use self::replication::FollowError;
+use self::replication::ReplicationLinks;
+pub(crate) use self::sentinels::SERVICE;
+pub use self::sentinels::WatchError;
+use super::endpoint::{
+    Choice, CommandCounts, Endpoint, EndpointError, KeySpace, ServerInfo, Settings,
+};
+use super::server::{Password, ServerBinary, ServerSpec};
+use super::supervisor::{LOG_FILE, SuperviseError, Supervisor};
+use fault_proxy::Upstream;
+
+/// The servers of a run. Dropping it ends what was started for it, in the background.
+pub struct Deployment {
+    endpoints: Vec<Endpoint>,
+    topology: Topology,
+    info: ServerInfo,
+    state: Mutex<DeploymentState>,
+    /// What watches the primary, once it is watched.
+    sentinels: OnceLock<Vec<Endpoint>>,
+    /// How further servers are started; none if the run's servers were not.
+    launcher: Option<Launcher>,
+}
+
+/// How servers are started.
+struct Launcher {
+    binary: ServerBinary,
+    supervisor: Supervisor,
+    settings: Settings,
+    /// One for all of them, for they follow and watch each other.
+    password: Password,
+}
+
+/// How the servers are.
+#[derive(Debug, Default)]
+struct DeploymentState {
+    /// Which server `Node(0)` leads to.
+    primary: usize,
+    /// Which have ended.
+    down: Vec<bool>,
+    /// Which have shown that they use their page, so that their clocks and disks can be made to fail.
+    paged: Vec<bool>,
+    /// A server has ended, and its counts with it.
+    counts_reset: bool,
+    replication: ReplicationLinks,
+}
+
+/// Why there are no servers to run against.
+#[derive(Debug, thiserror::Error)]
+pub enum DeploymentError {
+    /// One cannot be used.
+    #[error(transparent)]
+    Endpoint(#[from] EndpointError),
+    /// They do not become a cluster.
+    #[error(transparent)]
+    Form(#[from] FormError),
+    /// A scenario has several servers, and one was named.
+    #[error(
+        "{place} is one server, but the scenario needs {topology}; leave out --redis, and picklock starts them"
+    )]
+    OnlyOne {
+        /// Which server, without its password.
+        place: String,
+        /// What the scenario has.
+        topology: Topology,
+    },
+}
+
+impl From<SuperviseError> for DeploymentError {
+    fn from(error: SuperviseError) -> Self {
+        Self::Endpoint(error.into())
+    }
+}
+
+impl Deployment {
+    /// Starts or finds the servers of this scenario, and tries each out. Belongs to the tokio runtime it is
+    /// called on.
+    ///
+    /// # Errors
+    /// [`DeploymentError`], which says what to do. What had been started is ended.
+    pub async fn open(
+        choice: Choice,
+        keys: KeySpace,
+        settings: &Settings,
+        scenario: &Scenario,
+    ) -> Result<Self, DeploymentError> {
+        let topology = scenario.topology();
+        let servers = topology.servers();
+        let mut launcher = None;
+        let endpoints = match choice {
+            Choice::Started(binary) => {
+                let supervisor = Supervisor::spawn(settings.supervisor.as_deref())?;
+                let settings = settings.clone();
+                let with = launcher.insert(Launcher {
+                    binary,
+                    supervisor,
+                    settings,
+                    password: Password::draw(),
+                });
+                start(with, &keys, scenario).await?
+            }
+            Choice::Url(url) if servers > 1 => {
+                return Err(DeploymentError::OnlyOne { place: url.to_string(), topology });
+            }
+            Choice::Url(_) | Choice::Embedded => {
+                let mut endpoints = Vec::new();
+                for _ in 0..servers {
+                    endpoints.push(Endpoint::open(choice.clone(), keys.clone(), settings).await?);
+                }
+                endpoints
+            }
+        };
+        let mut info = endpoints[0].server().clone();
+        if servers > 1 {
+            info.how = format!("{servers} of them: {}", info.how);
+        }
+        let down = vec![false; endpoints.len()];
+        let state = DeploymentState { paged: down.clone(), down, ..DeploymentState::default() };
+        let (state, sentinels) = (Mutex::new(state), OnceLock::new());
+        let deployment = Self { endpoints, topology, info, state, sentinels, launcher };
+        deployment.verify_pages().await;
+        Ok(deployment)
+    }
+
+    /// What they are; of several the first stands for all.
+    pub fn server(&self) -> &ServerInfo {
+        &self.info
+    }
+
+    /// The first of them.
+    pub fn first(&self) -> &Endpoint {
+        &self.endpoints[0]
+    }
+
+    /// True where nobody else can be using the servers.
+    pub fn is_private(&self) -> bool {
+        self.endpoints[0].is_private()
+    }
+
+    /// Whether they are within this process.
+    pub(crate) fn is_embedded(&self) -> bool {
+        self.endpoints[0].is_embedded()
+    }
+
+    /// Where the run's keys lie.
+    pub fn keys(&self) -> &KeySpace {
+        self.endpoints[0].keys()
+    }
+
+    /// The nodes that lock code can connect to.
+    pub fn nodes(&self) -> impl Iterator<Item = Node> + use<> {
+        (0..self.topology.nodes()).map(|node| Node(u16::try_from(node).unwrap_or(u16::MAX)))
+    }
+
+    /// Where the proxy's links to a node lead at this moment.
+    pub fn upstream(&self, node: Node) -> Upstream {
+        self.endpoints[self.server_of(node)].upstream()
+    }
+
+    /// Whether lock code asks the nodes for the owner of its slot.
+    pub(crate) fn is_cluster(&self) -> bool {
+        matches!(self.topology, Topology::Cluster { .. })
+    }
+
+    /// Every server: where the proxy's links to it lead, and how others name it.
+    pub(crate) fn servers(&self) -> impl Iterator<Item = (Upstream, SocketAddr)> {
+        self.endpoints.iter().map(|it| (it.upstream(), it.server().addr))
+    }
+
+    /// A client that connects to a link of the proxy at `link`, as [`Endpoint::client`] makes it.
+    pub fn client(&self, link: SocketAddr) -> redis::Client {
+        self.endpoints[0].client(link)
+    }
+
+    /// How often the servers behind the nodes have carried out each command, as
+    /// [`Endpoint::command_stats`] has it; none where one of them has ended meanwhile.
+    ///
+    /// # Errors
+    /// [`CallError`] where there is no answer.
+    pub async fn command_stats(&self) -> Result<Option<CommandCounts>, CallError> {
+        let mut all = CommandCounts::default();
+        for node in self.nodes() {
+            let counted = self.endpoints[self.server_of(node)].command_stats().await?;
+            // Sentinels send commands, too.
+            let theirs = self.state().counts_reset || self.has_sentinels();
+            let Some(counted) = counted.filter(|_| !theirs) else {
+                return Ok(None);
+            };
+            all.logins += counted.logins;
+            for (name, count) in counted.calls {
+                *all.calls.entry(name).or_default() += count;
+            }
+        }
+        Ok(Some(all))
+    }
+
+    /// How many connections we have made to the servers behind the nodes, not counting those of clients.
+    pub(crate) async fn connections(&self) -> u64 {
+        let mut all = self.replication_connections();
+        for endpoint in &self.endpoints {
+            all += endpoint.own_commands().await.get("auth").copied().unwrap_or(0);
+        }
+        all
+    }
+
+    /// Deletes what is left of the run, behind every node.
+    ///
+    /// # Errors
+    /// [`CallError`] where a server does not answer, or lets nothing be deleted.
+    pub async fn remove_keys(&self, known: &[Vec<u8>]) -> Result<(), CallError> {
+        for node in self.nodes() {
+            self.endpoints[self.server_of(node)].remove_keys(known).await?;
+        }
+        Ok(())
+    }
+
+    /// The error for these commands of clients having been refused, the first of them with this answer.
+    pub fn refused(&self, commands: &[String], said: &ServerError) -> EndpointError {
+        self.endpoints[0].refused(commands, said)
+    }
+
+    /// What the servers that were started have written into their logs, each with a name for it.
+    pub async fn logs(&self) -> Vec<(String, Vec<u8>)> {
+        let servers =
+            self.endpoints.iter().enumerate().map(|(nth, it)| (format!("server-{nth}"), it));
+        let sentinels = self.sentinels.get().into_iter().flatten().enumerate();
+        let sentinels = sentinels.map(|(nth, it)| (format!("sentinel-{nth}"), it));
+        let mut logs = Vec::new();
+        for (name, endpoint) in servers.chain(sentinels) {
+            let Some(process) = endpoint.process().await else { continue };
+            // A log that cannot be read is no reason to fail a run.
+            if let Ok(log) = std::fs::read(process.dir().join(LOG_FILE)) {
+                logs.push((format!("{name}.log"), log));
+            }
+        }
+        logs
+    }
+
+    /// Ends what was started, and waits until nothing of it is left.
+    pub async fn close(self) {
+        let Self { endpoints, sentinels, launcher, .. } = self;
+        // Only the last handle of a supervisor waits for its end.
+        drop(launcher);
+        let sentinels = sentinels.into_inner().unwrap_or_default();
+        // Sentinels first, or they would start a failover.
+        Endpoint::close_all(sentinels.into_iter().chain(endpoints)).await;
+    }
+
+    /// The server that a node leads to at this moment.
+    fn server_of(&self, node: Node) -> usize {
+        match self.topology {
+            Topology::Replicated { .. } | Topology::Cluster { .. } => self.state().primary,
+            Topology::Standalone | Topology::Independent { .. } => usize::from(node.0),
+        }
+    }
+
+    /// Writes a key that expires at once.
+    async fn write_probe(&self, server: usize) -> Result<(), CallError> {
+        let probe = String::from_utf8_lossy(&self.keys().key("probe")).into_owned();
+        self.command(server, &["SET", &probe, "x", "PX", "10"]).await.map(drop)
+    }
+
+    async fn command(&self, server: usize, words: &[&str]) -> Result<Reply, CallError> {
+        let (name, arguments) = words.split_first().expect("a command has a name");
+        let command = arguments.iter().fold(Command::new(name), |it, word| it.arg(*word));
+        self.endpoints[server].command(&command).await
+    }
+
+    fn state(&self) -> MutexGuard<'_, DeploymentState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Starts the servers of a scenario, all at once.
+async fn start(
+    with: &Launcher,
+    keys: &KeySpace,
+    scenario: &Scenario,
+) -> Result<Vec<Endpoint>, DeploymentError> {
+    let mut starting = JoinSet::new();
+    for server in 0..scenario.topology().servers() {
+        let (binary, spec) = (with.binary.clone(), spec(with, scenario));
+        let (supervisor, settings) = (with.supervisor.clone(), with.settings.clone());
+        let keys = keys.clone();
+        starting.spawn(async move {
+            let started =
+                Endpoint::start_unverified(&binary, spec, &supervisor, keys, &settings).await;
+            (server, started)
+        });
+    }
+    let mut started = BTreeMap::new();
+    while let Some(ended) = starting.join_next().await {
+        // A panic in a task of ours is passed on.
+        let (server, endpoint) =
+            ended.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
+        started.insert(server, endpoint?);
+    }
+    let mut endpoints: Vec<Endpoint> = started.into_values().collect();
+    if matches!(scenario.topology(), Topology::Cluster { .. }) {
+        cluster::form(&endpoints, keys).await?;
+        // None of the others has the slot of the run's keys.
+        endpoints[0].verify(&with.settings).await?;
+        return Ok(endpoints);
+    }
+    for endpoint in &mut endpoints {
+        endpoint.verify(&with.settings).await?;
+    }
+    Ok(endpoints)
+}
+
+/// How each server of a scenario is started.
+fn spec(with: &Launcher, scenario: &Scenario) -> ServerSpec {
+    let mut args: Vec<&str> = match scenario.server.append_only {
+        AppendOnly::Off => Vec::new(),
+        AppendOnly::Always => vec!["--appendonly", "yes", "--appendfsync", "always"],
+        AppendOnly::Everysec => vec!["--appendonly", "yes", "--appendfsync", "everysec"],
+        AppendOnly::Unsynced => vec!["--appendonly", "yes", "--appendfsync", "no"],
+    };
+    if matches!(scenario.topology(), Topology::Replicated { .. }) {
+        // By default the primary waits five seconds for more replicas before it sends its data.
+        args.extend(["--repl-diskless-sync-delay", "0"]);
+    }
+    if matches!(scenario.topology(), Topology::Cluster { .. }) {
+        args.extend(cluster::ARGUMENTS);
+    }
+    let paged = |it: &Staged| it.kind == Fault::PowerLoss || it.is_of_server_clock();
+    ServerSpec {
+        args: args.into_iter().map(str::to_owned).collect(),
+        paged: scenario.faults.iter().any(paged),
+        password: Some(with.password.clone()),
+        ..ServerSpec::new(&with.binary.path)
+    }
+}

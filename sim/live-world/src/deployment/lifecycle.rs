@@ -1,0 +1,226 @@
+//! Servers that are killed, lose power or are started again, and whose clocks are changed.
+//!
+//! Invariant: what is reported has happened: a server that is killed has ended before this is reported, and a server
+//! that has not loaded its library is never reported to have lost power or to have had its clock changed.
+
+#![expect(clippy::disallowed_methods, reason = "the live worlds run in real time")]
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use picklock::reply::Reply;
+use scenarios::topology::Topology;
+use tokio::time::{Instant, sleep};
+
+use super::Deployment;
+use crate::page::Page;
+use crate::server::{CutAt, PrivateServerError};
+
+/// How long servers may take to sync what was written.
+const SYNCED_WITHIN: Duration = Duration::from_secs(20);
+/// How far a clock is stepped to find out whether the server uses its page.
+const TRIAL_STEP_NS: i64 = 100_000_000_000;
+/// How long a server may take to report the new time.
+const STEPPED_WITHIN: Duration = Duration::from_secs(2);
+/// How often to check whether something is on a disk.
+const LOOK_EVERY: Duration = Duration::from_millis(1);
+/// How early in a second a run begins whose servers sync once a second.
+const EARLY_MS: u64 = 300;
+
+impl Deployment {
+    /// This server, or the primary if none is named.
+    pub(crate) fn server_or_primary(&self, server: Option<u32>) -> usize {
+        server.map_or_else(|| self.state().primary, |server| server as usize)
+    }
+
+    /// The node behind which this server is, if any.
+    pub(crate) fn node_of(&self, server: usize) -> Option<u16> {
+        match self.topology {
+            Topology::Replicated { .. } | Topology::Cluster { .. } => {
+                (server == self.state().primary).then_some(0)
+            }
+            Topology::Standalone | Topology::Independent { .. } => u16::try_from(server).ok(),
+        }
+    }
+
+    /// Which link of every client leads to this server, if one does.
+    pub(crate) fn link_of(&self, server: usize) -> Option<usize> {
+        if self.has_sentinels() || self.is_cluster() {
+            Some(server)
+        } else {
+            self.node_of(server).map(usize::from)
+        }
+    }
+
+    /// Whether a server has not ended.
+    pub(crate) fn is_up(&self, server: usize) -> bool {
+        self.state().down.get(server).is_some_and(|down| !down)
+    }
+
+    /// Kills a server that is up, as a crash of its process does.
+    ///
+    /// # Errors
+    /// [`PrivateServerError`] where it is not ours to be killed, or its supervisor is gone.
+    pub(crate) async fn kill(&self, server: usize) -> Result<(), PrivateServerError> {
+        // Cut first, so that what is on its way to the replicas is lost with it every time.
+        self.cut_replication(server);
+        let process = self.endpoints[server].process().await;
+        let killed = process.ok_or_else(not_ours)?.kill().await;
+        self.reset_replication(server);
+        killed?;
+        let mut state = self.state();
+        (state.down[server], state.counts_reset) = (true, true);
+        Ok(())
+    }
+
+    /// A server that has been killed loses what was not on its disk.
+    ///
+    /// # Errors
+    /// [`PrivateServerError`] where that is unknown.
+    pub(crate) async fn lose_power(
+        &self,
+        server: usize,
+    ) -> Result<Option<CutAt>, PrivateServerError> {
+        self.endpoints[server].process().await.ok_or_else(not_ours)?.lose_power()
+    }
+
+    /// Whether a server uses its page, so that its clocks and its disk can be made to fail.
+    pub(crate) fn is_paged(&self, server: usize) -> bool {
+        self.state().paged[server]
+    }
+
+    /// Steps the clock of every server, and back: one that does not report the new time does not use its page; its
+    /// executable may be linked statically. There is no key yet that could expire.
+    pub(super) async fn verify_pages(&self) {
+        for server in 0..self.endpoints.len() {
+            let page =
+                self.endpoints[server].process().await.is_some_and(|mut it| it.page().is_some());
+            if !page {
+                continue;
+            }
+            // Backwards first: a server that syncs its file while its clock is ahead does not sync again before
+            // that time.
+            let there = self.step_and_confirm(server, -TRIAL_STEP_NS).await == Some(true);
+            let back = self.step_and_confirm(server, TRIAL_STEP_NS).await == Some(true);
+            self.state().paged[server] = there && back;
+        }
+    }
+
+    /// Steps the wall clock of a server and waits until it reports the new time; whether it has in time, and none if
+    /// its clock cannot be stepped. Some servers read the machine's clock only ten times a second, and extrapolate in
+    /// between: Valkey 9.1 does.
+    async fn step_and_confirm(&self, server: usize, by_ns: i64) -> Option<bool> {
+        let before_us = self.time_us(server).await;
+        let begun = Instant::now();
+        if !self.step_wall(server, by_ns).await {
+            return None;
+        }
+        let Some(before_us) = before_us else { return Some(false) };
+        let by_us = by_ns / 1_000;
+        while begun.elapsed() < STEPPED_WITHIN {
+            let Some(now_us) = self.time_us(server).await else { return Some(false) };
+            let passed_us = i64::try_from(begun.elapsed().as_micros()).unwrap_or(i64::MAX);
+            // Nearer to the new time than to the old one.
+            if (now_us - before_us - passed_us - by_us).abs() < by_us.abs() / 2 {
+                return Some(true);
+            }
+            sleep(LOOK_EVERY).await;
+        }
+        Some(false)
+    }
+
+    /// The time by a server's clock, in microseconds.
+    async fn time_us(&self, server: usize) -> Option<i64> {
+        let Ok(Reply::Array(time)) = self.command(server, &["TIME"]).await else { return None };
+        let number = |part: &Reply| std::str::from_utf8(part.as_bytes()?).ok()?.parse::<i64>().ok();
+        let [seconds, rest_us] = &time[..] else { return None };
+        Some(number(seconds)? * 1_000_000 + number(rest_us)?)
+    }
+
+    async fn step_wall(&self, server: usize, by_ns: i64) -> bool {
+        let process = self.endpoints[server].process().await;
+        process.is_some_and(|mut it| it.page().is_some_and(|page| page.step_wall(by_ns).is_ok()))
+    }
+
+    /// Starts a server that has ended, with what its file has. Its replication is restored by
+    /// [`attach_replicas`](Self::attach_replicas).
+    ///
+    /// # Errors
+    /// [`PrivateServerError`], with the end of its log where it has one.
+    pub(crate) async fn restart(&self, server: usize) -> Result<(), PrivateServerError> {
+        if self.is_up(server) {
+            return Ok(());
+        }
+        self.endpoints[server].process().await.ok_or_else(not_ours)?.restart().await?;
+        // The control connection is broken, which only using it shows.
+        let _ = self.command(server, &["PING"]).await;
+        self.state().down[server] = false;
+        Ok(())
+    }
+
+    /// Steps a server's wall clock; whether that is possible.
+    pub(crate) async fn step_clock(&self, server: usize, by_ns: i64) -> bool {
+        // A server that uses its page sees this step, too, even if its answer does not come.
+        self.is_paged(server) && self.step_and_confirm(server, by_ns).await.is_some()
+    }
+
+    /// From now on a server's clocks drift; whether that is possible.
+    pub(crate) async fn set_drift(&self, server: usize, ppm: i32) -> bool {
+        let process = self.endpoints[server].process().await;
+        let set = |page: &mut Page| page.set_drift(ppm).is_ok();
+        self.is_paged(server) && process.is_some_and(|mut it| it.page().is_some_and(set))
+    }
+
+    /// A server forgets its scripts; whether it has.
+    pub(crate) async fn flush_scripts(&self, server: usize) -> bool {
+        self.is_up(server) && self.command(server, &["SCRIPT", "FLUSH"]).await.is_ok()
+    }
+
+    /// Waits until what has been written so far is on the disks and a second has just begun. A server that syncs once
+    /// a second does so with the first write of a second, so what is written from now on is not synced before the
+    /// next one. False if the disks are too slow for that.
+    pub(crate) async fn wait_for_second(&self) -> bool {
+        let end = Instant::now() + SYNCED_WITHIN;
+        for server in 0..self.endpoints.len() {
+            if let Some(mut process) = self.endpoints[server].process().await {
+                // The inode of its file may have been that of a file that is gone.
+                let _ = process.page().map(|page| page.forget_synced());
+            }
+        }
+        while Instant::now() < end {
+            sleep(Duration::from_millis(1_001 - into_second_ms())).await;
+            if self.write_and_sync().await && into_second_ms() < EARLY_MS {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Writes to every server; whether that is on all disks soon.
+    async fn write_and_sync(&self) -> bool {
+        for server in 0..self.endpoints.len() {
+            // A replica refuses, and gets its writes from the primary.
+            let _ = self.write_probe(server).await;
+        }
+        while into_second_ms() < EARLY_MS {
+            let mut all = true;
+            for endpoint in &self.endpoints {
+                all &= endpoint.process().await.is_none_or(|process| process.is_synced());
+            }
+            if all {
+                return true;
+            }
+            sleep(LOOK_EVERY).await;
+        }
+        false
+    }
+}
+
+fn not_ours() -> PrivateServerError {
+    PrivateServerError::NotRunning(String::from("picklock has not started it"))
+}
+
+/// How much of this second has passed.
+fn into_second_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::from(since.subsec_millis())
+}

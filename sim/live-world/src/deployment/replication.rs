@@ -1,0 +1,244 @@
+//! Replicas that follow the primary through links of the proxy, with the lag that the scenario says.
+//!
+//! Invariant: replicas have everything that was written before the run, and from then on what their link has let
+//! through. What is on its way when either end dies is lost, every time.
+
+#![expect(clippy::disallowed_methods, reason = "the live worlds run in real time")]
+
+use std::time::Duration;
+
+use picklock::env::{CallError, Node};
+use picklock::reply::Reply;
+use scenarios::scenario::Scenario;
+use scenarios::topology::Topology;
+use tokio::time::Instant;
+
+use super::Deployment;
+use fault_proxy::{ClientId, Cut, Latency, Link, Plan, Protocol, Proxy, ProxyError};
+
+/// How long a replica may take until it has what its primary has.
+const FOLLOWS_WITHIN: Duration = Duration::from_secs(15);
+/// How long one WAIT waits for acknowledgements, in milliseconds.
+const WAIT_MS: &str = "100";
+/// How often to check whether it has.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+
+/// The links from replicas to their primary, by the replica's number; none without replicas.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ReplicationLinks {
+    links: Vec<Link>,
+    lags: Vec<Latency>,
+    /// Whether they lag yet.
+    lagging: bool,
+}
+
+/// Why a replica does not follow.
+#[derive(Debug, thiserror::Error)]
+pub enum FollowError {
+    /// There is no link to its primary.
+    #[error(transparent)]
+    Proxy(#[from] ProxyError),
+    /// It, or its primary, refuses a command.
+    #[error("server {server} cannot follow its primary: {source}")]
+    Refuses {
+        /// Which.
+        server: usize,
+        /// What it says.
+        source: CallError,
+    },
+    /// It does not have the primary's data.
+    #[error("server {server} has not caught up with its primary after {FOLLOWS_WITHIN:?}")]
+    Behind {
+        /// Which.
+        server: usize,
+    },
+}
+
+impl Deployment {
+    /// Replicas begin to follow, without any lag until [`start_lag`](Self::start_lag).
+    ///
+    /// # Errors
+    /// [`FollowError`], where one does not.
+    pub(crate) async fn start_replication(
+        &self,
+        proxy: &Proxy,
+        scenario: &Scenario,
+        seed: u64,
+    ) -> Result<(), FollowError> {
+        if !matches!(self.topology, Topology::Replicated { .. }) {
+            return Ok(());
+        }
+        let mut replication = ReplicationLinks::default();
+        for server in 0..self.topology.servers() {
+            let node = Node(u16::try_from(server).unwrap_or(u16::MAX));
+            let plan = Plan { protocol: Protocol::Opaque, seed, ..Plan::default() };
+            // Numbers that no client has.
+            let whose = ClientId(u32::MAX - server);
+            replication.links.push(proxy.listen(whose, node, self.upstream(Node(0)), plan)?);
+            replication.lags.push(Latency::from(&scenario.topology.lag(server)));
+        }
+        self.state().replication = replication;
+        self.attach_replicas().await
+    }
+
+    /// Every server that is up follows the primary.
+    ///
+    /// # Errors
+    /// [`FollowError`], where one does not.
+    pub(crate) async fn attach_replicas(&self) -> Result<(), FollowError> {
+        let ReplicationLinks { links, lags, .. } = self.state().replication.clone();
+        let (primary, upstream) = (self.server_or_primary(None), self.upstream(Node(0)));
+        if !self.is_up(primary) {
+            return Ok(());
+        }
+        let mut following = 0;
+        for (server, link) in links.iter().enumerate() {
+            if server == primary || !self.is_up(server) {
+                continue;
+            }
+            let refuses = |source| FollowError::Refuses { server, source };
+            link.set_upstream(upstream.clone());
+            // Without lag, so that what there is so far arrives at once.
+            link.set_latency(Latency::None, Latency::None);
+            link.reset_connections();
+            let port = link.addr().port().to_string();
+            // A replica that is told to follow the same primary again retries once a second; a new one connects at once.
+            for to in [["NO", "ONE"], ["127.0.0.1", &port]] {
+                let follow = ["REPLICAOF", to[0], to[1]];
+                self.command(server, &follow).await.map_err(refuses)?;
+            }
+            let end = Instant::now() + FOLLOWS_WITHIN;
+            while !self.follows(server).await.map_err(refuses)? {
+                if Instant::now() >= end {
+                    return Err(FollowError::Behind { server });
+                }
+                tokio::time::sleep(LOOK_EVERY).await;
+            }
+            following += 1;
+            // The primary does not count a replica before its first acknowledgement, however much it has been sent.
+            self.write_probe(primary).await.map_err(refuses)?;
+            while !self.is_acknowledged(primary, following).await.map_err(refuses)? {
+                if Instant::now() >= end {
+                    return Err(FollowError::Behind { server });
+                }
+            }
+            if self.state().replication.lagging {
+                link.set_latency(lags[server].clone(), lags[server].clone());
+            }
+        }
+        Ok(())
+    }
+
+    /// How many connections replicas have made to primaries.
+    pub(super) fn replication_connections(&self) -> u64 {
+        self.state().replication.links.iter().map(|link| link.counters().connections).sum()
+    }
+
+    /// From now on replicas lag as the scenario says.
+    pub(crate) fn start_lag(&self) {
+        let mut state = self.state();
+        state.replication.lagging = true;
+        for (link, lag) in state.replication.links.iter().zip(&state.replication.lags) {
+            link.set_latency(lag.clone(), lag.clone());
+        }
+    }
+
+    /// A replica takes the primary's place: the one that is named, or the one that has received most; whether there
+    /// is one.
+    ///
+    /// # Errors
+    /// [`FollowError`] where it refuses.
+    pub(crate) async fn promote(&self, to: Option<usize>) -> Result<bool, FollowError> {
+        let Some(candidate) = self.candidate(to).await else { return Ok(false) };
+        let refuses = |source| FollowError::Refuses { server: candidate, source };
+        self.command(candidate, &["REPLICAOF", "NO", "ONE"]).await.map_err(refuses)?;
+        self.state().primary = candidate;
+        Ok(true)
+    }
+
+    /// Whether the server that is to be the next primary has the lock's key, so that a failover takes it from no
+    /// client. Only meaningful once nothing more reaches that server.
+    pub(crate) async fn candidate_has_key(&self, to: Option<usize>) -> bool {
+        let key = String::from_utf8_lossy(&self.keys().key("lock")).into_owned();
+        let Some(candidate) = self.candidate(to).await else { return false };
+        matches!(self.command(candidate, &["EXISTS", &key]).await, Ok(Reply::Int(1)))
+    }
+
+    /// Which replica takes the primary's place: the one that is named, or the one that has received most.
+    async fn candidate(&self, to: Option<usize>) -> Option<usize> {
+        let candidates = self.candidates();
+        match to.filter(|to| candidates.contains(to)) {
+            Some(named) => Some(named),
+            None => self.most_advanced(&candidates).await,
+        }
+    }
+
+    /// Whether any server could take the primary's place.
+    pub(crate) fn has_candidate(&self) -> bool {
+        !self.candidates().is_empty()
+    }
+
+    /// Nothing more reaches the replicas of this server, or this replica, until it is
+    /// [reset](Self::reset_replication).
+    pub(super) fn cut_replication(&self, server: usize) {
+        self.replication_links_of(server).iter().for_each(|link| link.cut(Cut::Both));
+    }
+
+    /// What was on its way is lost.
+    pub(super) fn reset_replication(&self, server: usize) {
+        for link in self.replication_links_of(server) {
+            link.reset_connections();
+            link.cut(Cut::None);
+        }
+    }
+
+    fn replication_links_of(&self, server: usize) -> Vec<Link> {
+        let state = self.state();
+        let is_primary = server == state.primary;
+        let links = state.replication.links.iter().enumerate();
+        links.filter(|(it, _)| is_primary || *it == server).map(|(_, link)| link.clone()).collect()
+    }
+
+    fn candidates(&self) -> Vec<usize> {
+        if !matches!(self.topology, Topology::Replicated { .. }) {
+            return Vec::new();
+        }
+        let state = self.state();
+        let others = (0..self.endpoints.len()).filter(|it| *it != state.primary);
+        others.filter(|it| !state.down[*it]).collect()
+    }
+
+    /// The server that has received most, the first of equals.
+    async fn most_advanced(&self, candidates: &[usize]) -> Option<usize> {
+        let mut best = None;
+        for candidate in candidates {
+            let offset = self.info_field(*candidate, "slave_repl_offset:").await.ok().flatten();
+            let offset: u64 = offset.and_then(|it| it.parse().ok()).unwrap_or(0);
+            if best.is_none_or(|(most, _)| offset > most) {
+                best = Some((offset, *candidate));
+            }
+        }
+        best.map(|(_, candidate)| candidate)
+    }
+
+    /// Whether a replica has what its primary had when it began to follow.
+    async fn follows(&self, server: usize) -> Result<bool, CallError> {
+        Ok(self.info_field(server, "master_link_status:").await?.is_some_and(|it| it == "up"))
+    }
+
+    /// Whether so many replicas acknowledge what was written last in time.
+    async fn is_acknowledged(&self, primary: usize, replicas: i64) -> Result<bool, CallError> {
+        let reply = self.command(primary, &["WAIT", &replicas.to_string(), WAIT_MS]).await?;
+        Ok(matches!(reply, Reply::Int(acknowledged) if acknowledged >= replicas))
+    }
+
+    /// A field of a server's INFO replication, by its name and colon.
+    async fn info_field(&self, server: usize, name: &str) -> Result<Option<String>, CallError> {
+        let reply = self.command(server, &["INFO", "replication"]).await?;
+        let text = match &reply {
+            Reply::Bulk(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+            _ => String::new(),
+        };
+        Ok(text.lines().find_map(|line| line.strip_prefix(name)).map(str::to_owned))
+    }
+}

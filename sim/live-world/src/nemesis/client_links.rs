@@ -1,0 +1,66 @@
+//! The clients' links to the servers of the lock, and how each is cut.
+//!
+//! Invariant: a link is cut as its client is, and both ways while its server's machine has no power.
+
+use fault_proxy::{Cut, Link, Upstream};
+
+/// The clients' links, by client and then by node; with sentinels or in a cluster, to every server and sentinel.
+#[derive(Default)]
+pub(crate) struct ClientLinks {
+    links: Vec<Vec<Link>>,
+    /// How many nodes are the lock's: the resource behind them is out of reach of faults.
+    lock_nodes: usize,
+    /// How each client is cut off.
+    cuts: Vec<Cut>,
+    /// By node, whether its server's machine has power.
+    powered: Vec<bool>,
+}
+
+impl ClientLinks {
+    /// Links of which none is cut yet.
+    pub(crate) fn new(links: Vec<Vec<Link>>, lock_nodes: usize) -> Self {
+        let cuts = vec![Cut::None; links.len()];
+        let powered = vec![true; links.first().map_or(0, Vec::len)];
+        Self { links, lock_nodes, cuts, powered }
+    }
+
+    pub(super) fn is_of_lock(&self, node: u16) -> bool {
+        usize::from(node) < self.lock_nodes
+    }
+
+    /// Cuts or mends all links of a client.
+    pub(super) fn cut(&mut self, client: u32, cut: Cut) {
+        let client = client as usize;
+        let Some(mine) = self.cuts.get_mut(client) else { return };
+        *mine = cut;
+        for node in 0..self.links[client].len() {
+            self.apply(client, node);
+        }
+    }
+
+    /// A server's machine loses its power, or has it again. Clients hear nothing from it until then, and only then
+    /// find out that their connections are broken.
+    pub(super) fn set_power(&mut self, node: usize, on: bool) {
+        if std::mem::replace(&mut self.powered[node], on) == on {
+            return;
+        }
+        for client in 0..self.links.len() {
+            if on {
+                self.links[client][node].reset_connections();
+            }
+            self.apply(client, node);
+        }
+    }
+
+    /// A node leads to another server from now on.
+    pub(super) fn redirect(&self, node: u16, upstream: &Upstream) {
+        for links in &self.links {
+            links[usize::from(node)].set_upstream(upstream.clone());
+        }
+    }
+
+    fn apply(&self, client: usize, node: usize) {
+        let cut = if self.powered[node] { self.cuts[client] } else { Cut::Both };
+        self.links[client][node].cut(cut);
+    }
+}

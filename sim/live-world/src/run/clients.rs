@@ -1,0 +1,288 @@
+//! The clients of a live run: each with its own links through the proxy, connected before the start.
+//!
+//! Invariant: no client starts before all are connected, so that they contend for the lock and not for connections.
+//! A client is connected once it has been answered: a server that is full accepts a connection before it refuses it.
+//! Dropping this stops the clients.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use harness::world::RunRequest;
+use picklock::command::Command;
+use picklock::env::{CallError, Conn, Env, Node};
+use picklock::tokio_env::{Cluster, TokioEnv, TokioOptions};
+use scenarios::fault::Staged;
+use scenarios::history::Journal;
+use scenarios::record::Observed;
+use scenarios::trial::Trial;
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::{Barrier, Mutex, Semaphore};
+use tokio::task::{JoinError, JoinSet};
+use tokio::time::Instant;
+
+use super::NotRun;
+use crate::deployment::{Deployment, SERVICE};
+use crate::endpoint::private_client;
+use crate::env::{LiveEnv, StillBusy};
+use crate::nemesis::{ClientControl, ClientLinks, LiveNemesis, ServerOp};
+use crate::server::Password;
+use fault_proxy::{Addresses, ClientId, Latency, Link, Plan, Proxy, ProxyError, Upstream};
+
+/// How many clients connect at once: a server's queue of connections is short.
+const CONNECT_AT_ONCE: usize = 32;
+/// The node of the links to sentinels, to which no lock sends anything.
+const SENTINEL: Node = Node(u16::MAX);
+/// How long a client waits for its first answer.
+const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+
+/// The clients of a run, and the run itself as client 0.
+pub(super) struct RunClients {
+    run: LiveEnv,
+    clients: Vec<LiveEnv>,
+    /// Their links to the servers of the lock, the run's own first.
+    links: Vec<Vec<Link>>,
+    nemesis: LiveNemesis,
+    /// The lock's nodes, and then the resource's.
+    nodes: Vec<Node>,
+    lock_nodes: usize,
+    /// The clients at work.
+    working: Mutex<JoinSet<()>>,
+}
+
+impl RunClients {
+    /// Opens a link for every client to each server: those of the lock and, if there is one, that of
+    /// the protected resource. The run's own have no latency. Also gives the server operations that the
+    /// nemesis will request.
+    pub(super) fn open(
+        deployment: &Deployment,
+        resource: Option<(SocketAddr, &Password)>,
+        proxy: &Proxy,
+        request: &RunRequest,
+        journal: &Journal,
+    ) -> Result<(Self, UnboundedReceiver<ServerOp>), NotRun> {
+        let (scenario, seed) = (&*request.scenario, request.seed);
+        let network = &scenario.network;
+        // One table for each distribution, whoever draws from it.
+        let usual = Latency::from(&network.latency);
+        let special: Vec<_> = network.link.iter().map(|it| Latency::from(&it.latency)).collect();
+        let latency = |client: u32, node: Node| match network.entry(client, u32::from(node.0)) {
+            _ if client == 0 => Latency::None,
+            Some(entry) => special[entry].clone(),
+            None => usual.clone(),
+        };
+        let link = |client: u32, node: Node, upstream: Upstream, addresses: Option<_>| {
+            let (requests, replies) = (latency(client, node), latency(client, node));
+            let plan = Plan { seed, requests, replies, addresses, ..Plan::default() };
+            proxy.listen(ClientId(client), node, upstream, plan)
+        };
+        let env = |client: u32| {
+            let mut beside = Vec::new();
+            if let (Some(node), Some((addr, password))) = (scenario.resource(), resource) {
+                let link = link(client, node, Upstream::Tcp(addr), None)?;
+                beside.push(private_client(link.addr(), password));
+            }
+            if deployment.has_sentinels() || deployment.is_cluster() {
+                let (inner, links) = discovering(deployment, client, link)?;
+                let env = LiveEnv::over(ClientId(client), seed, inner.beside(beside));
+                return Ok::<_, NotRun>((env, links));
+            }
+            let links =
+                deployment.nodes().map(|it| link(client, it, deployment.upstream(it), None));
+            let links = links.collect::<Result<Vec<Link>, _>>()?;
+            let mut to: Vec<_> = links.iter().map(|it| deployment.client(it.addr())).collect();
+            to.append(&mut beside);
+            Ok((LiveEnv::new(ClientId(client), seed, to), links))
+        };
+        let opened: Result<Vec<_>, _> = (0..=scenario.clients).map(env).collect();
+        let (envs, links): (Vec<LiveEnv>, Vec<_>) = opened?.into_iter().unzip();
+        let origin = envs[0].now();
+        let clock = envs[0].clone().since(origin);
+        let (nemesis, requested) =
+            LiveNemesis::new(scenario.clients, proxy, journal.clone(), seed, move || {
+                clock.run_ns()
+            });
+        let mut envs = envs.into_iter().map(|env| env.since(origin).observed_by(nemesis.clone()));
+        let run = envs.next().expect("the run itself is the first");
+        let nodes = deployment.nodes().chain(scenario.resource()).collect();
+        let (clients, lock_nodes) = (envs.collect(), deployment.nodes().count());
+        let working = Mutex::default();
+        Ok((Self { run, clients, links, nemesis, nodes, lock_nodes, working }, requested))
+    }
+
+    /// How many connections there have been to the servers of the lock.
+    pub(super) fn connections(&self) -> u64 {
+        self.links.iter().flatten().map(|link| link.counters().connections).sum()
+    }
+
+    /// The run itself, as a client without latency.
+    pub(super) fn run_itself(&self) -> &LiveEnv {
+        &self.run
+    }
+
+    /// Connects everybody.
+    pub(super) async fn connect(&self) -> Result<(), NotRun> {
+        let gate = Arc::new(Semaphore::new(CONNECT_AT_ONCE));
+        let mut connecting = JoinSet::new();
+        for env in std::iter::once(&self.run).chain(&self.clients) {
+            let (env, gate, nodes) = (env.clone(), Arc::clone(&gate), self.nodes.clone());
+            connecting.spawn(async move {
+                let _permit = gate.acquire().await;
+                let client = env.client().0;
+                // The environment keeps the connection; the handle is not needed.
+                let answered = tokio::time::timeout(ANSWER_WITHIN, ping_all(&env, &nodes)).await;
+                answered
+                    .unwrap_or_else(|_| {
+                        let why = format!("no answer within {ANSWER_WITHIN:?}");
+                        Err(CallError::Indeterminate(why.into()))
+                    })
+                    .map_err(|source| NotRun::Connect { client, source })
+            });
+        }
+        while let Some(connected) = connecting.join_next().await {
+            connected.map_err(NotRun::Panicked)??;
+        }
+        Ok(())
+    }
+
+    /// Uses every connection of the run itself once, which shows which are broken.
+    pub(super) async fn reconnect(&self) {
+        for node in &self.nodes {
+            let _ = tokio::time::timeout(ANSWER_WITHIN, ping(&self.run, *node)).await;
+        }
+    }
+
+    /// Starts all clients at once with the faults staged, and waits for the last client. Everything is healed
+    /// once no client can go on otherwise, or after `patience`. If the future is dropped, clients go on until
+    /// they are [stopped](Self::stop).
+    pub(super) async fn work(
+        &self,
+        trial: &Arc<Trial<LiveEnv>>,
+        request: &RunRequest,
+        patience: Duration,
+    ) -> Result<(), JoinError> {
+        let start = Arc::new(Barrier::new(self.clients.len()));
+        let mut working = self.working.lock().await;
+        let cues: Arc<[Staged]> = request.scenario.faults.clone().into();
+        // Not observed by the nemesis that owns them: they would keep each other alive.
+        let controls = std::iter::once(&self.run).chain(&self.clients).map(LiveEnv::unobserved);
+        let controls = controls.map(|it| Arc::new(it) as Arc<dyn ClientControl>).collect();
+        self.nemesis.stage(&cues, controls, ClientLinks::new(self.links.clone(), self.lock_nodes));
+        for env in &self.clients {
+            let (env, trial) = (env.clone(), Arc::clone(trial));
+            let (start, gauge) = (Arc::clone(&start), request.gauge.clone());
+            working.spawn(async move {
+                start.wait().await;
+                let (client, process) = (env.client().0, Arc::clone(env.process()));
+                process.unless_gone(trial.client(env, client)).await;
+                process.finish();
+                gauge.add();
+            });
+        }
+        let healing = async {
+            if !cues.is_empty() {
+                let stalemate = self.nemesis.stalemate();
+                let _ = tokio::time::timeout(patience, stalemate).await;
+                self.nemesis.heal();
+            }
+            std::future::pending::<()>().await;
+        };
+        let ended = async {
+            while let Some(ended) = working.join_next().await {
+                ended?;
+            }
+            Ok(())
+        };
+        let ended = tokio::select! {
+            biased;
+            ended = ended => ended,
+            () = healing => Ok(()),
+        };
+        self.nemesis.heal();
+        // What is asked of the servers afterwards must find them running.
+        self.nemesis.servers_settled().await;
+        ended
+    }
+
+    /// What strikes them.
+    pub(super) fn nemesis(&self) -> &LiveNemesis {
+        &self.nemesis
+    }
+
+    /// Stops the clients that are still at work, and waits until none of them is.
+    pub(super) async fn stop(&self) {
+        self.nemesis.heal();
+        self.working.lock().await.shutdown().await;
+    }
+
+    /// Waits until the server has carried out everything that was sent to it: replies come in the
+    /// order of the requests, so whoever has the last has them all.
+    pub(super) async fn drain(&self, within: Duration) {
+        let mut asking = JoinSet::new();
+        for env in std::iter::once(&self.run).chain(&self.clients) {
+            let (env, nodes) = (env.clone(), self.nodes.clone());
+            asking.spawn(async move { ping_all(&env, &nodes).await.is_ok() });
+        }
+        // Where no answer comes, nothing that was sent can be waited for.
+        let _ = tokio::time::timeout(within, asking.join_all()).await;
+    }
+
+    /// Waits until no client has a task left in the background.
+    pub(super) async fn idle(&self, within: Duration) -> Result<(), StillBusy> {
+        let end = Instant::now() + within;
+        for env in &self.clients {
+            env.idle(end.saturating_duration_since(Instant::now())).await?;
+        }
+        Ok(())
+    }
+}
+
+/// The environment of a client that asks sentinels, or the nodes of a cluster, for its server; and its links: to every
+/// server, and then to every sentinel. Addresses in their answers are replaced by those of its own links.
+fn discovering(
+    deployment: &Deployment,
+    client: u32,
+    link: impl Fn(u32, Node, Upstream, Option<Arc<Addresses>>) -> Result<Link, ProxyError>,
+) -> Result<(TokioEnv, Vec<Link>), ProxyError> {
+    let addresses = Arc::new(Addresses::new());
+    let mut links = Vec::new();
+    for (upstream, addr) in deployment.servers() {
+        let link = link(client, Node(0), upstream, Some(Arc::clone(&addresses)))?;
+        addresses.insert(addr, link.addr());
+        links.push(link);
+    }
+    let like = |link: &Link| deployment.client(link.addr()).get_connection_info().clone();
+    if deployment.is_cluster() {
+        let cluster = Cluster::open(links.iter().map(like));
+        let cluster = cluster.expect("there are nodes, and their addresses need no parsing");
+        return Ok((TokioEnv::for_key(&cluster, deployment.keys().key("lock")), links));
+    }
+    let like = like(&links[0]);
+    let mut sentinels = Vec::new();
+    for upstream in deployment.sentinel_upstreams() {
+        let link = link(client, SENTINEL, upstream, Some(Arc::clone(&addresses)))?;
+        sentinels.push(deployment.client(link.addr()));
+        links.push(link);
+    }
+    let options = TokioOptions::default();
+    Ok((TokioEnv::from_sentinels(sentinels, SERVICE, like, options), links))
+}
+
+/// Pings every server.
+async fn ping_all(env: &LiveEnv, nodes: &[Node]) -> Result<(), CallError> {
+    for node in nodes {
+        ping(env, *node).await?;
+    }
+    Ok(())
+}
+
+/// Pings a server and waits for the answer.
+async fn ping(env: &LiveEnv, node: Node) -> Result<(), CallError> {
+    let answer = env.connect(node).await?.call(Command::new("PING")).await;
+    match answer {
+        Ok(_) => Ok(()),
+        // That is an answer too: the user may lock, and may not run PING.
+        Err(CallError::Refused(error)) if &*error.code == "NOPERM" => Ok(()),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,29 @@
+//! Numbers and ranges in the arguments of commands.
+
+use std::ops::Range;
+
+use resp::{ErrorReply, decimal};
+
+/// A number of things, which may be 0.
+pub(super) fn positive(text: &[u8]) -> Result<usize, ErrorReply> {
+    let count = decimal(text).and_then(|count| usize::try_from(count).ok());
+    count.ok_or(ErrorReply::new("ERR value is out of range, must be positive"))
+}
+
+/// An integer.
+pub(super) fn number(text: &[u8]) -> Result<i64, ErrorReply> {
+    decimal(text).ok_or(ErrorReply::NOT_AN_INTEGER)
+}
+
+/// A range with both ends included, as places.
+pub(super) fn range(start: i64, stop: i64, len: usize) -> Range<usize> {
+    let signed = i64::try_from(len).unwrap_or(i64::MAX);
+    let from_left = |index: i64| if index < 0 { index.saturating_add(signed) } else { index };
+    let start = from_left(start).max(0);
+    let stop = from_left(stop).min(signed - 1);
+    if start > stop {
+        return 0..0;
+    }
+    let place = |index: i64| usize::try_from(index).unwrap_or(len);
+    place(start)..place(stop) + 1
+}

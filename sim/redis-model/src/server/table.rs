@@ -1,0 +1,321 @@
+//! The command table: how many arguments commands take, what may refuse them, and where their keys stand.
+//!
+//! Invariant: a command has one row, which dispatch, COMMAND, INFO and the proxy all read.
+
+use rustc_hash::FxHashMap;
+
+use super::{CommandResult, Request, Server};
+use crate::options::Profile;
+
+/// Command flags, as COMMAND INFO names them.
+pub(crate) mod flag {
+    pub(crate) const WRITE: u32 = 1;
+    pub(crate) const READONLY: u32 = 1 << 1;
+    pub(crate) const DENYOOM: u32 = 1 << 2;
+    pub(crate) const ADMIN: u32 = 1 << 3;
+    pub(crate) const NOSCRIPT: u32 = 1 << 4;
+    pub(crate) const LOADING: u32 = 1 << 5;
+    pub(crate) const STALE: u32 = 1 << 6;
+    pub(crate) const SKIP_MONITOR: u32 = 1 << 7;
+    pub(crate) const SKIP_SLOWLOG: u32 = 1 << 8;
+    pub(crate) const FAST: u32 = 1 << 9;
+    pub(crate) const NO_AUTH: u32 = 1 << 10;
+    pub(crate) const NO_MANDATORY_KEYS: u32 = 1 << 11;
+    pub(crate) const MOVABLE_KEYS: u32 = 1 << 12;
+    pub(crate) const ALLOW_BUSY: u32 = 1 << 13;
+    pub(crate) const PUBSUB: u32 = 1 << 14;
+    pub(crate) const BLOCKING: u32 = 1 << 15;
+    pub(crate) const MAY_REPLICATE: u32 = 1 << 16;
+    /// Only a server of this profile knows the command; no flag of Redis's.
+    pub(crate) const REDIS_84: u32 = 1 << 30;
+    /// The same.
+    pub(crate) const VALKEY_9: u32 = 1 << 31;
+
+    /// The flags in the order in which Redis lists them.
+    pub(crate) const NAMES: [(u32, &str); 17] = [
+        (WRITE, "write"),
+        (READONLY, "readonly"),
+        (DENYOOM, "denyoom"),
+        (ADMIN, "admin"),
+        (NOSCRIPT, "noscript"),
+        (PUBSUB, "pubsub"),
+        (BLOCKING, "blocking"),
+        (LOADING, "loading"),
+        (STALE, "stale"),
+        (SKIP_MONITOR, "skip_monitor"),
+        (SKIP_SLOWLOG, "skip_slowlog"),
+        (FAST, "fast"),
+        (NO_AUTH, "no_auth"),
+        (NO_MANDATORY_KEYS, "no_mandatory_keys"),
+        (MOVABLE_KEYS, "movablekeys"),
+        (ALLOW_BUSY, "allow_busy"),
+        (MAY_REPLICATE, "may_replicate"),
+    ];
+}
+
+/// A command that needs nothing but the server's state.
+pub(crate) type Handler = fn(&mut Server, &Request<'_>) -> CommandResult;
+
+/// Where a command has its keys, its name being at place 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KeyPositions {
+    /// It has none.
+    None,
+    /// The first, the last (counted from the end where negative), and the step between two.
+    Range(i8, i8, i8),
+    /// Behind their number, which stands at this place.
+    Counted(usize),
+    /// Behind this word.
+    After(&'static str),
+}
+
+impl KeyPositions {
+    /// First key, last key and step, as COMMAND INFO shows them.
+    pub(crate) fn shown(self) -> (i8, i8, i8) {
+        match self {
+            Self::Range(first, last, step) => (first, last, step),
+            // These are to be asked for by COMMAND GETKEYS.
+            Self::None | Self::Counted(_) | Self::After(_) => (0, 0, 0),
+        }
+    }
+
+    /// The first key of a request with these arguments, its name included.
+    pub(crate) fn first<'a>(self, mut args: impl Iterator<Item = &'a [u8]>) -> Option<&'a [u8]> {
+        match self {
+            Self::None => None,
+            Self::Range(first, ..) => args.nth(usize::try_from(first).ok()?),
+            Self::Counted(place) => {
+                args.nth(place).filter(|count| *count != b"0").and_then(|_| args.next())
+            }
+            Self::After(word) => {
+                args.find(|arg| arg.eq_ignore_ascii_case(word.as_bytes())).and_then(|_| args.next())
+            }
+        }
+    }
+}
+
+/// How a command is carried out.
+#[derive(Clone, Copy)]
+pub(crate) enum Execution {
+    /// By a function on the server's state.
+    Plain(Handler),
+    /// By its subcommands; alone it has too few arguments.
+    Container,
+    /// EVAL and its kind.
+    Eval {
+        /// The script is named by its digest.
+        by_digest: bool,
+        /// Writes are refused.
+        read_only: bool,
+    },
+    /// SCRIPT LOAD.
+    Load,
+    /// FCALL and its kind.
+    Function {
+        /// Writes are refused.
+        read_only: bool,
+    },
+    /// FUNCTION LOAD.
+    LoadLibrary,
+    /// EXEC.
+    Exec,
+}
+
+/// A line of the table.
+#[derive(Clone, Copy)]
+pub(crate) struct CommandSpec {
+    pub(crate) name: &'static str,
+    /// Arguments including the name; at least so many where negative.
+    pub(crate) arity: i8,
+    pub(crate) flags: u32,
+    pub(crate) keys: KeyPositions,
+    /// ACL categories besides those that follow from the flags.
+    pub(crate) group: &'static str,
+    pub(crate) run: Execution,
+    pub(crate) subcommands: &'static [CommandSpec],
+}
+
+impl CommandSpec {
+    /// A command without keys.
+    pub(crate) const fn new(name: &'static str, arity: i8, flags: u32, handler: Handler) -> Self {
+        let run = Execution::Plain(handler);
+        Self { name, arity, flags, keys: KeyPositions::None, group: "", run, subcommands: &[] }
+    }
+
+    /// A command whose only key is its first argument.
+    pub(crate) const fn keyed(name: &'static str, arity: i8, flags: u32, handler: Handler) -> Self {
+        Self::new(name, arity, flags, handler).keys(1, 1, 1)
+    }
+
+    /// A command that is nothing without its subcommands.
+    pub(crate) const fn container(name: &'static str, subcommands: &'static [CommandSpec]) -> Self {
+        let run = Execution::Container;
+        Self { name, arity: -2, flags: 0, keys: KeyPositions::None, group: "", run, subcommands }
+    }
+
+    /// The same with these key positions.
+    pub(crate) const fn keys(mut self, first: i8, last: i8, step: i8) -> Self {
+        self.keys = KeyPositions::Range(first, last, step);
+        self
+    }
+
+    /// The same with as many keys as the argument at this place says, which follow it.
+    pub(crate) const fn counted_keys(mut self, place: usize) -> Self {
+        self.keys = KeyPositions::Counted(place);
+        self.flags |= flag::MOVABLE_KEYS;
+        self
+    }
+
+    /// The same in this group.
+    pub(crate) const fn group(mut self, group: &'static str) -> Self {
+        self.group = group;
+        self
+    }
+
+    /// The same, carried out otherwise.
+    pub(crate) const fn run(mut self, run: Execution) -> Self {
+        self.run = run;
+        self
+    }
+
+    /// Whether a request of so many arguments, the name included, is of the right length.
+    pub(crate) fn takes(&self, args: usize) -> bool {
+        let wanted = usize::from(self.arity.unsigned_abs());
+        if self.arity < 0 { args >= wanted } else { args == wanted }
+    }
+
+    /// Whether a server of this profile knows the command.
+    pub(crate) fn is_known_to(&self, profile: Profile) -> bool {
+        !(self.has(flag::REDIS_84) && profile != Profile::Redis84
+            || self.has(flag::VALKEY_9) && profile != Profile::Valkey9)
+    }
+
+    pub(crate) fn has(&self, flag: u32) -> bool {
+        self.flags & flag != 0
+    }
+}
+
+/// A command or subcommand in its place.
+pub(crate) struct TableRow {
+    pub(crate) spec: &'static CommandSpec,
+    /// `set`, `client|id`.
+    pub(crate) full_name: String,
+    pub(crate) is_subcommand: bool,
+}
+
+/// What a name stands for.
+pub(crate) enum Lookup {
+    Command(u16),
+    UnknownSubcommand,
+    Unknown,
+}
+
+/// All commands, by place and by name.
+pub(crate) struct CommandTable {
+    lines: Vec<TableRow>,
+    commands: FxHashMap<&'static [u8], u16>,
+    subcommands: FxHashMap<(u16, &'static [u8]), u16>,
+}
+
+const LONGEST_NAME: usize = 32;
+
+impl CommandTable {
+    /// The table of these families.
+    pub(crate) fn new<'a>(families: impl IntoIterator<Item = &'a &'static [CommandSpec]>) -> Self {
+        let (lines, commands, subcommands) = Default::default();
+        let mut table = Self { lines, commands, subcommands };
+        for spec in families.into_iter().copied().flatten() {
+            let place = table.add(spec, spec.name.to_owned(), false);
+            table.commands.insert(spec.name.as_bytes(), place);
+            for sub in spec.subcommands {
+                let sub_place = table.add(sub, format!("{}|{}", spec.name, sub.name), true);
+                table.subcommands.insert((place, sub.name.as_bytes()), sub_place);
+            }
+        }
+        table
+    }
+
+    fn add(&mut self, spec: &'static CommandSpec, full_name: String, is_subcommand: bool) -> u16 {
+        self.lines.push(TableRow { spec, full_name, is_subcommand });
+        u16::try_from(self.lines.len() - 1).expect("fewer than 65,536 commands")
+    }
+
+    /// How many lines, subcommands included.
+    pub(crate) fn len(&self) -> usize {
+        self.lines.len()
+    }
+
+    /// All lines with their places.
+    pub(crate) fn lines(&self) -> impl Iterator<Item = (u16, &TableRow)> {
+        (0_u16..).zip(&self.lines)
+    }
+
+    pub(crate) fn line(&self, place: u16) -> &TableRow {
+        &self.lines[usize::from(place)]
+    }
+
+    pub(crate) fn spec(&self, place: u16) -> &'static CommandSpec {
+        self.line(place).spec
+    }
+
+    /// Whether a request names this command, which has no subcommands and is none.
+    pub(crate) fn is_named(&self, place: u16, args: &[&[u8]]) -> bool {
+        let line = self.line(place);
+        let name = line.spec.name.as_bytes();
+        !line.is_subcommand
+            && line.spec.subcommands.is_empty()
+            && args.first().is_some_and(|said| said.eq_ignore_ascii_case(name))
+    }
+
+    /// The command that a request names and a server of this profile knows.
+    pub(crate) fn find_for(&self, profile: Profile, args: &[&[u8]]) -> Lookup {
+        match self.find(args) {
+            Lookup::Command(place) if !self.spec(place).is_known_to(profile) => Lookup::Unknown,
+            found => found,
+        }
+    }
+
+    /// The command that a request names. An empty request names none.
+    pub(crate) fn find(&self, args: &[&[u8]]) -> Lookup {
+        let mut lower = [0; LONGEST_NAME];
+        let Some(name) = args.first().and_then(|name| lowered(name, &mut lower)) else {
+            return Lookup::Unknown;
+        };
+        let Some(&place) = self.commands.get(name) else { return Lookup::Unknown };
+        match args.get(1) {
+            Some(sub) if !self.spec(place).subcommands.is_empty() => self.find_in(place, sub),
+            _ => Lookup::Command(place),
+        }
+    }
+
+    fn find_in(&self, container: u16, sub: &[u8]) -> Lookup {
+        let mut lower = [0; LONGEST_NAME];
+        let name = lowered(sub, &mut lower);
+        match name.and_then(|name| self.subcommands.get(&(container, name))) {
+            Some(&place) => Lookup::Command(place),
+            None => Lookup::UnknownSubcommand,
+        }
+    }
+
+    /// The command or subcommand of this full name.
+    pub(crate) fn by_full_name(&self, name: &[u8]) -> Option<u16> {
+        let mut words = name.splitn(2, |&byte| byte == b'|');
+        let args: Vec<&[u8]> = words.by_ref().collect();
+        let mut lower = [0; LONGEST_NAME];
+        let &place = self.commands.get(lowered(args.first()?, &mut lower)?)?;
+        match args.get(1) {
+            None => Some(place),
+            Some(sub) => match self.find_in(place, sub) {
+                Lookup::Command(place) => Some(place),
+                Lookup::UnknownSubcommand | Lookup::Unknown => None,
+            },
+        }
+    }
+}
+
+fn lowered<'a>(name: &[u8], into: &'a mut [u8; LONGEST_NAME]) -> Option<&'a [u8]> {
+    let into = into.get_mut(..name.len())?;
+    into.copy_from_slice(name);
+    into.make_ascii_lowercase();
+    Some(into)
+}

@@ -1,0 +1,291 @@
+//! The only ways in which commands touch keys.
+//!
+//! Invariant: a key whose time has passed (`now > when`, on the server's wall clock, in whole milliseconds)
+//! is gone before any command sees it, and every change marks the sessions that watch the key and counts as
+//! dirty. On a replica such a key is hidden and stays, until its primary deletes it.
+
+use resp::ErrorReply;
+
+use super::notify::event;
+use super::{Expiry, Request, Server};
+use crate::keyspace::{KeyEntry, entry};
+use crate::value::StoredValue;
+
+/// How a value is seen as one of its type.
+type TypeCheck<T> = fn(&StoredValue) -> Result<&T, ErrorReply>;
+
+impl Server {
+    /// The slot of a key that is there and has not expired.
+    pub(crate) fn find(&mut self, request: &Request<'_>, key: &[u8]) -> Option<u32> {
+        let number = self.db_number(request);
+        let db = &self.dbs[usize::from(number)];
+        let slot = db.find(key)?;
+        match db.at(slot).expires_at_ms {
+            Some(when) if request.now_ms() > when => self.handle_expired(number, slot),
+            _ => {
+                if self.max_memory_bytes > 0 {
+                    self.dbs[usize::from(number)].use_at(slot, request.now_us);
+                }
+                Some(slot)
+            }
+        }
+    }
+
+    /// A key whose time has passed: its slot, if the caller may still see it.
+    #[cold]
+    fn handle_expired(&mut self, number: u16, slot: u32) -> Option<u32> {
+        if self.applying {
+            // The primary decides, and says so by a DEL.
+            return Some(slot);
+        }
+        if self.following.is_none() {
+            self.expire(number, slot);
+        }
+        None
+    }
+
+    /// The key, for a command that reads it: counted as a hit or a miss.
+    pub(crate) fn read(&mut self, request: &Request<'_>, key: &[u8]) -> Option<&KeyEntry> {
+        match self.find(request, key) {
+            Some(slot) => {
+                self.stats.hits += 1;
+                Some(self.db(request).at(slot))
+            }
+            None => {
+                self.stats.misses += 1;
+                self.notify(self.db_number(request), key, event::MISSED, "keymiss");
+                None
+            }
+        }
+    }
+
+    /// The slot of a key that holds this type; none where there is no such key.
+    pub(crate) fn find_as<T>(
+        &mut self,
+        request: &Request<'_>,
+        key: &[u8],
+        of: TypeCheck<T>,
+    ) -> Result<Option<u32>, ErrorReply> {
+        let slot = self.find(request, key);
+        slot.map_or(Ok(()), |slot| of(&self.db(request).at(slot).value).map(|_| ()))?;
+        Ok(slot)
+    }
+
+    /// What a key of this type holds, for a command that reads it.
+    pub(crate) fn read_as<T>(
+        &mut self,
+        request: &Request<'_>,
+        key: &[u8],
+        of: TypeCheck<T>,
+    ) -> Result<Option<&T>, ErrorReply> {
+        self.read(request, key).map(|entry| of(&entry.value)).transpose()
+    }
+
+    /// The key at a slot, to be changed in place; the caller must report it with [`Server::changed`].
+    pub(crate) fn value_mut(&mut self, request: &Request<'_>, slot: u32) -> &mut StoredValue {
+        let number = self.db_number(request);
+        self.dbs[usize::from(number)].value_mut(slot)
+    }
+
+    /// The value at a slot has been changed in place.
+    pub(crate) fn changed(&mut self, request: &Request<'_>, slot: u32) {
+        self.report(self.db_number(request), slot);
+    }
+
+    /// Elements of the value at a slot have been taken away; with the last one the key goes.
+    pub(crate) fn elements_removed(&mut self, request: &Request<'_>, slot: u32) {
+        if self.db(request).at(slot).value.is_empty() {
+            self.notify_of(self.db_number(request), slot);
+            self.remove(request, slot);
+        } else {
+            self.changed(request, slot);
+        }
+    }
+
+    /// Puts what a command has made of others at a key: an empty collection is no key, and a key that
+    /// has expired goes as any other.
+    pub(crate) fn store(&mut self, request: &Request<'_>, key: &[u8], value: StoredValue) {
+        if !value.is_empty() {
+            return self.put(request, key, value, Expiry::Never);
+        }
+        if let Some(slot) = self.db(request).find(key) {
+            self.remove(request, slot);
+        }
+    }
+
+    /// The value at a slot has been written as it was: nothing but the sessions that watch it can tell.
+    pub(crate) fn rewritten_unchanged(&mut self, request: &Request<'_>, slot: u32) {
+        let number = self.db_number(request);
+        let key = self.dbs[usize::from(number)].at(slot).key.clone();
+        self.mark_watchers(number, &key, false);
+    }
+
+    /// Puts a value at a key, whatever was there.
+    pub(crate) fn put(
+        &mut self,
+        request: &Request<'_>,
+        key: &[u8],
+        value: StoredValue,
+        expiry: Expiry,
+    ) {
+        let slot = self.find(request, key);
+        self.put_at(request, slot, key, value, expiry);
+    }
+
+    /// As [`Server::put`], where the key has already been looked for.
+    pub(crate) fn put_at(
+        &mut self,
+        request: &Request<'_>,
+        slot: Option<u32>,
+        key: &[u8],
+        value: StoredValue,
+        expiry: Expiry,
+    ) {
+        let number = self.db_number(request);
+        let db = &mut self.dbs[usize::from(number)];
+        let slot = match slot {
+            Some(slot) => {
+                let expires_at_ms = match expiry {
+                    Expiry::Keep => db.at(slot).expires_at_ms,
+                    Expiry::Never => None,
+                    Expiry::At(when) => Some(when),
+                };
+                db.overwrite(slot, value, expires_at_ms);
+                slot
+            }
+            None => {
+                let expires_at_ms = match expiry {
+                    Expiry::Keep | Expiry::Never => None,
+                    Expiry::At(when) => Some(when),
+                };
+                let awaited = !matches!(value, StoredValue::Str(_) | StoredValue::Hash(_));
+                let slot = db.insert(entry(key, value, expires_at_ms));
+                if self.max_memory_bytes > 0 {
+                    self.dbs[usize::from(number)].use_at(slot, request.now_us);
+                }
+                if awaited {
+                    self.blocking.created(number, key);
+                }
+                if self.notify_classes != 0 {
+                    self.notify(number, key, event::NEW, "new");
+                }
+                slot
+            }
+        };
+        self.report(number, slot);
+    }
+
+    /// Sets or clears the expiry of the key at a slot.
+    pub(crate) fn set_expiry(&mut self, request: &Request<'_>, slot: u32, when: Option<i64>) {
+        let number = self.db_number(request);
+        self.dbs[usize::from(number)].set_expiry(slot, when);
+        self.event = if when.is_some() { "expire" } else { "persist" };
+        self.report(number, slot);
+    }
+
+    /// Takes the key at a slot away.
+    pub(crate) fn remove(&mut self, request: &Request<'_>, slot: u32) {
+        let number = self.db_number(request);
+        let gone = self.remove_silently(number, slot);
+        self.notify(number, &gone.key, event::GENERIC, "del");
+    }
+
+    /// Takes the key at a slot away, and the caller notifies of it.
+    pub(crate) fn remove_silently(&mut self, number: u16, slot: u32) -> KeyEntry {
+        self.dirty += 1;
+        self.delete_entry(number, slot)
+    }
+
+    /// Takes all keys of a database away.
+    pub(crate) fn flush(&mut self, number: u16) {
+        // Propagated even where there is nothing to take away.
+        self.dirty += 1;
+        for slot in 0..self.dbs[usize::from(number)].slots() {
+            if self.dbs[usize::from(number)].peek(slot).is_some() {
+                self.delete_entry(number, u32::try_from(slot).expect("slots fit in 32 bits"));
+            }
+        }
+        self.dbs[usize::from(number)].clear();
+    }
+
+    /// Takes away at most `limit` keys whose time has passed: the earliest first, then by database
+    /// and slot. It returns how many they were.
+    pub(crate) fn expire_due(&mut self, now_ms: i64, limit: usize) -> usize {
+        let mut due = Vec::new();
+        if self.following.is_some() {
+            return 0;
+        }
+        for (number, db) in (0_u16..).zip(&self.dbs) {
+            if db.volatile() == 0 {
+                continue;
+            }
+            for slot in 0..db.slots() {
+                let when = db.peek(slot).and_then(|entry| entry.expires_at_ms);
+                if let Some(when) = when.filter(|&when| now_ms > when) {
+                    due.push((when, number, u32::try_from(slot).expect("slots fit in 32 bits")));
+                }
+            }
+        }
+        due.sort_unstable();
+        due.truncate(limit);
+        for &(_, number, slot) in &due {
+            self.expire(number, slot);
+            self.journal.commit();
+        }
+        due.len()
+    }
+
+    fn expire(&mut self, number: u16, slot: u32) {
+        self.stats.expired_keys += 1;
+        if self.journal.on {
+            let key = self.dbs[usize::from(number)].at(slot).key.clone();
+            self.journal.write(number, &[b"DEL", &key]);
+        }
+        let gone = self.delete_entry(number, slot);
+        self.notify(number, &gone.key, event::EXPIRED, "expired");
+    }
+
+    /// Takes a key away to make room.
+    pub(crate) fn evict(&mut self, number: u16, slot: u32) {
+        self.stats.evicted_keys += 1;
+        if self.journal.on {
+            let key = self.dbs[usize::from(number)].at(slot).key.clone();
+            self.journal.write(number, &[b"DEL", &key]);
+        }
+        let gone = self.delete_entry(number, slot);
+        self.notify(number, &gone.key, event::EVICTED, "evicted");
+    }
+
+    fn delete_entry(&mut self, number: u16, slot: u32) -> KeyEntry {
+        let entry = self.dbs[usize::from(number)].remove(slot);
+        self.mark_watchers(number, &entry.key, true);
+        entry
+    }
+
+    fn report(&mut self, number: u16, slot: u32) {
+        self.dirty += 1;
+        if !self.watchers.is_empty() {
+            let key = self.dbs[usize::from(number)].at(slot).key.clone();
+            self.mark_watchers(number, &key, false);
+        }
+        self.notify_of(number, slot);
+    }
+
+    /// Marks the sessions that watch a key: their EXEC will do nothing.
+    fn mark_watchers(&mut self, number: u16, key: &[u8], gone: bool) {
+        if self.watchers.is_empty() {
+            return;
+        }
+        for place in self.watchers.of(number, key) {
+            let session = &mut self.sessions[place as usize];
+            let same = |watched: &&mut super::session::WatchedKey| {
+                watched.db == number && &watched.key[..] == key
+            };
+            match session.watched.iter_mut().find(same) {
+                // It had expired before it was watched; that it goes now changes nothing.
+                Some(watched) if watched.stale && gone => watched.stale = false,
+                _ => session.dirty = true,
+            }
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! Servers to open as endpoints, for the tests named `endpoint_*`.
+
+#![allow(dead_code, reason = "every test file uses a part of it")]
+
+use std::net::SocketAddr;
+use std::path::Path;
+
+use fault_proxy::Trust;
+use live_world::endpoint::{
+    Choice, Endpoint, EndpointError, KeySpace, RedisUrl, Refusal, Settings,
+};
+use live_world::server::{PrivateServer, ServerSpec, find_server};
+use live_world::supervisor::Supervisor;
+use tokio::net::TcpStream;
+
+use crate::proxy_support::{Raw, command};
+
+/// Stands in every URL as password, and may stand in no message.
+pub(crate) const PASSWORD: &str = "hunter2";
+
+/// A server that somebody else runs.
+pub(crate) struct Theirs {
+    pub(crate) server: PrivateServer,
+    pub(crate) supervisor: Supervisor,
+    admin: Raw,
+}
+
+impl Theirs {
+    pub(crate) async fn start(args: &[&str]) -> Self {
+        let picklock = Path::new(env!("CARGO_BIN_EXE_picklock"));
+        let supervisor = Supervisor::spawn(Some(picklock)).unwrap();
+        let binary = find_server(None, None).unwrap().path;
+        let args = args.iter().map(ToString::to_string).collect();
+        let spec = ServerSpec { args, ..ServerSpec::new(binary) };
+        let server = PrivateServer::start(&supervisor, spec).await.unwrap();
+        let admin = Raw(TcpStream::connect(server.addr()).await.unwrap());
+        Self { server, supervisor, admin }
+    }
+
+    pub(crate) fn addr(&self) -> SocketAddr {
+        self.server.addr()
+    }
+
+    /// Sends a command as its administrator, and reads exactly this answer.
+    pub(crate) async fn admin(&mut self, words: &[&str], answer: &str) {
+        let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
+        self.admin.send(command(&words)).await;
+        self.admin.expect(answer).await;
+    }
+
+    /// A URL of it, with a user and a password, or neither.
+    pub(crate) fn url(&self, login: &str, rest: &str) -> String {
+        format!("redis://{login}{}{rest}", self.addr())
+    }
+}
+
+pub(crate) fn keys() -> KeySpace {
+    KeySpace::of_run("test")
+}
+
+pub(crate) fn settings() -> Settings {
+    let supervisor = Some(env!("CARGO_BIN_EXE_picklock").into());
+    Settings { supervisor, ..Settings::default() }
+}
+
+pub(crate) async fn open(url: &str) -> Result<Endpoint, EndpointError> {
+    open_with(url, Trust::System, &settings()).await
+}
+
+pub(crate) async fn open_with(
+    url: &str,
+    trust: Trust,
+    settings: &Settings,
+) -> Result<Endpoint, EndpointError> {
+    let url = RedisUrl::parse(url, trust).unwrap();
+    Endpoint::open(Choice::Url(url), keys(), settings).await
+}
+
+/// Why the server at this URL is refused; checks what holds for every message.
+pub(crate) async fn refusal(url: &str) -> Refusal {
+    refusal_with(url, Trust::System, &settings()).await
+}
+
+pub(crate) async fn refusal_with(url: &str, trust: Trust, settings: &Settings) -> Refusal {
+    let error = open_with(url, trust, settings).await.err().expect("this server is of no use");
+    let told = error.to_string();
+    assert!(!format!("{told} {error:?}").contains(PASSWORD), "{told}");
+    let EndpointError::Refused { place, refusal } = error else { panic!("{told}") };
+    assert!(told.starts_with("redis"), "it says which server: {told}");
+    assert_eq!(told, format!("{place}: {refusal}"));
+    refusal
+}

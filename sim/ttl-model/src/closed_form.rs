@@ -1,0 +1,177 @@
+//! Closed forms, where there are any: a lease without renewal, and a crash at a uniform moment.
+//!
+//! Invariant: nothing is drawn; sums over quantiles approximate the integrals, finer in the tail. There is none for
+//! renewed leases, nor for pauses so frequent that three in one hold matter.
+
+use super::law::{Law, float};
+use super::lease::Conditions;
+
+/// Beyond so many pauses in a hold, on the average, there is no formula here.
+const FEW: f64 = 0.1;
+const RAREST: f64 = 1e-17;
+const PARTS_OF_WORK: u32 = 120;
+const PARTS_OF_TRIPS: u32 = 6;
+const PARTS_OF_PAUSES: u32 = 40;
+
+/// A duration that stands for others, with their weight.
+#[derive(Clone, Copy, Debug)]
+struct QuadratureNode {
+    ns: u64,
+    weight: f64,
+}
+
+/// Durations that stand for the whole law, as finely in the last billionth as in the first half.
+fn nodes(law: &Law, parts: u32) -> Vec<QuadratureNode> {
+    // Up to a half by equal shares, beyond it by equal factors.
+    let even = (1..=parts).map(|part| 1.0 - 0.5 * f64::from(part) / f64::from(parts));
+    let far = (1..=parts).map(|part| 0.5 * RAREST.powf(f64::from(part) / f64::from(parts)));
+    let mut above = 1.0;
+    let cut = |below: f64| {
+        let (weight, share) = (above - below, (above * below).sqrt());
+        above = below;
+        QuadratureNode { ns: law.tail.with_share(share), weight }
+    };
+    let mut nodes: Vec<QuadratureNode> = even.chain(far).map(cut).collect();
+    nodes.dedup_by(|later, kept| {
+        let same = later.ns == kept.ns;
+        kept.weight += if same { later.weight } else { 0.0 };
+        same
+    });
+    nodes
+}
+
+/// How likely it is that a hold that is not renewed needs more than its lease, or where `tracked` than its
+/// validity. `None` where there is no formula.
+pub fn unrenewed(
+    conditions: &Conditions,
+    lease_ns: u64,
+    validity_ns: u64,
+    tracked: bool,
+) -> Option<f64> {
+    let trips = nodes(&conditions.round_trip, PARTS_OF_TRIPS);
+    let work = nodes(&conditions.hold, PARTS_OF_WORK);
+    let (per_ns, pauses) = match &conditions.pause {
+        Some((per_ns, pauses)) => (*per_ns, Some(pauses)),
+        None => (0.0, None),
+    };
+    if per_ns * conditions.hold.mean_ns() > FEW {
+        return None;
+    }
+    let lengths = pauses.map_or(Vec::new(), |law| nodes(law, PARTS_OF_PAUSES));
+    let last_half = conditions.round_trip.median_ns() / 2;
+    let mut share = 0.0;
+    for trip in &trips {
+        let room_ns = match tracked {
+            true => validity_ns.saturating_sub(trip.ns),
+            false => lease_ns.saturating_sub(trip.ns / 2 + last_half),
+        };
+        share += trip.weight * conditions.hold.tail.at_least(room_ns);
+        for it in &work {
+            let weight = trip.weight * it.weight;
+            // What is too long by itself has been added up.
+            let Some(left_ns) = room_ns.checked_sub(it.ns).filter(|left_ns| *left_ns > 0) else {
+                continue;
+            };
+            let Some(pauses) = pauses else { continue };
+            let many = per_ns * float(it.ns);
+            let one = many * (-many).exp();
+            let more = -(-many).exp_m1() - one;
+            share += weight * one * pauses.tail.at_least(left_ns);
+            // Two, and the few that are more count as two.
+            if more > 1e-12 && weight * more > share * 1e-6 {
+                let two: f64 = lengths
+                    .iter()
+                    .map(|it| it.weight * pauses.tail.at_least(left_ns.saturating_sub(it.ns)))
+                    .sum();
+                share += weight * more * two;
+            }
+        }
+    }
+    Some(share)
+}
+
+/// The mean time from a crash at any moment of a hold that is renewed all the time until its key goes: what is
+/// left of the TTL lies anywhere in the last interval.
+pub fn orphaned_renewed_ns(ttl_ns: u64, every_ns: u64) -> f64 {
+    float(ttl_ns) - float(every_ns) / 2.0
+}
+
+/// How likely so many events or more are where so many are expected.
+pub fn poisson_at_least(events: u64, expected: f64) -> f64 {
+    if events == 0 {
+        return 1.0;
+    }
+    // Term by term from the first; each is smaller than the last where more than expected are asked for.
+    let first = float(events);
+    let mut term = (first * expected.max(1e-300).ln() - expected - ln_factorial(events)).exp();
+    if expected >= first {
+        return 1.0;
+    }
+    let (mut sum, mut next) = (0.0, first + 1.0);
+    while term > sum * 1e-16 && next < first + 10_000.0 {
+        sum += term;
+        term *= expected / next;
+        next += 1.0;
+    }
+    sum.min(1.0)
+}
+
+fn ln_factorial(number: u64) -> f64 {
+    if number < 256 {
+        return (2..=number).map(|it| float(it).ln()).sum();
+    }
+    // Stirling's series.
+    let n = float(number);
+    n * n.ln() - n + 0.5 * (2.0 * std::f64::consts::PI * n).ln() + 1.0 / (12.0 * n)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn law(text: &str) -> Law {
+        Law::new(&text.parse().expect("a distribution"))
+    }
+
+    fn conditions(hold: &str, pause: Option<(f64, &str)>) -> Conditions {
+        Conditions {
+            hold: law(hold),
+            round_trip: law("2ms"),
+            pause: pause.map(|(per_s, text)| (per_s / 1e9, law(text))),
+            drift_ppm: 0,
+            write_ns: 0,
+        }
+    }
+
+    #[test]
+    fn without_pauses_it_is_the_tail_of_the_work() {
+        let even = conditions("uniform:0s..1s", None);
+        let share = unrenewed(&even, 752_000_000, 700_000_000, false).expect("a formula");
+        assert!((share - 0.25).abs() < 1e-3, "{share}");
+        let share = unrenewed(&even, 752_000_000, 502_000_000, true).expect("a formula");
+        assert!((share - 0.5).abs() < 2e-3, "{share}");
+    }
+
+    #[test]
+    fn one_pause_is_enough_or_it_takes_two() {
+        // 100 ms of work with a pause every ten seconds: one in a hundred holds has one.
+        let one = conditions("100ms", Some((0.1, "1s")));
+        let share = unrenewed(&one, 1_000_000_000, 0, false).expect("a formula");
+        assert!((share - (1.0 - (-0.01_f64).exp())).abs() < 1e-9, "{share}");
+        // A TTL that takes two of them.
+        let share = unrenewed(&one, 2_000_000_000, 0, false).expect("a formula");
+        let two = 1.0 - (-0.01_f64).exp() - 0.01 * (-0.01_f64).exp();
+        assert!((share / two - 1.0).abs() < 1e-6, "{share} {two}");
+        assert_eq!(unrenewed(&conditions("2s", Some((0.1, "1s"))), 1, 1, false), None);
+    }
+
+    #[test]
+    fn rare_events_of_poisson_are_exact() {
+        assert_eq!(poisson_at_least(0, 0.5), 1.0);
+        assert!((poisson_at_least(1, 0.5) - (1.0 - (-0.5_f64).exp())).abs() < 1e-12);
+        let five = 1e-3_f64.powi(5) / 120.0;
+        assert!((poisson_at_least(5, 1e-3) / five - 1.0).abs() < 2e-3);
+        assert_eq!(poisson_at_least(2, 3.0), 1.0);
+        assert!(poisson_at_least(1000, 1.0) < 1e-300);
+    }
+}

@@ -1,0 +1,81 @@
+//! Rates and times of a tuning as people read them.
+
+use scenarios::span::Span;
+
+/// Rarer than once in so many years is not worth a number.
+const NEVER_YEARS: f64 = 1e6;
+/// How a rate reads that is too low to matter.
+pub const NEVER: &str = "rarer than 1 in a million years";
+const YEAR_DAYS: f64 = 365.25;
+
+/// A rate: `3.1 a day`, `2 a year`, `1 in 40 years`.
+pub fn often(per_day: f64) -> String {
+    let per_year = per_day * YEAR_DAYS;
+    match () {
+        () if per_day >= 1.0 => format!("{} a day", figure(per_day)),
+        () if per_year >= 1.0 => format!("{} a year", figure(per_year)),
+        () if per_year * NEVER_YEARS >= 1.0 => format!("1 in {} years", figure(1.0 / per_year)),
+        () => NEVER.to_owned(),
+    }
+}
+
+/// An upper bound of a rate.
+pub fn at_most(per_day: f64) -> String {
+    let text = often(per_day);
+    if text == NEVER { text } else { format!("at most {text}") }
+}
+
+/// A number with two significant digits, thousands separated.
+fn figure(number: f64) -> String {
+    if number < 10.0 {
+        let text = format!("{number:.1}");
+        return text.strip_suffix(".0").map_or(text.clone(), str::to_owned);
+    }
+    let digits = number.log10().floor() - 1.0;
+    let unit = 10_f64.powf(digits);
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "above zero, and it saturates"
+    )]
+    let rounded = ((number / unit).round() * unit).round() as u64;
+    scenarios::format::count(rounded)
+}
+
+/// A duration in the unit that suits it.
+pub fn time(span: Span) -> String {
+    let ns = u64::try_from(span.0.as_nanos()).unwrap_or(u64::MAX);
+    let text = scenarios::format::duration(ns);
+    // Whole ones need no decimals.
+    let (number, unit) = text.split_once(' ').unwrap_or((&text, ""));
+    let short = match number.contains('.') {
+        true => number.trim_end_matches('0').trim_end_matches('.'),
+        false => number,
+    };
+    format!("{short} {unit}")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn rates_and_times_have_the_unit_that_suits_them() {
+        for (per_day, text) in [
+            (12_345.0, "12,000 a day"),
+            (1.0, "1 a day"),
+            (0.99, "360 a year"),
+            (2.5 / 365.25, "2.5 a year"),
+            (1.0 / 365.25 / 40.0, "1 in 40 years"),
+            (1e-12, "rarer than 1 in a million years"),
+            (0.0, "rarer than 1 in a million years"),
+        ] {
+            assert_eq!(often(per_day), text);
+        }
+        assert_eq!(time(Span(Duration::from_secs(5))), "5 s");
+        assert_eq!(time(Span(Duration::from_millis(1_250))), "1.25 s");
+        assert_eq!(time(Span(Duration::from_secs(600))), "10 min");
+    }
+}

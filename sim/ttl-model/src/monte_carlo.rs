@@ -1,0 +1,163 @@
+//! Plain Monte Carlo: one hold after the other, drawn from its distributions.
+//!
+//! Invariant: holds are independent of each other except in the queue, which is walked in order.
+
+use crate::tuning::IfTaken;
+use picklock::OptionsError;
+
+use super::law::{Random, float, whole};
+use super::lease::{Conditions, HoldStart, LeaseModel, NoObserver, Setting};
+use super::stat::{Mean, Quantile, quantile};
+use super::traffic::Traffic;
+
+/// So many holds of a part are asked what would become of their lock if they died.
+const CRASHES: u64 = 2_000;
+/// So many of a part stand in the queue and are remembered; those before them fill it.
+const REMEMBERED: u64 = 2_000;
+
+/// What has been counted of one setting.
+#[derive(Clone, Debug, Default)]
+pub(super) struct MonteCarlo {
+    /// How many holds.
+    pub(super) holds: u64,
+    /// Those whose validity ended before their work.
+    pub(super) lost: u64,
+    /// Those whose last command came after the end of their lease.
+    pub(super) outlived: u64,
+    /// How likely another was to take the lock over before the last command of each; of those without validity.
+    pub(super) overlap: Mean,
+    /// Renewals of each.
+    pub(super) renewals: Mean,
+    /// For how long each kept the lock, in nanoseconds.
+    pub(super) kept: Mean,
+    /// The same squared.
+    pub(super) kept_squares: Mean,
+    /// At how many ticks a lock is asked for from when it is taken until it is free; where clients skip.
+    pub(super) ticks: Mean,
+    /// From a crash until another has the lock, with how likely such a crash is.
+    takeovers: Vec<(u64, f64)>,
+    /// How many ticks it is not to be had at after a crash, with the same; where clients skip.
+    missed: Vec<(u64, f64)>,
+    /// How long holders waited for their lock.
+    waits: Vec<u64>,
+}
+
+/// The shares of so many holds that lose their validity, and that outlive their lease, where nobody else wants
+/// the lock: what the shipped lock is compared with.
+///
+/// # Errors
+/// [`OptionsError`] where the lock refuses such a setting.
+pub fn shares(
+    conditions: &Conditions,
+    setting: Setting,
+    holds: u64,
+    seed: u64,
+) -> Result<(f64, f64), OptionsError> {
+    let lease = LeaseModel::new(conditions, setting)?;
+    let if_taken = IfTaken::Wait;
+    let alone = Traffic { clients: 1, every_ns: 1, locks: 1, poll_ns: 1, if_taken, waiting: 0.0 };
+    let mut counted = MonteCarlo::default();
+    counted.add(&lease, &alone, holds, &mut Random::new(seed, u64::MAX));
+    Ok((float(counted.lost) / float(holds), float(counted.outlived) / float(holds)))
+}
+
+impl MonteCarlo {
+    /// Counts so many holds.
+    pub(super) fn add(
+        &mut self,
+        lease: &LeaseModel<'_>,
+        traffic: &Traffic,
+        holds: u64,
+        random: &mut Random,
+    ) {
+        let waits = traffic.if_taken == IfTaken::Wait;
+        let per_ns = if waits { traffic.others_per_ns() } else { 0.0 };
+        let mut queue_ns = 0_u64;
+        for number in 0..holds {
+            let start = lease.start(random);
+            let asked = number < CRASHES && start.work_ns > 0;
+            // A crash at a moment of the work that is as likely as any other.
+            let share = if asked { random.unit() } else { 0.0 };
+            let crash_ns = if asked { whole(share * float(start.work_ns)) } else { u64::MAX };
+            let end = lease.walk(HoldStart { crash_ns, ..start }, &mut NoObserver, random);
+            self.lost += u64::from(lease.setting.tracked && end.state.over);
+            self.outlived += u64::from(end.outlived());
+            let overrun_ns = if lease.setting.tracked { 0 } else { end.overrun_ns };
+            self.overlap.add(traffic.takes_over(end.state.lease_end_ns, overrun_ns));
+            self.renewals.add(f64::from(end.state.renewals));
+            // Its lock is free when its release arrives, or when its lease ends.
+            let free_ns = (end.done_ns + start.round_trip_ns / 2).min(end.state.lease_end_ns);
+            let kept = float(free_ns);
+            self.kept.add(kept);
+            self.kept_squares.add(kept * kept);
+            self.ticks.add(float(traffic.ticks(free_ns) + 1));
+            if asked {
+                let trip_ns = lease.conditions.round_trip.draw(random);
+                let weight = float(start.work_ns);
+                let free_ns = match traffic.if_taken {
+                    IfTaken::Wait => {
+                        whole(random.unit() * float(traffic.poll_ns)) + end.orphaned_ns
+                    }
+                    IfTaken::Skip => {
+                        // A tick that finds the holder dead and its key still there is a run that nobody does.
+                        let [crash, free] = [0, end.orphaned_ns]
+                            .map(|later_ns| traffic.ticks(end.crashed_ns.saturating_add(later_ns)));
+                        self.missed.push((free - crash, weight));
+                        let next_ns = (free + 1).saturating_mul(traffic.every_ns);
+                        next_ns.saturating_sub(end.crashed_ns)
+                    }
+                };
+                self.takeovers.push((free_ns.saturating_add(trip_ns), weight));
+            }
+            if per_ns > 0.0 {
+                if number + REMEMBERED >= holds {
+                    self.waits.push(queue_ns + start.round_trip_ns);
+                }
+                // Who waits for it finds it free at its next try.
+                let next_ns = random.gap(per_ns);
+                let busy_ns = queue_ns.saturating_add(free_ns);
+                queue_ns = match busy_ns.checked_sub(next_ns) {
+                    Some(wait_ns) => wait_ns + whole(random.unit() * float(traffic.poll_ns) / 2.0),
+                    None => 0,
+                };
+            } else if number + REMEMBERED >= holds {
+                self.waits.push(start.round_trip_ns);
+            }
+        }
+        self.holds += holds;
+    }
+
+    pub(super) fn merge(&mut self, mut other: Self) {
+        self.holds += other.holds;
+        self.lost += other.lost;
+        self.outlived += other.outlived;
+        self.overlap.merge(&other.overlap);
+        self.renewals.merge(&other.renewals);
+        self.kept.merge(&other.kept);
+        self.kept_squares.merge(&other.kept_squares);
+        self.ticks.merge(&other.ticks);
+        self.takeovers.append(&mut other.takeovers);
+        self.missed.append(&mut other.missed);
+        self.waits.append(&mut other.waits);
+    }
+
+    /// The delays after a crash; a long hold is the likelier to crash.
+    pub(super) fn takeover(&mut self) -> Option<Quantile> {
+        quantile(&mut self.takeovers)
+    }
+
+    /// How many runs a crash costs, where clients skip.
+    pub(super) fn missed(&mut self) -> Option<Quantile> {
+        quantile(&mut self.missed)
+    }
+
+    /// The mean and the 99th percentile of the waits.
+    pub(super) fn wait(&mut self) -> Option<(u64, u64)> {
+        self.waits.sort_unstable();
+        let count = u64::try_from(self.waits.len()).ok()?;
+        let sum: u128 = self.waits.iter().map(|it| u128::from(*it)).sum();
+        let mean = u64::try_from(sum.checked_div(u128::from(count))?).ok()?;
+        let place = usize::try_from((count * 99).div_ceil(100)).ok()?.saturating_sub(1);
+        Some((mean, *self.waits.get(place)?))
+    }
+}
