@@ -5,7 +5,7 @@
 use std::task::Context;
 
 use super::simulation::{NextStep, with};
-use super::tasks::{TaskFuture, TaskWakers};
+use super::tasks::{TaskFuture, WakerCache};
 
 /// Starts a task of a process that has just begun.
 pub(super) fn spawn(process: u32, future: TaskFuture) {
@@ -15,7 +15,7 @@ pub(super) fn spawn(process: u32, future: TaskFuture) {
 
 /// Runs the simulation until no task is left, or nothing happens before `end_ns`.
 pub(super) fn drive(end_ns: u64) {
-    let mut wakers = TaskWakers::take();
+    let mut wakers = WakerCache::take();
     let mut polled = None;
     loop {
         match with(|sim| sim.next_step(polled.take(), end_ns)) {

@@ -11,7 +11,7 @@ use super::tasks::{TaskFuture, Tasks, take_woken};
 
 /// Whether a process runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum RunState {
+pub(super) enum ProcessState {
     #[default]
     Running,
     /// It does nothing, and may go on.
@@ -22,7 +22,7 @@ pub(super) enum RunState {
 
 #[derive(Debug, Default)]
 struct ProcessTasks {
-    state: RunState,
+    state: ProcessState,
     /// Tasks that were woken while it was paused.
     deferred: Vec<u32>,
 }
@@ -50,7 +50,7 @@ impl Executor {
         self.ready.clear();
         take_woken(|_| {});
         for it in &mut self.processes {
-            it.state = RunState::Running;
+            it.state = ProcessState::Running;
             it.deferred.clear();
         }
         self.processes.resize_with(processes, ProcessTasks::default);
@@ -70,7 +70,7 @@ impl Executor {
 
     /// Takes a task in, and queues it; returns it where its process is gone.
     pub(super) fn spawn(&mut self, process: u32, future: TaskFuture) -> Option<TaskFuture> {
-        if self.closed || self.state(process) == RunState::Crashed {
+        if self.closed || self.state(process) == ProcessState::Crashed {
             return Some(future);
         }
         let task = self.tasks.add(process, future);
@@ -86,9 +86,9 @@ impl Executor {
         let process = self.tasks.process(task).unwrap_or_default();
         let process = &mut self.processes[process as usize];
         match process.state {
-            RunState::Running => self.ready.push_back(task),
-            RunState::Paused => process.deferred.push(task),
-            RunState::Crashed => {}
+            ProcessState::Running => self.ready.push_back(task),
+            ProcessState::Paused => process.deferred.push(task),
+            ProcessState::Crashed => {}
         }
     }
 
@@ -126,7 +126,7 @@ impl Executor {
             let Some(process) = self.tasks.process(task) else { continue };
             let process = &mut self.processes[process as usize];
             match process.state {
-                RunState::Running => {
+                ProcessState::Running => {
                     if let Some(future) = self.tasks.begin(task) {
                         self.current = task;
                         self.polling = true;
@@ -134,8 +134,8 @@ impl Executor {
                     }
                 }
                 // Paused while it was queued: it keeps its turn.
-                RunState::Paused => process.deferred.push(task),
-                RunState::Crashed => {}
+                ProcessState::Paused => process.deferred.push(task),
+                ProcessState::Crashed => {}
             }
         }
     }
@@ -161,23 +161,23 @@ impl Executor {
     }
 
     /// Whether a process runs.
-    pub(super) fn state(&self, process: u32) -> RunState {
+    pub(super) fn state(&self, process: u32) -> ProcessState {
         self.processes[process as usize].state
     }
 
     /// Pauses a process that runs.
     pub(super) fn pause(&mut self, process: u32) {
         let process = &mut self.processes[process as usize];
-        if process.state == RunState::Running {
-            process.state = RunState::Paused;
+        if process.state == ProcessState::Running {
+            process.state = ProcessState::Paused;
         }
     }
 
     /// Lets a paused process go on.
     pub(super) fn resume(&mut self, process: u32) {
         let process = &mut self.processes[process as usize];
-        if process.state == RunState::Paused {
-            process.state = RunState::Running;
+        if process.state == ProcessState::Paused {
+            process.state = ProcessState::Running;
             self.ready.extend(process.deferred.drain(..));
         }
     }
@@ -186,7 +186,7 @@ impl Executor {
     /// guard among them sends no release after its client's death.
     pub(super) fn crash(&mut self, process: u32) {
         let it = &mut self.processes[process as usize];
-        it.state = RunState::Crashed;
+        it.state = ProcessState::Crashed;
         it.deferred.clear();
         for task in self.tasks.of_process(process) {
             let left = self.tasks.end(task);

@@ -38,7 +38,7 @@ const WORD_BITS: usize = 64;
 const NONE: u32 = u32::MAX;
 
 #[derive(Clone, Copy, Debug)]
-struct QueueEntry {
+struct QueuedEvent {
     at_ns: u64,
     /// How many were pushed up to and with this one.
     number: u32,
@@ -47,7 +47,7 @@ struct QueueEntry {
     event: SimEvent,
 }
 
-impl QueueEntry {
+impl QueuedEvent {
     fn rank(&self) -> (u64, u32) {
         (self.at_ns, self.number)
     }
@@ -63,10 +63,10 @@ pub(super) struct EventQueue {
     /// Which slots have entries, and which words of this have bits.
     used: [u64; SLOTS / WORD_BITS],
     used_words: u64,
-    entries: Vec<QueueEntry>,
+    entries: Vec<QueuedEvent>,
     vacant: Vec<u32>,
     /// Beyond the window, in no order.
-    beyond: Vec<QueueEntry>,
+    beyond: Vec<QueuedEvent>,
     pushed: u32,
 }
 
@@ -89,7 +89,7 @@ impl EventQueue {
     /// Adds an event, and returns its number, which no other event has.
     pub(super) fn push(&mut self, at_ns: u64, event: SimEvent) -> u32 {
         self.pushed += 1;
-        let entry = QueueEntry { at_ns, number: self.pushed, next: NONE, event };
+        let entry = QueuedEvent { at_ns, number: self.pushed, next: NONE, event };
         match (at_ns >> SLOT_BITS).checked_sub(self.first) {
             Some(slot) if slot < SLOTS as u64 => self.insert(slot, entry),
             Some(_) => self.beyond.push(entry),
@@ -123,7 +123,7 @@ impl EventQueue {
             }
             place = self.entries[place as usize].next;
         }
-        let QueueEntry { at_ns, number, next, event } = self.entries[best as usize];
+        let QueuedEvent { at_ns, number, next, event } = self.entries[best as usize];
         if at_ns > end_ns {
             return None;
         }
@@ -150,9 +150,9 @@ impl EventQueue {
         (self.first, self.pushed) = (0, 0);
     }
 
-    fn insert(&mut self, slot: u64, entry: QueueEntry) {
+    fn insert(&mut self, slot: u64, entry: QueuedEvent) {
         let slot = usize::try_from(slot).expect("a slot of the window");
-        let entry = QueueEntry { next: self.slots[slot], ..entry };
+        let entry = QueuedEvent { next: self.slots[slot], ..entry };
         let place = match self.vacant.pop() {
             Some(place) => {
                 self.entries[place as usize] = entry;

@@ -30,9 +30,9 @@ pub(super) fn take_woken(mut wake: impl FnMut(u32)) {
 }
 
 /// The wakers of tasks, by number; each is made once a thread.
-pub(super) struct TaskWakers(Vec<Waker>);
+pub(super) struct WakerCache(Vec<Waker>);
 
-impl TaskWakers {
+impl WakerCache {
     /// Takes those that this thread has made.
     pub(super) fn take() -> Self {
         Self(WAKERS.take())

@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 
 use picklock::env::{CallError, Node};
 
-use super::super::executor::RunState;
+use super::super::executor::ProcessState;
 use super::super::network::Purpose;
 use super::super::simulation::with;
 
@@ -39,7 +39,7 @@ impl Future for ConnectFuture {
                 return Poll::Ready(Err(CallError::NotSent(why.into())));
             };
             let task = sim.executor.current();
-            if sim.executor.state(this.process) != RunState::Running {
+            if sim.executor.state(this.process) != ProcessState::Running {
                 // Where the process is paused, the task is polled again when it goes on.
                 sim.executor.wake(task);
                 return Poll::Pending;

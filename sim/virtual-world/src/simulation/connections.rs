@@ -6,7 +6,7 @@
 use picklock::command::Command;
 use picklock::env::CallError;
 
-use super::super::executor::RunState;
+use super::super::executor::ProcessState;
 use super::super::network::{ConnectAttempt, NetworkConn, Purpose};
 use super::super::queue::SimEvent;
 use super::super::servers::Liveness;
@@ -123,7 +123,7 @@ impl Simulation {
     pub(crate) fn unsubscribe(&mut self, subscription: u32) {
         let Some((conn, channel)) = self.pubsub.unsubscribe(subscription) else { return };
         let NetworkConn { process, open, .. } = *self.network.conn(conn);
-        if open && self.executor.state(process) != RunState::Crashed {
+        if open && self.executor.state(process) != ProcessState::Crashed {
             let call = self.send_request(conn, Command::new("UNSUBSCRIBE").arg(&channel));
             self.calls.abandon(call);
         }

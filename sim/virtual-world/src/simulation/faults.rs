@@ -10,7 +10,7 @@ use picklock::command::Command;
 use picklock::env::{Mark, Phase};
 use scenarios::fault::{Fault, Staged, Ways};
 
-use super::super::executor::RunState;
+use super::super::executor::ProcessState;
 use super::super::nemesis::StalledDirection;
 use super::super::network::{Direction, NetworkConn};
 use super::Simulation;
@@ -38,7 +38,7 @@ impl Simulation {
         }
         self.crash_if_pending();
         // Stopped by what is staged here, or at a phase just before.
-        if self.executor.state(process) != RunState::Running {
+        if self.executor.state(process) != ProcessState::Running {
             return true;
         }
         if process != 0 && self.nemesis.crashes(&mut self.choices) {
@@ -60,7 +60,7 @@ impl Simulation {
     /// Perhaps pauses a client that is about to send, or has just been answered; whether it does.
     pub(super) fn maybe_pause(&mut self, process: u32) -> bool {
         // The run itself is nobody's client.
-        if process == 0 || self.executor.state(process) != RunState::Running {
+        if process == 0 || self.executor.state(process) != ProcessState::Running {
             return false;
         }
         let Some(for_ns) = self.nemesis.pause_ns(&mut self.choices) else { return false };

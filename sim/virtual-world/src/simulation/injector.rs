@@ -11,7 +11,7 @@ use harness::injector::{Clocks, Injector};
 use redis_model::model::Termination;
 use scenarios::fault::{Chance, Fault, Staged, Ways};
 
-use super::super::executor::RunState;
+use super::super::executor::ProcessState;
 use super::super::nemesis::{PlannedFault, StalledDirection};
 use super::super::network::Direction;
 use super::Simulation;
@@ -135,7 +135,7 @@ impl Simulation {
 
     /// Pauses a client that runs; whether it ran.
     pub(crate) fn pause_client(&mut self, client: u32, for_ns: u64) -> bool {
-        let runs = self.executor.state(client) == RunState::Running;
+        let runs = self.executor.state(client) == ProcessState::Running;
         if runs {
             self.executor.pause(client);
             self.nemesis.note(client, None, Fault::Pause, for_ns);
@@ -145,7 +145,7 @@ impl Simulation {
 
     /// Ends a client for good.
     pub(super) fn crash_client(&mut self, client: u32) {
-        if self.executor.state(client) != RunState::Crashed {
+        if self.executor.state(client) != ProcessState::Crashed {
             self.nemesis.note(client, None, Fault::Crash, 0);
             self.crash(client);
         }
