@@ -2,7 +2,7 @@
 //!
 //! Invariant: 0 is always the benign choice (no fault, the shortest latency, first come first
 //! served), and the list of what was chosen replays the schedule. Deliberately absent: what clients
-//! draw for themselves (tokens, jitter); that follows from the seed and is no decision of the world.
+//! draw for themselves (tokens, jitter); that follows from the seed and is no choice.
 
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::{Rng, SeedableRng};
@@ -10,12 +10,12 @@ use rand_pcg::rand_core::{Rng, SeedableRng};
 /// Where decisions come from.
 #[derive(Clone, Debug)]
 pub struct Choices {
-    source: Source,
+    source: ChoiceSource,
     taken: Option<Vec<u32>>,
 }
 
 #[derive(Clone, Debug)]
-enum Source {
+enum ChoiceSource {
     Seeded(Pcg64Mcg),
     /// A list, and 0 beyond its end.
     Listed {
@@ -24,28 +24,22 @@ enum Source {
     },
 }
 
-/// What is being decided, for whoever reads a list of choices.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Draw {
-    /// How long a message travels.
-    Latency,
-    /// Which of those that are ready goes first.
-    Order,
-    /// Whether, and how hard, a fault strikes.
-    Fault,
-    /// What kind of faults this schedule has at all.
-    Swarm,
+impl Default for Choices {
+    /// Benign throughout.
+    fn default() -> Self {
+        Self::listed(Vec::new())
+    }
 }
 
 impl Choices {
     /// Decisions drawn from a seed.
     pub fn seeded(seed: u64) -> Self {
-        Self { source: Source::Seeded(Pcg64Mcg::seed_from_u64(seed)), taken: None }
+        Self { source: ChoiceSource::Seeded(Pcg64Mcg::seed_from_u64(seed)), taken: None }
     }
 
     /// Decisions from a list; beyond its end everything is benign.
     pub fn listed(list: Vec<u32>) -> Self {
-        Self { source: Source::Listed { list, next: 0 }, taken: None }
+        Self { source: ChoiceSource::Listed { list, next: 0 }, taken: None }
     }
 
     /// The same, writing down what is chosen.
@@ -60,17 +54,17 @@ impl Choices {
     }
 
     /// One of `ways`, from 0. With one way or none there is nothing to choose.
-    pub fn pick(&mut self, _draw: Draw, ways: u32) -> u32 {
+    pub fn pick(&mut self, ways: u32) -> u32 {
         if ways <= 1 {
             return 0;
         }
         let chosen = match &mut self.source {
-            Source::Seeded(generator) => {
+            ChoiceSource::Seeded(generator) => {
                 // The high half of the product: uniform, and below `ways`.
                 let bits = u64::from(generator.next_u32());
                 u32::try_from((bits * u64::from(ways)) >> 32).unwrap_or(0)
             }
-            Source::Listed { list, next } => {
+            ChoiceSource::Listed { list, next } => {
                 let listed = list.get(*next).copied().unwrap_or(0);
                 *next += 1;
                 listed.min(ways - 1)
@@ -83,18 +77,18 @@ impl Choices {
     }
 
     /// A number of nanoseconds from 0 to `most_ns`, in 2^32 steps.
-    pub fn span(&mut self, draw: Draw, most_ns: u64) -> u64 {
+    pub fn span(&mut self, most_ns: u64) -> u64 {
         if most_ns == 0 {
             return 0;
         }
-        let part = u128::from(self.pick(draw, u32::MAX));
+        let part = u128::from(self.pick(u32::MAX));
         u64::try_from((part * (u128::from(most_ns) + 1)) >> 32).unwrap_or(most_ns)
     }
 
     /// True so many times in 65,536.
     pub fn strikes(&mut self, per_64k: u32) -> bool {
         // The upper end, so that 0 is the benign choice.
-        per_64k > 0 && self.pick(Draw::Fault, 1 << 16) >= (1 << 16) - per_64k.min(1 << 16)
+        per_64k > 0 && self.pick(1 << 16) >= (1 << 16) - per_64k.min(1 << 16)
     }
 }
 
@@ -105,8 +99,8 @@ mod tests {
     fn some(choices: &mut Choices) -> Vec<u64> {
         let mut all = Vec::new();
         for round in 0..200_u32 {
-            all.push(u64::from(choices.pick(Draw::Order, 2 + round % 7)));
-            all.push(choices.span(Draw::Latency, 1_000_000));
+            all.push(u64::from(choices.pick(2 + round % 7)));
+            all.push(choices.span(1_000_000));
             all.push(u64::from(choices.strikes(1 << 14)));
         }
         all
@@ -131,9 +125,9 @@ mod tests {
     #[test]
     fn both_ends_of_a_span_are_reached_and_nothing_beyond() {
         let mut choices = Choices::seeded(1);
-        let spans: Vec<u64> = (0..100).map(|_| choices.span(Draw::Latency, 3)).collect();
+        let spans: Vec<u64> = (0..100).map(|_| choices.span(3)).collect();
         assert_eq!((spans.iter().min(), spans.iter().max()), (Some(&0), Some(&3)));
-        assert_eq!(Choices::listed(vec![u32::MAX]).span(Draw::Latency, 3), 3);
-        assert_eq!(Choices::listed(vec![5]).pick(Draw::Order, 3), 2, "a list of another world");
+        assert_eq!(Choices::listed(vec![u32::MAX]).span(3), 3);
+        assert_eq!(Choices::listed(vec![5]).pick(3), 2, "a list of another world");
     }
 }

@@ -1,7 +1,12 @@
-//! What a process of the virtual world sees.
+//! The environment of a process: what lock code sees of the virtual world.
 //!
-//! Invariant: only its own clocks, its own connections and its own randomness; a handle is a number,
-//! and means the world of the thread it is used on.
+//! Invariant: a process sees only its own clocks, connections and random numbers. A handle is a number, and
+//! means the simulation of the thread on which it is used.
+
+mod call;
+mod connect;
+mod sleep;
+mod subscription;
 
 use std::future::Future;
 use std::time::Duration;
@@ -12,11 +17,13 @@ use picklock::reply::Reply;
 use picklock::time::{Instant, WallTime, span_ns};
 use scenarios::record::Observed;
 
-use super::audience::VirtualSubscription;
-use super::call::Asking;
-use super::dial::{Dialling, Purpose};
-use super::sleep::Sleep;
-use super::world::{now_ns, with};
+use self::call::CallFuture;
+use self::connect::ConnectFuture;
+use self::sleep::SleepFuture;
+pub use self::subscription::VirtualSubscription;
+use super::network::Purpose;
+use super::simulation::with;
+use super::time::now_ns;
 
 /// A process's environment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,31 +43,30 @@ impl Env for VirtualEnv {
     type Subscription = VirtualSubscription;
 
     fn now(&self) -> Instant {
-        let process = self.process as usize;
-        Instant::from_ns(with(|world| world.processes[process].clock.local(world.now_ns)))
+        Instant::from_ns(with(|sim| sim.processes[self.process].clock.local(sim.time.now_ns())))
     }
 
     fn wall(&self) -> WallTime {
-        let process = self.process as usize;
-        WallTime::from_unix_ns(with(|world| world.processes[process].clock.wall(world.now_ns)))
+        let wall_ns = with(|sim| sim.processes[self.process].clock.wall(sim.time.now_ns()));
+        WallTime::from_unix_ns(wall_ns)
     }
 
     fn sleep(&self, span: Duration) -> impl Future<Output = ()> + Send {
-        Sleep::until(self.process, self.now().as_ns().saturating_add(span_ns(span)))
+        SleepFuture::until(self.process, self.now().as_ns().saturating_add(span_ns(span)))
     }
 
     fn random(&self) -> u64 {
-        with(|world| world.random(self.process))
+        with(|sim| sim.processes.random(self.process))
     }
 
     fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        let refused = with(|world| world.spawn(self.process, Box::pin(task)));
-        // A process that is gone does nothing more; what it would have done is dropped out here.
+        let refused = with(|sim| sim.executor.spawn(self.process, Box::pin(task)));
+        // The task of a process that is gone is dropped, while the simulation is not borrowed.
         drop(refused);
     }
 
     async fn connect(&self, node: Node) -> Result<VirtualConn, CallError> {
-        let conn = Dialling::new(self.process, u32::from(node.0), Purpose::Commands).await?;
+        let conn = ConnectFuture::new(self.process, node, Purpose::Commands).await?;
         Ok(VirtualConn { conn })
     }
 
@@ -73,9 +79,9 @@ impl Env for VirtualEnv {
     }
 
     fn mark(&self, mark: Mark) {
-        with(|world| {
-            if !world.closed {
-                world.marked(self.process, mark);
+        with(|sim| {
+            if !sim.executor.is_closed() {
+                sim.marked(self.process, mark);
             }
         });
     }
@@ -87,7 +93,7 @@ impl Observed for VirtualEnv {
     }
 
     fn run_ns_at(&self, at: Instant) -> u64 {
-        with(|world| world.processes[self.process as usize].clock.moment(at.as_ns()))
+        with(|sim| sim.processes[self.process].clock.moment(at.as_ns()))
     }
 }
 
@@ -99,10 +105,10 @@ pub struct VirtualConn {
 
 impl Conn for VirtualConn {
     fn gave_up(&self, silence: Duration) -> bool {
-        with(|world| world.give_up_conn(self.conn, span_ns(silence)))
+        with(|sim| sim.give_up_conn(self.conn, span_ns(silence)))
     }
 
     fn call(&self, command: Command) -> impl Future<Output = Result<Reply, CallError>> + Send {
-        Asking::new(self.conn, command)
+        CallFuture::new(self.conn, command)
     }
 }

@@ -1,26 +1,27 @@
 //! The virtual world: the same lock code, workload and checkers on virtual time.
 
-mod audience;
-mod call;
+mod calls;
 mod choices;
 mod contract;
-mod dial;
+mod driver;
 mod env;
-mod fleet;
+mod executor;
+mod latency;
 mod nemesis;
 mod network;
-mod process;
+mod processes;
+mod pubsub;
 mod queue;
 mod run;
-mod sleep;
+mod servers;
+mod simulation;
 mod tasks;
 #[cfg(test)]
 mod tests;
-mod travel;
-mod world;
+mod time;
+mod timers;
 
-pub use audience::VirtualSubscription;
-pub use choices::{Choices, Draw};
+pub use choices::Choices;
 pub use contract::VirtualWorld;
-pub use env::{VirtualConn, VirtualEnv};
+pub use env::{VirtualConn, VirtualEnv, VirtualSubscription};
 pub use run::{Runner, Schedule, WORLD};

@@ -1,115 +1,180 @@
-//! The nemesis: faults that strike at random, as the schedule's choices have it, and those that a
-//! scenario stages.
+//! The nemesis: which faults a schedule has, when they are due, and what the history says of them.
 //!
-//! Invariant: with every choice at 0 nothing strikes but what is staged; after the heal nothing
-//! strikes any more, and every server serves. Each strike is written into the history, with whether it
-//! met a hold. Deliberately absent: which faults a scenario allows or stages, which its file says.
+//! Invariant: with every choice at 0 nothing strikes but what is staged. Each fault that strikes is written
+//! into the history, with whether it met a hold. Deliberately absent: what a fault does; that needs the whole
+//! simulation.
 
-mod calls;
-mod draw;
-mod stage;
-mod strike;
-#[cfg(test)]
-mod tests;
+mod swarm;
 
+use harness::cues::{Cues, Recovery};
+use harness::injector::Clocks;
 use scenarios::fault::Fault;
 use scenarios::history::{Journal, What};
 
-use self::draw::Rates;
-use self::stage::Stage;
-use self::strike::Plan;
-use super::network::Way;
-use super::queue::Event;
-use super::world::World;
+use self::swarm::Rates;
+pub(super) use self::swarm::{SwarmDraw, draw};
+use super::choices::Choices;
+use super::network::Direction;
+use super::time::now_ns;
 
-/// The nemesis of a world.
-#[derive(Debug, Default)]
-pub(super) struct Nemesis {
-    rates: Rates,
-    plans: Vec<Plan>,
-    pub(super) stage: Stage,
-    journal: Option<Journal>,
+/// What is planned for a later moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum PlannedFault {
+    /// A fault that lasted is over.
+    Over(Recovery<StalledDirection>),
+    /// A process is cut off from the servers.
+    Cut { process: u32, directions: [bool; 2], for_ns: u64 },
+    /// A wall clock jumps.
+    StepClock { whose: Clocks, by_ns: i64 },
+    /// The primary forgets its scripts.
+    FlushScripts,
+    /// A server ends: this one, or the primary.
+    EndServer { fault: Fault, server: Option<u32>, for_ns: u64 },
+    /// A server that has ended starts again.
+    StartServer(u32),
+    /// A replica takes the primary's place, which starts again so much later.
+    Promote { to: Option<u32>, for_ns: u64 },
+    /// A staged fault that has waited for its time.
+    Cue(u32),
+    /// Done, or called off by the heal.
+    #[default]
+    Nothing,
 }
 
-impl Nemesis {
-    pub(super) fn reset(&mut self) {
+/// A direction of a connection whose messages wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct StalledDirection {
+    pub(super) conn: u32,
+    pub(super) direction: Direction,
+}
+
+/// Faults: staged, planned, and those that strike by chance.
+#[derive(Debug, Default)]
+pub(super) struct VirtualNemesis {
+    rates: Rates,
+    planned: Vec<PlannedFault>,
+    pub(super) cues: Cues<StalledDirection>,
+    /// Clients (0: any) and the cues whose faults strike their next request.
+    pub(super) armed: Vec<(u32, u32)>,
+    /// The client that crashes, and the cue, as soon as its task has been polled to the end: what it was about
+    /// to say when it came to the cue's place it still says.
+    pub(super) pending_crash: Option<(u32, Option<u16>)>,
+    /// Whether each process holds the lock, as its marks tell.
+    holders: Vec<bool>,
+    pub(super) journal: Option<Journal>,
+}
+
+impl VirtualNemesis {
+    /// Without faults.
+    pub(super) fn reset(&mut self, processes: usize) {
         self.rates = Rates::default();
-        self.plans.clear();
-        self.stage.reset();
+        self.planned.clear();
+        self.cues.reset();
+        self.armed.clear();
+        self.pending_crash = None;
+        self.holders.clear();
+        self.holders.resize(processes, false);
     }
 
-    /// Where strikes are written down.
-    pub(super) fn write_to(&mut self, journal: Journal) {
-        self.journal = Some(journal);
+    /// From now on faults strike so often.
+    pub(super) fn set_rates(&mut self, rates: Rates) {
+        self.rates = rates;
+    }
+
+    /// Keeps a planned fault; its number.
+    pub(super) fn plan(&mut self, fault: PlannedFault) -> u32 {
+        self.planned.push(fault);
+        u32::try_from(self.planned.len() - 1).expect("fewer than 2^32 plans")
+    }
+
+    /// A planned fault, which is due now and no more later.
+    pub(super) fn take_planned(&mut self, planned: u32) -> PlannedFault {
+        self.planned.get_mut(planned as usize).map_or(PlannedFault::Nothing, std::mem::take)
+    }
+
+    /// Nothing strikes any more; how many faults were planned, to be put right.
+    pub(super) fn close(&mut self) -> u32 {
+        self.rates = Rates::default();
+        u32::try_from(self.planned.len()).expect("fewer than 2^32 plans")
     }
 
     /// Whether tasks that are ready at once go in any order.
-    pub(super) fn shuffles(&self) -> bool {
+    pub(super) const fn shuffles(&self) -> bool {
         self.rates.shuffles
     }
-}
 
-impl World {
-    /// The end of the safety phase: everything is put right, and nothing strikes any more.
-    pub(super) fn heal(&mut self) {
-        self.nemesis.rates = Rates::default();
-        self.end_stage();
-        for plan in 0..self.nemesis.plans.len() {
-            self.put_right(plan);
-        }
-        for process in 0..u32::try_from(self.processes.len()).unwrap_or(0) {
-            self.resume(process);
-            self.mend(process);
-        }
+    /// Whether a client that is about to send crashes instead.
+    pub(super) fn crashes(&self, choices: &mut Choices) -> bool {
+        choices.strikes(self.rates.crash)
     }
 
-    fn plan(&mut self, at_ns: u64, plan: Plan) {
-        self.nemesis.plans.push(plan);
-        let place = u32::try_from(self.nemesis.plans.len() - 1).expect("fewer than 2^32 plans");
-        self.queue.push(at_ns.max(self.now_ns), Event::Nemesis(place));
+    /// How long a client is paused that sends or is answered, if it is.
+    pub(super) fn pause_ns(&self, choices: &mut Choices) -> Option<u64> {
+        let (per_64k, most_ns) = self.rates.pause;
+        choices.strikes(per_64k).then(|| choices.span(most_ns))
     }
 
-    /// Plans something for so much later.
-    fn plan_in(&mut self, in_ns: u64, plan: Plan) {
-        self.plan(self.now_ns.saturating_add(in_ns), plan);
-    }
-
-    /// Mends a client's ways to all servers.
-    fn mend(&mut self, process: u32) {
-        for server in 0..self.lock_servers() {
-            self.link(process, server).cut = [false; 2];
-            for way in [Way::There, Way::Back] {
-                self.release_withheld(process, server, way);
-            }
+    /// How much later than its latency says a message arrives, in nanoseconds.
+    pub(super) fn delay_ns(&self, choices: &mut Choices) -> u64 {
+        let (per_64k, most_ns) = self.rates.delay;
+        if !choices.strikes(per_64k) {
+            return 0;
         }
+        let delay_ns = choices.span(most_ns);
+        self.note(0, None, Fault::Delay, delay_ns);
+        delay_ns
+    }
+
+    /// The fault that strikes a message when it arrives, if one does.
+    pub(super) fn message_fault(
+        &self,
+        direction: Direction,
+        choices: &mut Choices,
+    ) -> Option<Fault> {
+        let (per_64k, fault) = match direction {
+            Direction::ToServer => (self.rates.lose_request, Fault::LoseRequest),
+            Direction::ToClient => (self.rates.lose_reply, Fault::LoseReply),
+        };
+        if choices.strikes(per_64k) {
+            return Some(fault);
+        }
+        choices.strikes(self.rates.reset).then_some(Fault::Reset)
+    }
+
+    /// Says whether a process holds the lock.
+    pub(super) fn set_holds(&mut self, process: u32, holds: bool) {
+        self.holders[process as usize] = holds;
     }
 
     /// Whether a fault of this client meets a hold; of nobody in particular (0), any hold.
-    fn meets_hold(&self, client: u32) -> bool {
+    pub(super) fn meets_hold(&self, client: u32) -> bool {
         match client {
-            0 => {
-                self.processes.iter().any(|it| it.holds)
-                    || self.nemesis.stage.cues.holder().is_some()
-            }
-            _ => self.processes[client as usize].holds || self.nemesis.stage.cues.holds(client),
+            0 => self.holders.contains(&true) || self.cues.holder().is_some(),
+            _ => self.holders[client as usize] || self.cues.holds(client),
         }
     }
 
-    fn note(&mut self, client: u32, fault: Fault, for_ns: u64) {
-        self.note_at(client, None, fault, for_ns);
+    /// Writes down a fault that strikes now: of a client, or of the server that this node leads to.
+    pub(super) fn note(&self, client: u32, node: Option<u16>, fault: Fault, for_ns: u64) {
+        self.note_as(client, node, fault, for_ns, self.meets_hold(client));
     }
 
-    /// The same of a server, by the node that leads to it.
-    fn note_at(&mut self, client: u32, node: Option<u16>, fault: Fault, for_ns: u64) {
-        let in_hold = self.meets_hold(client);
-        let staged = self.nemesis.stage.cues.striking();
-        self.write_down(client, What::Fault { fault, node, for_ns, in_hold, staged });
-    }
-
-    fn write_down(&mut self, client: u32, what: What) {
-        let now_ns = self.now_ns;
-        if let Some(journal) = &self.nemesis.journal {
-            journal.write(|| now_ns, client, 0, 0, |_| what);
+    /// The same, with whether it meets a hold.
+    pub(super) fn note_as(
+        &self,
+        client: u32,
+        node: Option<u16>,
+        fault: Fault,
+        for_ns: u64,
+        in_hold: bool,
+    ) {
+        if let Some(journal) = &self.journal {
+            let staged = self.cues.striking();
+            let what = What::Fault { fault, node, for_ns, in_hold, staged };
+            journal.write(now_ns, client, 0, 0, |_| what);
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,13 +1,13 @@
-//! What is going to happen, in order of time.
+//! The event queue: what is going to happen, in order of time.
 //!
-//! Invariant: what was asked for first happens first where the times are equal. What lies within the
-//! next window of time is sorted into slots; what lies beyond waits unsorted, for most of it (the
-//! time-outs of calls) is called off before its time comes near. Deliberately absent: taking something
-//! back; whoever is told of an event that concerns nobody any more skips it.
+//! Invariant: events of the same time happen in the order in which they were pushed. Events within the
+//! next window of time are sorted into slots; later ones wait unsorted, for most of them (time-outs of
+//! calls) are cancelled before their time comes near. Deliberately absent: removing an event; whoever
+//! pops one that is cancelled skips it.
 
 /// Something that is going to happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Event {
+pub(super) enum SimEvent {
     /// A timer rings.
     Timer(u32),
     /// A request reaches its server.
@@ -15,44 +15,47 @@ pub(super) enum Event {
     /// A reply reaches its client.
     Reply(u32),
     /// A connection attempt is answered.
-    Connected(u32),
-    /// The nth thing the nemesis has planned.
-    Nemesis(u32),
-    /// Something between servers, or in one, is due.
-    Chore(u32),
-    /// A time-out of commands that a server keeps waiting may be over.
+    ConnectAnswer(u32),
+    /// A fault that the nemesis has planned is due.
+    Fault(u32),
+    /// A part of a feed's stream reaches its replica.
+    Stream(u32),
+    /// A replica's acknowledgement reaches the primary.
+    Acknowledgement(u32),
+    /// A server's file is to be synced.
+    Sync(u32),
+    /// A time-out of a blocking command at this server may be over.
     Unblock(u32),
 }
 
-/// A slot is so many nanoseconds wide, as a power of two: a few events of a busy world.
+/// The width of a slot in nanoseconds, as a power of two: 33 µs, in which a busy schedule has few events.
 const SLOT_BITS: u32 = 15;
-/// The slots of a window, as a power of two; all together outlast most messages.
+/// The slots of a window, as a power of two: 33 ms in all, longer than most messages travel.
 const WINDOW_BITS: u32 = 10;
 const SLOTS: usize = 1 << WINDOW_BITS;
 const WORD_BITS: usize = 64;
 /// No entry.
 const NONE: u32 = u32::MAX;
 
-/// Something planned.
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+struct QueuedEvent {
     at_ns: u64,
-    /// Which it was to be asked for.
+    /// How many were pushed up to and with this one.
     number: u32,
     /// The next one in its slot.
     next: u32,
-    event: Event,
+    event: SimEvent,
 }
 
-impl Entry {
+impl QueuedEvent {
     fn rank(&self) -> (u64, u32) {
         (self.at_ns, self.number)
     }
 }
 
-/// The queue.
+/// Events in order of time.
 #[derive(Debug)]
-pub(super) struct Queue {
+pub(super) struct EventQueue {
     /// The first slot of the window, counted from the beginning of time.
     first: u64,
     /// The first entry of each slot.
@@ -60,14 +63,14 @@ pub(super) struct Queue {
     /// Which slots have entries, and which words of this have bits.
     used: [u64; SLOTS / WORD_BITS],
     used_words: u64,
-    entries: Vec<Entry>,
+    entries: Vec<QueuedEvent>,
     vacant: Vec<u32>,
     /// Beyond the window, in no order.
-    beyond: Vec<Entry>,
-    asked: u32,
+    beyond: Vec<QueuedEvent>,
+    pushed: u32,
 }
 
-impl Default for Queue {
+impl Default for EventQueue {
     fn default() -> Self {
         Self {
             first: 0,
@@ -77,37 +80,37 @@ impl Default for Queue {
             entries: Vec::new(),
             vacant: Vec::new(),
             beyond: Vec::new(),
-            asked: 0,
+            pushed: 0,
         }
     }
 }
 
-impl Queue {
-    /// Plans an event, and returns its number, which no other event has.
-    pub(super) fn push(&mut self, at_ns: u64, event: Event) -> u32 {
-        self.asked += 1;
-        let entry = Entry { at_ns, number: self.asked, next: NONE, event };
+impl EventQueue {
+    /// Adds an event, and returns its number, which no other event has.
+    pub(super) fn push(&mut self, at_ns: u64, event: SimEvent) -> u32 {
+        self.pushed += 1;
+        let entry = QueuedEvent { at_ns, number: self.pushed, next: NONE, event };
         match (at_ns >> SLOT_BITS).checked_sub(self.first) {
-            Some(slot) if slot < SLOTS as u64 => self.sort_in(slot, entry),
+            Some(slot) if slot < SLOTS as u64 => self.insert(slot, entry),
             Some(_) => self.beyond.push(entry),
             None => {
-                // Time has not come to the window yet: it begins earlier.
+                // The window lies ahead of the present and begins too late for this event.
                 self.empty_into_beyond();
                 self.beyond.push(entry);
                 self.begin_at(at_ns);
             }
         }
-        self.asked
+        self.pushed
     }
 
     /// The next event, its time and its number, unless it is later than `end_ns`. What is beyond the
-    /// window and no longer `concerns` anybody may be left out.
+    /// window and no longer `live` may be left out.
     pub(super) fn pop(
         &mut self,
         end_ns: u64,
-        concerns: impl Fn(u32, Event) -> bool,
-    ) -> Option<(u64, u32, Event)> {
-        if self.used_words == 0 && !self.move_on(concerns) {
+        live: impl Fn(u32, SimEvent) -> bool,
+    ) -> Option<(u64, u32, SimEvent)> {
+        if self.used_words == 0 && !self.move_on(live) {
             return None;
         }
         let word = self.used_words.trailing_zeros() as usize;
@@ -120,7 +123,7 @@ impl Queue {
             }
             place = self.entries[place as usize].next;
         }
-        let Entry { at_ns, number, next, event } = self.entries[best as usize];
+        let QueuedEvent { at_ns, number, next, event } = self.entries[best as usize];
         if at_ns > end_ns {
             return None;
         }
@@ -144,12 +147,12 @@ impl Queue {
         self.beyond.clear();
         self.entries.clear();
         self.vacant.clear();
-        (self.first, self.asked) = (0, 0);
+        (self.first, self.pushed) = (0, 0);
     }
 
-    fn sort_in(&mut self, slot: u64, entry: Entry) {
+    fn insert(&mut self, slot: u64, entry: QueuedEvent) {
         let slot = usize::try_from(slot).expect("a slot of the window");
-        let entry = Entry { next: self.slots[slot], ..entry };
+        let entry = QueuedEvent { next: self.slots[slot], ..entry };
         let place = match self.vacant.pop() {
             Some(place) => {
                 self.entries[place as usize] = entry;
@@ -165,15 +168,15 @@ impl Queue {
         self.used_words |= 1 << (slot / WORD_BITS);
     }
 
-    /// Moves the empty window on to where something is planned; false where nothing is.
-    fn move_on(&mut self, concerns: impl Fn(u32, Event) -> bool) -> bool {
-        self.beyond.retain(|entry| concerns(entry.number, entry.event));
+    /// Moves the empty window on to the next event; false where there is none.
+    fn move_on(&mut self, live: impl Fn(u32, SimEvent) -> bool) -> bool {
+        self.beyond.retain(|entry| live(entry.number, entry.event));
         let Some(next_ns) = self.beyond.iter().map(|entry| entry.at_ns).min() else { return false };
         self.begin_at(next_ns);
         true
     }
 
-    /// Lets the window, which is empty, begin there.
+    /// Begins the window, which is empty, at this time.
     fn begin_at(&mut self, at_ns: u64) {
         self.first = at_ns >> SLOT_BITS;
         let mut place = 0;
@@ -181,7 +184,7 @@ impl Queue {
             let slot = (entry.at_ns >> SLOT_BITS) - self.first;
             if slot < SLOTS as u64 {
                 let entry = self.beyond.swap_remove(place);
-                self.sort_in(slot, entry);
+                self.insert(slot, entry);
             } else {
                 place += 1;
             }
@@ -217,62 +220,62 @@ mod tests {
 
     const END_NS: u64 = u64::MAX;
 
-    fn all(_number: u32, _event: Event) -> bool {
+    fn all(_number: u32, _event: SimEvent) -> bool {
         true
     }
 
     #[test]
-    fn events_come_in_order_of_time_and_then_of_asking() {
-        let mut queue = Queue::default();
-        let late = queue.push(9, Event::Timer(1));
-        let first = queue.push(5, Event::Reply(2));
-        let second = queue.push(5, Event::Request(3));
+    fn events_come_in_order_of_time_and_then_of_pushing() {
+        let mut queue = EventQueue::default();
+        let late = queue.push(9, SimEvent::Timer(1));
+        let first = queue.push(5, SimEvent::Reply(2));
+        let second = queue.push(5, SimEvent::Request(3));
         assert_eq!(queue.pop(4, all), None, "later than asked for");
-        assert_eq!(queue.pop(5, all), Some((5, first, Event::Reply(2))));
-        assert_eq!(queue.pop(END_NS, all), Some((5, second, Event::Request(3))));
-        assert_eq!(queue.pop(END_NS, all), Some((9, late, Event::Timer(1))));
+        assert_eq!(queue.pop(5, all), Some((5, first, SimEvent::Reply(2))));
+        assert_eq!(queue.pop(END_NS, all), Some((5, second, SimEvent::Request(3))));
+        assert_eq!(queue.pop(END_NS, all), Some((9, late, SimEvent::Timer(1))));
         assert_eq!(queue.pop(END_NS, all), None);
     }
 
     #[test]
-    fn what_was_called_off_beyond_the_window_is_left_out() {
-        let mut queue = Queue::default();
-        let off = queue.push(1 << 40, Event::Timer(1));
-        let on = queue.push(1 << 41, Event::Timer(2));
-        let concerns = |number, _| number != off;
-        assert_eq!(queue.pop(END_NS, concerns), Some((1 << 41, on, Event::Timer(2))));
-        queue.push(7, Event::Nemesis(0));
+    fn cancelled_events_beyond_the_window_are_left_out() {
+        let mut queue = EventQueue::default();
+        let cancelled = queue.push(1 << 40, SimEvent::Timer(1));
+        let on = queue.push(1 << 41, SimEvent::Timer(2));
+        let live = |number, _| number != cancelled;
+        assert_eq!(queue.pop(END_NS, live), Some((1 << 41, on, SimEvent::Timer(2))));
+        queue.push(7, SimEvent::Fault(0));
         queue.clear();
         assert_eq!(queue.pop(END_NS, all), None);
-        assert_eq!(queue.push(3, Event::Nemesis(0)), 1, "as new");
+        assert_eq!(queue.push(3, SimEvent::Fault(0)), 1, "as new");
     }
 
     proptest! {
-        /// Whatever is planned and taken in whatever order comes as a sorted set has it.
+        /// Events come in the order in which a sorted set has them.
         #[test]
         fn it_agrees_with_a_sorted_set(
             steps in prop::collection::vec((0..3_u8, 0..34_u32, any::<u32>()), 0..300),
         ) {
-            let mut queue = Queue::default();
+            let mut queue = EventQueue::default();
             let mut sorted = BTreeSet::new();
             let mut now_ns = 0;
             for (what, bits, part) in steps {
                 let ahead_ns = u64::from(part) & ((1 << bits) - 1);
                 if what > 0 {
                     let at_ns = now_ns + ahead_ns;
-                    let number = queue.push(at_ns, Event::Timer(part));
+                    let number = queue.push(at_ns, SimEvent::Timer(part));
                     sorted.insert((at_ns, number, part));
                     continue;
                 }
                 let end_ns = now_ns + ahead_ns;
                 let first = sorted.first().copied().filter(|(at_ns, ..)| *at_ns <= end_ns);
                 let first = first.inspect(|first| assert!(sorted.remove(first)));
-                let expected = first.map(|(at, number, part)| (at, number, Event::Timer(part)));
+                let expected = first.map(|(at, number, part)| (at, number, SimEvent::Timer(part)));
                 prop_assert_eq!(queue.pop(end_ns, all), expected);
                 now_ns = first.map_or(now_ns, |(at_ns, ..)| at_ns);
             }
             for (at_ns, number, part) in sorted {
-                let expected = Some((at_ns, number, Event::Timer(part)));
+                let expected = Some((at_ns, number, SimEvent::Timer(part)));
                 prop_assert_eq!(queue.pop(END_NS, all), expected);
             }
             prop_assert_eq!(queue.pop(END_NS, all), None);

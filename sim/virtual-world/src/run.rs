@@ -1,13 +1,13 @@
-//! One schedule after the other, in one world.
+//! One schedule after the other, in one simulation.
 //!
 //! Invariant: what comes of a schedule follows from the scenario, the seed and the choices, and from
 //! nothing else: no clock, no thread, no place on the disk, no schedule before it. Deliberately
 //! absent: judging.
 
 use std::sync::Arc;
-use std::task::Context;
 
 use picklock::time::span_ns;
+use scenarios::distribution::Sampler;
 use scenarios::fault::Staged;
 use scenarios::history::Journal;
 use scenarios::recipe::BuildError;
@@ -16,13 +16,14 @@ use scenarios::sweep::Facts;
 use scenarios::trial::{Naming, Trial};
 
 use super::choices::Choices;
-use super::dial::Purpose;
+use super::driver::{close, drive, spawn};
 use super::env::VirtualEnv;
-use super::tasks::{Wakers, Work};
-use super::travel::Travel;
-use super::world::{Turn, with};
+use super::latency::LinkLatencies;
+use super::network::Purpose;
+use super::simulation::{Simulation, with};
+use super::time::now_ns;
 
-/// What the names of all keys begin with: every world is its own.
+/// The prefix of all keys. Every schedule has servers of its own, so it needs no seed.
 const PREFIX: &str = "picklock:{virtual}:";
 /// The world's name.
 pub const WORLD: &str = "virtual";
@@ -31,13 +32,14 @@ const RUN: u32 = 0;
 /// How long the clients may take before the heal, and at least again after it, beyond ten TTLs.
 const PATIENCE_NS: u64 = 60_000_000_000;
 
-/// Runs schedules of one scenario, in this thread's world.
+/// Runs schedules of one scenario, in this thread's simulation.
 pub struct Runner {
     scenario: Scenario,
     /// Its staged faults.
     cues: Arc<[Staged]>,
     trial: Arc<Trial<VirtualEnv>>,
-    travel: Arc<Travel>,
+    latencies: Arc<LinkLatencies>,
+    lags: Arc<[Sampler]>,
 }
 
 /// What has come of a schedule, beside its history.
@@ -58,10 +60,10 @@ impl Runner {
         let naming = Naming { world: WORLD, seed: 0, prefix: PREFIX, exact: true };
         let servers = servers(scenario);
         let trial = Arc::new(Trial::new(scenario, naming)?);
-        let lags = (0..servers).map(|server| scenario.topology.lag(server));
-        let travel = Travel::new(&scenario.network, scenario.clients + 1, servers).lagging(lags);
+        let lags = (0..servers).map(|server| scenario.topology.lag(server).sampler()).collect();
+        let latencies = LinkLatencies::new(&scenario.network, scenario.clients + 1, servers);
         let cues = scenario.faults.clone().into();
-        Ok(Self { scenario: scenario.clone(), cues, trial, travel: Arc::new(travel) })
+        Ok(Self { scenario: scenario.clone(), cues, trial, latencies: latencies.into(), lags })
     }
 
     /// The history of the last schedule.
@@ -74,26 +76,28 @@ impl Runner {
         let clients = self.scenario.clients;
         let journal = self.journal().clone();
         journal.reset(seed);
-        with(|world| {
+        with(|sim| {
             let topology = self.scenario.topology();
-            world.reset(choices, seed, clients + 1, servers(&self.scenario));
-            world.equip(topology, self.scenario.software(), self.scenario.server.append_only);
-            world.travel = Arc::clone(&self.travel);
-            world.nemesis.write_to(journal);
+            sim.reset(choices, seed, clients + 1, servers(&self.scenario));
+            let append_only = self.scenario.server.append_only;
+            sim.servers.configure(topology, self.scenario.software(), append_only, &self.lags);
+            sim.network.latencies = Arc::clone(&self.latencies);
+            sim.nemesis.journal = Some(journal);
             // As in the live worlds, nobody starts before everybody is connected.
             for process in 0..=clients {
                 let resource = (topology.servers()..servers(&self.scenario)).next();
                 for server in (0..topology.nodes()).chain(resource) {
-                    world.open_conn(process, server, Purpose::Commands);
+                    sim.open_conn(process, server, Purpose::Commands);
                 }
             }
         });
-        let schedule = self.play(clients);
-        take_down();
+        let schedule = self.run_phases(clients);
+        close();
         schedule
     }
 
-    fn play(&self, clients: u32) -> Schedule {
+    /// Sets up, lets the clients work while faults strike, heals, waits for what is left, and looks back.
+    fn run_phases(&self, clients: u32) -> Schedule {
         let ttl_ns = span_ns(self.trial.ttl());
         let patience_ns = ttl_ns.saturating_mul(10).saturating_add(PATIENCE_NS);
         let run = VirtualEnv::of(RUN);
@@ -102,27 +106,28 @@ impl Runner {
         spawn(RUN, Box::pin(async move { drop(set_up.await) }));
         drive(u64::MAX);
 
-        with(|world| {
-            world.set_sail(self.scenario.topology());
-            world.draw_swarm(&self.scenario.swarm, clients);
-            world.set_stage(&self.cues);
+        with(|sim| {
+            let now_ns = sim.time.now_ns();
+            sim.servers.start(self.scenario.topology(), now_ns, &mut sim.choices);
+            sim.draw_swarm(&self.scenario.swarm);
+            sim.set_stage(&self.cues);
         });
         for client in 1..=clients {
             spawn(client, Box::pin(Arc::clone(&self.trial).client(VirtualEnv::of(client), client)));
         }
         drive(patience_ns);
-        with(super::world::World::heal);
-        // Nothing strikes any more, so whoever lives for longer than any client can is stuck.
+        with(Simulation::heal);
+        // Nothing strikes any more, so a task that takes longer than any client can is stuck.
         let life_ns = span_ns(self.scenario.longest_life());
-        drive(with(|world| world.now_ns).saturating_add(life_ns.max(patience_ns)));
-        let stuck = with(|world| world.tasks.live());
+        drive(now_ns().saturating_add(life_ns.max(patience_ns)));
+        let stuck = with(|sim| sim.executor.live());
 
         let trial = Arc::clone(&self.trial);
         spawn(RUN, Box::pin(async move { drop(trial.look_back(run).await) }));
-        drive(with(|world| world.now_ns).saturating_add(patience_ns));
-        with(|world| Schedule {
-            facts: Facts { virtual_ns: world.now_ns, events: world.events, stuck, digest: None },
-            taken: world.choices().taken().to_vec(),
+        drive(now_ns().saturating_add(patience_ns));
+        with(|sim| Schedule {
+            facts: Facts { virtual_ns: now_ns(), events: sim.time.events(), stuck, digest: None },
+            taken: sim.choices.taken().to_vec(),
         })
     }
 }
@@ -132,42 +137,9 @@ fn servers(scenario: &Scenario) -> u32 {
     scenario.topology().servers() + u32::from(scenario.resource().is_some())
 }
 
-pub(super) fn spawn(process: u32, work: Work) {
-    let refused = with(|world| world.spawn(process, work));
-    assert!(refused.is_none(), "a process that has just begun takes tasks");
-}
-
-/// Lets the world go on until nobody has anything left to do, or nothing happens before `end_ns`.
-pub(super) fn drive(end_ns: u64) {
-    let mut wakers = Wakers::take();
-    let mut polled = None;
-    loop {
-        match with(|world| world.turn(polled.take(), end_ns)) {
-            Turn::Poll(task, mut work) => {
-                let state = work.as_mut().poll(&mut Context::from_waker(wakers.of(task)));
-                polled = Some((task, work, state.is_ready()));
-            }
-            // Dropped while nobody looks at the world: what they hold may still act.
-            Turn::Bury(left) => drop(left),
-            Turn::Over => break,
-        }
-    }
-    wakers.put_back();
-}
-
-/// Drops what is left of a schedule, in a world in which nothing has an effect any more.
-pub(super) fn take_down() {
-    let left: Vec<Work> = with(|world| {
-        world.closed = true;
-        let tasks = world.tasks.all();
-        tasks.into_iter().filter_map(|(task, _)| world.tasks.end(task)).collect()
-    });
-    drop(left);
-}
-
 impl Drop for Runner {
     fn drop(&mut self) {
-        take_down();
+        close();
     }
 }
 

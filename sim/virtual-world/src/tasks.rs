@@ -1,8 +1,7 @@
-//! Tasks: futures that belong to processes.
+//! Tasks: futures that belong to processes, and their wakers.
 //!
-//! Invariant: a task is polled only while its process runs, and is dropped with its process. Places
-//! are used again, and a waker of an earlier tenant wakes nobody. Deliberately absent: which task is
-//! next, which is the world's decision.
+//! Invariant: numbers of tasks that have ended are used again, and an early call to a waker only polls
+//! the later task once in vain. Deliberately absent: which task is next; that is the executor's.
 
 use std::cell::{Cell, RefCell};
 use std::future::Future;
@@ -11,31 +10,30 @@ use std::sync::Arc;
 use std::task::{Wake, Waker};
 
 /// A task's future.
-pub(super) type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
+pub(super) type TaskFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 thread_local! {
-    /// Tasks that were woken through a [`Waker`], in order. Apart from the world, for a waker may be
-    /// called at any time.
+    /// Tasks that were woken through a [`Waker`], in order. Not in the simulation, for a waker may be
+    /// called while that is borrowed.
     static WOKEN: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) };
-    /// Whether there are any, which is looked at much more often than there are.
+    /// Whether there are any: asked before every poll, and rarely true.
     static ANY_WOKEN: Cell<bool> = const { Cell::new(false) };
-    /// The wakers of this thread's tasks, while no world is being driven.
+    /// The wakers of this thread's tasks, while no simulation runs.
     static WAKERS: Cell<Vec<Waker>> = const { Cell::new(Vec::new()) };
 }
 
-/// Moves the tasks that were woken through a waker to `ready`.
-pub(super) fn take_woken(mut ready: impl FnMut(u32)) {
+/// Hands over the tasks that were woken through a waker.
+pub(super) fn take_woken(mut wake: impl FnMut(u32)) {
     if ANY_WOKEN.replace(false) {
-        WOKEN.with_borrow_mut(|woken| woken.drain(..).for_each(&mut ready));
+        WOKEN.with_borrow_mut(|woken| woken.drain(..).for_each(&mut wake));
     }
 }
 
-/// The wakers of tasks, by number: made once, for a place keeps its number. An early call to a later
-/// tenant only polls it once in vain.
-pub(super) struct Wakers(Vec<Waker>);
+/// The wakers of tasks, by number; each is made once a thread.
+pub(super) struct WakerCache(Vec<Waker>);
 
-impl Wakers {
-    /// Those that this thread has made already.
+impl WakerCache {
+    /// Takes those that this thread has made.
     pub(super) fn take() -> Self {
         Self(WAKERS.take())
     }
@@ -49,34 +47,34 @@ impl Wakers {
     pub(super) fn of(&mut self, task: u32) -> &Waker {
         while self.0.len() <= task as usize {
             let number = u32::try_from(self.0.len()).expect("fewer than 2^32 tasks");
-            self.0.push(Waker::from(Arc::new(Rouse(number))));
+            self.0.push(Waker::from(Arc::new(TaskWaker(number))));
         }
         &self.0[task as usize]
     }
 }
 
-/// One task, or a place for one.
+/// A task, or room for one.
 #[derive(Default)]
-struct Place {
+struct TaskSlot {
     process: u32,
-    /// None while it is polled, and in an empty place.
-    work: Option<Work>,
+    /// None while it is polled, and in a vacant slot.
+    future: Option<TaskFuture>,
     taken: bool,
-    /// Whether it stands in line to be polled already.
+    /// Whether it is queued to be polled.
     queued: bool,
 }
 
-/// All tasks of a world.
+/// All tasks.
 #[derive(Default)]
 pub(super) struct Tasks {
-    places: Vec<Place>,
+    slots: Vec<TaskSlot>,
     vacant: Vec<u32>,
     live: usize,
 }
 
-struct Rouse(u32);
+struct TaskWaker(u32);
 
-impl Wake for Rouse {
+impl Wake for TaskWaker {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
@@ -88,16 +86,16 @@ impl Wake for Rouse {
 }
 
 impl Tasks {
-    /// Takes a task in.
-    pub(super) fn add(&mut self, process: u32, work: Work) -> u32 {
+    /// Adds a task.
+    pub(super) fn add(&mut self, process: u32, future: TaskFuture) -> u32 {
         let number = self.vacant.pop().unwrap_or_else(|| {
-            self.places.push(Place::default());
-            u32::try_from(self.places.len() - 1).expect("fewer than 2^32 tasks")
+            self.slots.push(TaskSlot::default());
+            u32::try_from(self.slots.len() - 1).expect("fewer than 2^32 tasks")
         });
-        let place = &mut self.places[number as usize];
-        place.process = process;
-        place.work = Some(work);
-        place.taken = true;
+        let slot = &mut self.slots[number as usize];
+        slot.process = process;
+        slot.future = Some(future);
+        slot.taken = true;
         self.live += 1;
         number
     }
@@ -107,60 +105,60 @@ impl Tasks {
         self.live
     }
 
-    /// Whose task this is; none where the place is empty.
+    /// The process of a task; none where the slot is vacant.
     pub(super) fn process(&self, task: u32) -> Option<u32> {
-        self.places.get(task as usize).filter(|place| place.taken).map(|place| place.process)
+        self.slots.get(task as usize).filter(|slot| slot.taken).map(|slot| slot.process)
     }
 
-    /// Puts a task in line; false where it stands there already, or is none.
+    /// Marks a task as queued; false where it is queued already, or has ended.
     pub(super) fn enqueue(&mut self, task: u32) -> bool {
-        match self.places.get_mut(task as usize) {
-            Some(place) if place.taken && !place.queued => {
-                place.queued = true;
+        match self.slots.get_mut(task as usize) {
+            Some(slot) if slot.taken && !slot.queued => {
+                slot.queued = true;
                 true
             }
             _ => false,
         }
     }
 
-    /// The task's future, to be polled. It no longer stands in line.
-    pub(super) fn begin(&mut self, task: u32) -> Option<Work> {
-        let place = self.places.get_mut(task as usize)?;
-        place.queued = false;
-        place.work.take()
+    /// Takes the task's future, to be polled. It is no longer queued.
+    pub(super) fn begin(&mut self, task: u32) -> Option<TaskFuture> {
+        let slot = self.slots.get_mut(task as usize)?;
+        slot.queued = false;
+        slot.future.take()
     }
 
-    /// Puts an unfinished future back; returns it where the task has gone meanwhile.
-    pub(super) fn put_back(&mut self, task: u32, work: Work) -> Option<Work> {
-        match self.places.get_mut(task as usize) {
-            Some(place) if place.taken => {
-                place.work = Some(work);
+    /// Puts an unfinished future back; returns it where the task has ended meanwhile.
+    pub(super) fn put_back(&mut self, task: u32, future: TaskFuture) -> Option<TaskFuture> {
+        match self.slots.get_mut(task as usize) {
+            Some(slot) if slot.taken => {
+                slot.future = Some(future);
                 None
             }
-            _ => Some(work),
+            _ => Some(future),
         }
     }
 
-    /// Ends a task, and returns what is left of it to be dropped outside.
-    pub(super) fn end(&mut self, task: u32) -> Option<Work> {
-        let place = self.places.get_mut(task as usize).filter(|place| place.taken)?;
-        place.taken = false;
-        place.queued = false;
-        let left = place.work.take();
+    /// Ends a task, and returns its future to be dropped.
+    pub(super) fn end(&mut self, task: u32) -> Option<TaskFuture> {
+        let slot = self.slots.get_mut(task as usize).filter(|slot| slot.taken)?;
+        slot.taken = false;
+        slot.queued = false;
+        let future = slot.future.take();
         self.vacant.push(task);
         self.live -= 1;
-        left
+        future
     }
 
-    /// All tasks of a process, to be ended.
+    /// All tasks of a process.
     pub(super) fn of_process(&self, process: u32) -> Vec<u32> {
-        let all = (0_u32..).zip(&self.places);
-        all.filter(|(_, place)| place.taken && place.process == process).map(|(it, _)| it).collect()
+        let all = (0_u32..).zip(&self.slots);
+        all.filter(|(_, slot)| slot.taken && slot.process == process).map(|(it, _)| it).collect()
     }
 
-    /// All tasks, by number, for whoever must explain a livelock.
+    /// All tasks with their processes.
     pub(super) fn all(&self) -> Vec<(u32, u32)> {
-        let all = (0_u32..).zip(&self.places);
-        all.filter(|(_, place)| place.taken).map(|(it, place)| (it, place.process)).collect()
+        let all = (0_u32..).zip(&self.slots);
+        all.filter(|(_, slot)| slot.taken).map(|(it, slot)| (it, slot.process)).collect()
     }
 }

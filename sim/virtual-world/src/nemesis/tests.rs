@@ -11,7 +11,7 @@ use scenarios::verdict::{Level, Outcome, worst};
 
 use super::super::choices::Choices;
 use super::super::run::{Runner, Schedule};
-use super::super::world::with;
+use super::super::simulation::with;
 
 const MS_NS: u64 = 1_000_000;
 
@@ -38,8 +38,8 @@ fn run(scenario: &Scenario) -> (Schedule, History) {
     let mut runner = Runner::new(scenario).unwrap();
     let schedule = runner.run(1, Choices::listed(Vec::new()));
     assert_eq!(schedule.facts.stuck, 0);
-    let servers = u32::try_from(with(|world| world.servers.len())).unwrap();
-    assert!((0..servers).all(|server| with(|world| world.is_up(server))), "all serve again");
+    let all_up = with(|sim| (0..sim.servers.count()).all(|server| sim.servers[server].is_up()));
+    assert!(all_up, "all serve again");
     (schedule, runner.journal().history())
 }
 
@@ -276,14 +276,14 @@ fn clocks_run_off_by_exactly_what_is_staged() {
     let at = |more: &str| {
         let fault = format!("[[fault]]\nat = {{ time = \"0s\" }}\n{more}\n");
         let (_, history) = run(&scenario("single", &fault));
-        let now_ns = with(|world| world.now_ns);
+        let now_ns = with(|sim| sim.time.now_ns());
         let struck_ns = strike(&history).at_ns;
         let shift = |clock: harness::clock::Clock| {
             let epoch_ns = 1_700_000_000_000_000_000_i64;
             i64::try_from(clock.wall(now_ns)).unwrap() - epoch_ns - i64::try_from(now_ns).unwrap()
         };
         let (client, server) =
-            with(|world| (shift(world.processes[1].clock), shift(world.servers[0].clock)));
+            with(|sim| (shift(sim.processes[1].clock), shift(sim.servers[0].clock)));
         (client, server, i64::try_from(now_ns - struck_ns).unwrap())
     };
     let (client, server, _) = at("kind = \"clock-step\"\non = \"client 1\"\nby = \"-5s\"");

@@ -4,8 +4,9 @@
 //! Invariant: nothing here computes what the lock does. What it says and what the server says are counted.
 
 use harness::cues::Recovery;
-use picklock::Renewal;
+use harness::injector::Injector;
 use picklock::time::span_ns;
+use picklock::{Options, Renewal, Single};
 
 use super::*;
 use ttl_model::law::{Law, Random};
@@ -34,9 +35,9 @@ fn conditions(hold: &str, per_s: f64, pause: &str) -> Conditions {
 
 impl Pausable for VirtualEnv {
     async fn pause_for(&self, span: Duration) {
-        with(|world| {
-            world.stop(1, 0);
-            harness::injector::Injector::end_later(world, Recovery::Resume(1), span_ns(span));
+        with(|sim| {
+            sim.pause_client(1, 0);
+            sim.end_later(Recovery::Resume(1), span_ns(span));
         });
         // Goes on when the process does.
         self.sleep(Duration::from_nanos(1)).await;
@@ -65,7 +66,7 @@ fn played(conditions: &Conditions, setting: Setting, seed: u64) -> Measurements 
         theirs.lock().unwrap().merge(played);
     });
     drive(u64::MAX);
-    take_down();
+    close();
     let played = seen.lock().unwrap().clone();
     assert_eq!(played.holds(), u64::from(HOLDS));
     played

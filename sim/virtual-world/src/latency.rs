@@ -1,26 +1,24 @@
-//! How long messages travel: which link draws from which distribution.
+//! Latencies: which link draws from which distribution.
 //!
-//! Invariant: a message takes one choice, or none where its link always takes as long; choice 0 is
-//! the shortest. Deliberately absent: delays that are faults, and the queue that a connection is.
+//! Invariant: a message takes one choice, or none where its latency is constant; choice 0 is the
+//! shortest. Deliberately absent: delays that are faults; these are the nemesis's.
 
-use scenarios::distribution::{Distribution, Sampler};
+use scenarios::distribution::Sampler;
 use scenarios::scenario::NetworkPart;
 
-use super::choices::{Choices, Draw};
+use super::choices::Choices;
 
-/// The latencies of a scenario, made ready for drawing.
+/// The latencies of a scenario's links, made ready for drawing.
 #[derive(Clone, Debug)]
-pub(super) struct Travel {
+pub(super) struct LinkLatencies {
     /// The network's own, and those of its links' entries.
     samplers: Vec<Sampler>,
     /// Which of them each link has, process by process; empty where all have the first.
     of_link: Vec<u32>,
     servers: u32,
-    /// Of what a primary sends each server while it is a replica, and of what comes back.
-    lags: Vec<Sampler>,
 }
 
-impl Travel {
+impl LinkLatencies {
     /// The latencies between so many processes and servers. Process 0 is the run itself.
     pub(super) fn new(network: &NetworkPart, processes: u32, servers: u32) -> Self {
         let links = network.link.iter().map(|link| &link.latency);
@@ -33,21 +31,10 @@ impl Travel {
         let of_link: Vec<u32> = (0..processes).flat_map(of_process).collect();
         let differs = of_link.iter().any(|which| *which != 0);
         let of_link = if differs { of_link } else { Vec::new() };
-        Self { samplers: samplers.collect(), of_link, servers, lags: Vec::new() }
+        Self { samplers: samplers.collect(), of_link, servers }
     }
 
-    /// The same, with these lags, server by server.
-    pub(super) fn lagging(self, lags: impl IntoIterator<Item = Distribution>) -> Self {
-        Self { lags: lags.into_iter().map(|lag| lag.sampler()).collect(), ..self }
-    }
-
-    /// How long the next piece of a primary's stream travels to this replica, or its acknowledgement back, in
-    /// nanoseconds.
-    pub(super) fn lag(&self, replica: u32, choices: &mut Choices) -> u64 {
-        self.lags.get(replica as usize).map_or(0, |lag| draw(lag, choices))
-    }
-
-    /// How long the next message on this link travels, in nanoseconds.
+    /// The latency of the next message on this link, in nanoseconds.
     #[inline]
     pub(super) fn draw(&self, process: u32, server: u32, choices: &mut Choices) -> u64 {
         let place = process as usize * self.servers as usize + server as usize;
@@ -56,18 +43,19 @@ impl Travel {
     }
 }
 
-fn draw(sampler: &Sampler, choices: &mut Choices) -> u64 {
+/// The next latency of this distribution, in nanoseconds.
+pub(super) fn draw(sampler: &Sampler, choices: &mut Choices) -> u64 {
     match sampler.always() {
         Some(ns) => ns,
-        None => sampler.at(choices.pick(Draw::Latency, u32::MAX)),
+        None => sampler.at(choices.pick(u32::MAX)),
     }
 }
 
-impl Default for Travel {
-    /// Every message arrives at once.
+impl Default for LinkLatencies {
+    /// No latency.
     fn default() -> Self {
         let none = Sampler::constant(0);
-        Self { samplers: vec![none], of_link: Vec::new(), servers: 0, lags: Vec::new() }
+        Self { samplers: vec![none], of_link: Vec::new(), servers: 0 }
     }
 }
 
@@ -88,9 +76,10 @@ mod tests {
     #[test]
     fn every_link_draws_from_its_own() {
         let network = network("1ms", &[(1, 1, "3ms"), (2, 0, "uniform:5ms..9ms"), (1, 1, "4ms")]);
-        let travel = Travel::new(&network, 3, 2);
+        let latencies = LinkLatencies::new(&network, 3, 2);
         let mut choices = Choices::listed(vec![0, u32::MAX]).recorded();
-        let mut draw_ms = |process, server| travel.draw(process, server, &mut choices) / 1_000_000;
+        let mut draw_ms =
+            |process, server| latencies.draw(process, server, &mut choices) / 1_000_000;
         assert_eq!([draw_ms(0, 0), draw_ms(0, 1)], [1, 1]);
         assert_eq!([draw_ms(1, 0), draw_ms(1, 1)], [1, 4], "the last entry decides");
         assert_eq!(draw_ms(2, 0), 5, "choice 0 is the shortest");
@@ -100,11 +89,11 @@ mod tests {
 
     #[test]
     fn a_uniform_latency_draws_as_a_span_does() {
-        let travel = Travel::new(&network("uniform:200us..2ms", &[]), 2, 1);
+        let latencies = LinkLatencies::new(&network("uniform:200us..2ms", &[]), 2, 1);
         let (mut one, mut other) = (Choices::seeded(4), Choices::seeded(4));
         for _ in 0..1_000 {
-            let expected = 200_000 + other.span(Draw::Latency, 1_800_000);
-            assert_eq!(travel.draw(1, 0, &mut one), expected);
+            let expected = 200_000 + other.span(1_800_000);
+            assert_eq!(latencies.draw(1, 0, &mut one), expected);
         }
     }
 }

@@ -1,28 +1,30 @@
-//! Channels in the virtual world: who hears what, when, and what faults do to it.
+//! Channels in the virtual world: who gets which message, when, and what faults do to it.
 
 use std::sync::Arc;
 
-use picklock::env::Env;
+use harness::injector::Injector;
+use picklock::command::Command;
+use picklock::env::{Env, Node, Subscription};
 
-use super::super::env::VirtualEnv;
-use super::super::network::Way;
-use super::super::run::take_down;
+use super::super::driver::close;
+use super::super::env::{VirtualEnv, VirtualSubscription};
+use super::super::network::{Direction, Purpose};
+use super::super::simulation::with;
 use super::super::tests::{MS, MS_NS, Said, ask, network, say, task, until, world};
-use super::*;
 
-/// Process 1 listens and says what it hears, until the connection breaks.
-fn listen(said: &Said) {
+/// Process 1 subscribes and reports what it gets, until the connection breaks.
+fn subscribe(said: &Said) {
     let said = Arc::clone(said);
     task(1, async move {
-        let mut ear = VirtualEnv::of(1).subscribe(Node(0), b"c").await.unwrap();
-        say(&said, "listening");
-        hear_all(&mut ear, &said).await;
+        let mut subscription = VirtualEnv::of(1).subscribe(Node(0), b"c").await.unwrap();
+        say(&said, "subscribed");
+        read_all(&mut subscription, &said).await;
     });
 }
 
-async fn hear_all(ear: &mut VirtualSubscription, said: &Said) {
+async fn read_all(subscription: &mut VirtualSubscription, said: &Said) {
     loop {
-        match ear.next().await {
+        match subscription.next().await {
             Ok(message) => say(said, String::from_utf8_lossy(&message)),
             Err(error) => return say(said, error.to_string()),
         }
@@ -49,73 +51,70 @@ fn at(ms: u64, what: &str) -> (u64, String) {
 const BROKEN: &str = "outcome unknown: the connection broke while listening";
 
 #[test]
-fn a_message_takes_as_long_as_an_answer() {
+fn a_message_takes_as_long_as_a_reply() {
     world(3);
     network("1ms");
     let said = Said::default();
-    listen(&said);
+    subscribe(&said);
     until(10 * MS_NS);
     // Two ways for the connection, two for the subscription.
-    assert_eq!(said_now(&said), [at(4, "listening")]);
+    assert_eq!(said_now(&said), [at(4, "subscribed")]);
     publish(&said, "one");
     until(20 * MS_NS);
     let expected = [at(12, "one"), at(12, "one to 1")];
     assert!(expected.iter().all(|it| said.lock().unwrap().contains(it)), "{said:?}");
-    take_down();
+    close();
 }
 
 #[test]
 fn a_partition_withholds_a_message_until_the_heal() {
     world(3);
     let said = Said::default();
-    listen(&said);
+    subscribe(&said);
     until(10 * MS_NS);
     said_now(&said);
-    with(|world| world.link(1, 0).cut[Way::Back as usize] = true);
+    with(|sim| sim.network.cut(1, 0, [false, true]));
     publish(&said, "one");
     publish(&said, "two");
     until(20 * MS_NS);
     assert_eq!(said_now(&said), [at(10, "one to 1"), at(10, "two to 1")]);
-    with(|world| {
-        world.link(1, 0).cut = [false; 2];
-        world.release_withheld(1, 0, Way::Back);
-    });
+    with(|sim| sim.mend(1));
     until(21 * MS_NS);
     assert_eq!(said_now(&said), [at(20, "one"), at(20, "two")]);
-    take_down();
+    close();
 }
 
 #[test]
-fn who_listens_is_told_that_the_connection_broke_and_the_server_knows() {
+fn a_subscriber_learns_that_its_connection_broke_and_so_does_the_server() {
     world(3);
     let said = Said::default();
-    listen(&said);
+    subscribe(&said);
     until(MS_NS);
     said_now(&said);
-    let ear = with(|world| world.processes[1].ears[0].unwrap());
-    with(|world| world.break_conn(ear));
+    let conn = with(|sim| sim.processes[1].conn(0, Purpose::Subscriptions).unwrap());
+    with(|sim| sim.break_conn(conn));
     until(2 * MS_NS);
     assert_eq!(said_now(&said), [at(1, BROKEN)]);
     publish(&said, "lost");
     until(3 * MS_NS);
     assert_eq!(said_now(&said), [at(2, "lost to 0")]);
-    listen(&said);
+    subscribe(&said);
     until(4 * MS_NS);
     publish(&said, "found");
     until(5 * MS_NS);
-    let expected = [at(3, "listening"), at(4, "found"), at(4, "found to 1")];
+    let expected = [at(3, "subscribed"), at(4, "found"), at(4, "found to 1")];
     assert!(expected.iter().all(|it| said.lock().unwrap().contains(it)), "{said:?}");
-    take_down();
+    close();
 }
 
 #[test]
-fn a_silent_connection_is_replaced_by_who_asks_in_vain() {
+fn a_silent_connection_is_replaced_once_a_subscription_is_not_answered() {
     world(3);
     let said = Said::default();
-    listen(&said);
+    subscribe(&said);
     until(MS_NS);
-    let ear = with(|world| world.processes[1].ears[0].unwrap());
-    with(|world| world.conns[ear as usize].kill(Way::Back));
+    let conn = with(|sim| sim.processes[1].conn(0, Purpose::Subscriptions).unwrap());
+    with(|sim| sim.network.conn_mut(conn).kill(Direction::ToClient));
     publish(&said, "never");
     said_now(&said);
     until(2 * MS_NS);
@@ -126,36 +125,36 @@ fn a_silent_connection_is_replaced_by_who_asks_in_vain() {
     until(1001 * MS_NS);
     assert_eq!(said_now(&said), []);
     until(1002 * MS_NS);
-    listen(&said);
+    subscribe(&said);
     until(1010 * MS_NS);
-    let expected = [at(1002, BROKEN), at(1002, "listening")];
+    let expected = [at(1002, BROKEN), at(1002, "subscribed")];
     assert!(expected.iter().all(|it| said.lock().unwrap().contains(it)), "{said:?}");
-    take_down();
+    close();
 }
 
 #[test]
-fn who_stands_still_hears_later_and_who_has_died_is_counted_no_more() {
+fn a_paused_subscriber_is_late_and_a_crashed_one_is_not_counted() {
     world(3);
     let said = Said::default();
-    listen(&said);
+    subscribe(&said);
     until(MS_NS);
     said_now(&said);
-    with(|world| world.suspend(1));
+    with(|sim| sim.executor.pause(1));
     publish(&said, "one");
     until(5 * MS_NS);
     assert_eq!(said_now(&said), [at(1, "one to 1")]);
-    with(|world| world.resume(1));
+    with(|sim| sim.executor.resume(1));
     until(6 * MS_NS);
     assert_eq!(said_now(&said), [at(5, "one")]);
-    with(|world| world.crash(1));
+    with(|sim| sim.crash(1));
     publish(&said, "two");
     until(7 * MS_NS);
     assert_eq!(said_now(&said), [at(6, "two to 0")]);
-    take_down();
+    close();
 }
 
 #[test]
-fn one_seat_given_up_silences_no_other() {
+fn ending_one_subscription_ends_no_other() {
     world(3);
     let said = Said::default();
     let theirs = Arc::clone(&said);
@@ -178,25 +177,25 @@ fn one_seat_given_up_silences_no_other() {
     publish(&said, "two");
     until(21 * MS_NS);
     assert_eq!(said_now(&said), [at(20, "two to 0")], "the last has left");
-    take_down();
+    close();
 }
 
 #[test]
-fn a_server_that_dies_says_so_to_who_listens() {
+fn a_server_that_crashes_breaks_the_connections_of_subscribers() {
     world(3);
     let said = Said::default();
-    listen(&said);
+    subscribe(&said);
     until(MS_NS);
     said_now(&said);
-    with(|world| world.end_server(0, redis_model::model::Termination::Killed));
+    with(|sim| sim.stop_server(0, redis_model::model::Termination::Killed));
     until(2 * MS_NS);
     assert_eq!(said_now(&said), [at(1, BROKEN)]);
-    with(|world| world.start_server(0));
-    listen(&said);
+    with(|sim| sim.start_server(0));
+    subscribe(&said);
     until(3 * MS_NS);
     publish(&said, "back");
     until(4 * MS_NS);
-    let expected = [at(2, "listening"), at(3, "back"), at(3, "back to 1")];
+    let expected = [at(2, "subscribed"), at(3, "back"), at(3, "back to 1")];
     assert!(expected.iter().all(|it| said.lock().unwrap().contains(it)), "{said:?}");
-    take_down();
+    close();
 }

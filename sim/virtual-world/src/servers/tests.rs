@@ -1,24 +1,19 @@
-//! What servers keep, lose and hand on, as clients of the world see it.
+//! What servers keep, lose and replicate, as clients see it.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use picklock::command::Command;
 use picklock::env::{CallError, Conn, Env, Node};
-use picklock::reply::Reply;
+use picklock::reply::Reply as ClientReply;
 use scenarios::distribution::Distribution;
 use scenarios::span::Span;
-use scenarios::topology::Software;
 
-use super::super::choices::Choices;
-use super::super::dial::Purpose;
+use super::super::driver::close;
 use super::super::env::VirtualEnv;
-use super::super::run::take_down;
+use super::super::network::Purpose;
+use super::super::simulation::with;
 use super::super::tests::{MS, MS_NS, Said, ask, network, say, set, task, until, value_at};
-use super::super::travel::Travel;
-use super::super::world::with;
 use super::*;
-use redis_model::model::Termination;
 
 const LAG: Duration = Duration::from_millis(10);
 
@@ -26,18 +21,19 @@ fn replicated(replicas: u32) -> Topology {
     Topology::Replicated { replicas }
 }
 
-/// A world without faults or latency, with three processes and these servers.
+/// Begins a simulation without faults or latency, with three processes and these servers.
 fn fleet(topology: Topology, append_only: AppendOnly) {
-    with(|world| {
-        world.reset(Choices::listed(Vec::new()), 7, 3, topology.servers());
-        world.equip(topology, Software::default(), append_only);
-        world.travel = Travel::default().lagging(vec![Distribution::Constant(Span(LAG)); 3]).into();
+    with(|sim| {
+        sim.reset(Choices::listed(Vec::new()), 7, 3, topology.servers());
+        let lags = vec![Distribution::Constant(Span(LAG)).sampler(); 3].into();
+        sim.servers.configure(topology, Software::default(), append_only, &lags);
+        sim.network.latencies = Arc::default();
         for process in 0..3 {
             for node in 0..topology.nodes() {
-                world.open_conn(process, node, Purpose::Commands);
+                sim.open_conn(process, node, Purpose::Commands);
             }
         }
-        world.set_sail(topology);
+        sim.servers.start(topology, 0, &mut sim.choices);
     });
 }
 
@@ -51,24 +47,28 @@ fn write(process: u32, key: &'static str) {
 }
 
 fn end(server: u32, ending: Termination) {
-    with(|world| world.end_server(server, ending));
+    with(|sim| sim.stop_server(server, ending));
 }
 
-fn back(server: u32) {
-    with(|world| world.start_server(server));
+fn restart(server: u32) {
+    with(|sim| sim.start_server(server));
 }
 
 #[test]
 fn an_unreplicated_write_is_gone_after_promotion_and_a_replicated_one_is_not() {
-    for (dies_ns, survives) in [(10 * MS_NS - 1, false), (10 * MS_NS + 1, true)] {
+    for (crash_ns, survives) in [(10 * MS_NS - 1, false), (10 * MS_NS + 1, true)] {
         fleet(replicated(1), AppendOnly::Off);
         task(1, async { drop(ask(VirtualEnv::of(1), set(1000 * MS)).await) });
-        until(dies_ns);
+        until(crash_ns);
         end(0, Termination::Killed);
         until(20 * MS_NS);
-        with(|world| world.promote(None));
-        assert_eq!(with(|world| world.fleet.primary), 1);
-        assert_eq!(value_at(1, b"k").is_some(), survives, "the lag is 10 ms, death at {dies_ns}");
+        with(|sim| sim.promote(None));
+        assert_eq!(with(|sim| sim.servers.primary()), 1);
+        assert_eq!(
+            value_at(1, b"k").is_some(),
+            survives,
+            "the lag is 10 ms, the crash is at {crash_ns}"
+        );
         // Another client, led to the new primary, gets the lock only where it has been forgotten.
         let said = Said::default();
         let theirs = Arc::clone(&said);
@@ -78,7 +78,7 @@ fn an_unreplicated_write_is_gone_after_promotion_and_a_replicated_one_is_not() {
         });
         until(30 * MS_NS);
         assert_eq!(said.lock().unwrap()[0].1, if survives { "Nil" } else { "Ok" });
-        take_down();
+        close();
     }
 }
 
@@ -88,10 +88,10 @@ fn the_old_primary_comes_back_as_a_replica_with_the_new_ones_data() {
     write(1, "old");
     until(5 * MS_NS);
     end(0, Termination::Killed);
-    with(|world| world.promote(None));
+    with(|sim| sim.promote(None));
     write(2, "new");
     until(10 * MS_NS);
-    back(0);
+    restart(0);
     assert!(value_at(0, b"new").is_some() && value_at(0, b"old").is_none(), "resynchronised");
     write(2, "newer");
     until(19 * MS_NS);
@@ -100,44 +100,44 @@ fn the_old_primary_comes_back_as_a_replica_with_the_new_ones_data() {
     assert!(value_at(0, b"newer").is_some(), "and follows");
     // And may be promoted in its turn.
     end(1, Termination::Killed);
-    with(|world| world.promote(None));
-    assert_eq!(with(|world| world.fleet.primary), 0);
-    take_down();
+    with(|sim| sim.promote(None));
+    assert_eq!(with(|sim| sim.servers.primary()), 0);
+    close();
 }
 
 #[test]
 fn the_most_advanced_replica_takes_over_unless_another_is_named() {
-    for (to, heir) in [(None, 2), (Some(1), 1), (Some(0), 2)] {
+    for (to, successor) in [(None, 2), (Some(1), 1), (Some(0), 2)] {
         fleet(replicated(2), AppendOnly::Off);
         end(1, Termination::Killed);
         write(1, "k");
         until(15 * MS_NS);
         // Server 1 comes back, takes a snapshot, and misses what comes after.
-        back(1);
+        restart(1);
         until(16 * MS_NS);
-        with(|world| {
-            let place = world.fleet.feeds.iter().position(|feed| feed.replica == 1).unwrap();
-            world.fleet.feeds[place].arrives_ns[0] = 500 * MS_NS;
+        with(|sim| {
+            let feed = sim.servers.feeds.iter_mut().find(|feed| feed.replica == 1);
+            feed.unwrap().stream.arrives_ns = 500 * MS_NS;
         });
         write(1, "later");
         until(30 * MS_NS);
         end(0, Termination::Killed);
-        with(|world| world.promote(to));
-        assert_eq!(with(|world| world.fleet.primary), heir);
-        assert_eq!(value_at(heir, b"later").is_some(), heir == 2);
-        take_down();
+        with(|sim| sim.promote(to));
+        assert_eq!(with(|sim| sim.servers.primary()), successor);
+        assert_eq!(value_at(successor, b"later").is_some(), successor == 2);
+        close();
     }
 }
 
 #[test]
-fn without_an_heir_the_old_primary_comes_back() {
+fn without_a_replica_the_old_primary_comes_back() {
     fleet(replicated(1), AppendOnly::Off);
     end(1, Termination::Killed);
     end(0, Termination::Killed);
-    assert!(!with(|world| world.has_heir()));
-    with(|world| world.promote(None));
-    assert!(with(|world| world.fleet.primary == 0 && world.is_up(0)));
-    take_down();
+    assert!(with(|sim| sim.servers.successor(None).is_none()));
+    with(|sim| sim.promote(None));
+    assert!(with(|sim| sim.servers.primary() == 0 && sim.servers[0].is_up()));
+    close();
 }
 
 #[test]
@@ -159,11 +159,11 @@ fn wait_is_answered_by_the_acknowledgements() {
     assert_eq!(said[0], (20 * MS_NS, "Int(1)".to_owned()), "there and back");
     assert_eq!(said[1].1, "Int(1)", "no second replica, whatever the patience");
     assert!((25 * MS_NS..=26 * MS_NS).contains(&said[1].0), "{}", said[1].0);
-    take_down();
+    close();
 }
 
 #[test]
-fn a_server_that_dies_breaks_its_connections_and_refuses_new_ones_until_it_is_back() {
+fn a_server_that_crashes_breaks_its_connections_and_refuses_new_ones_until_it_is_back() {
     fleet(Topology::Standalone, AppendOnly::Off);
     let said = Said::default();
     let theirs = Arc::clone(&said);
@@ -179,17 +179,17 @@ fn a_server_that_dies_breaks_its_connections_and_refuses_new_ones_until_it_is_ba
     until(5 * MS_NS);
     end(0, Termination::Killed);
     until(10 * MS_NS);
-    back(0);
+    restart(0);
     until(20 * MS_NS);
     let said = said.lock().unwrap();
     assert!(said[0].1.starts_with("Indeterminate") && said[0].0 == 5 * MS_NS, "{said:?}");
     assert!(said[1].1.starts_with("NotSent") && said[1].0 == 5 * MS_NS, "{said:?}");
     assert_eq!(said[2], (15 * MS_NS, "Ok".to_owned()));
-    take_down();
+    close();
 }
 
 #[test]
-fn a_server_without_power_says_nothing_until_it_is_back() {
+fn a_server_without_power_is_silent_until_it_is_back() {
     fleet(Topology::Standalone, AppendOnly::Off);
     network("1ms");
     let said = Said::default();
@@ -199,7 +199,7 @@ fn a_server_without_power_says_nothing_until_it_is_back() {
             let env = VirtualEnv::of(process);
             let conn = env.connect(Node(0)).await.unwrap();
             env.sleep((process - 1) * MS).await;
-            let answer: Result<Reply, CallError> = conn.call(put("k")).await;
+            let answer: Result<ClientReply, CallError> = conn.call(put("k")).await;
             say(&theirs, format!("{process} {answer:?}"));
             ask(env, put("k")).await;
             say(&theirs, format!("{process} again"));
@@ -210,14 +210,14 @@ fn a_server_without_power_says_nothing_until_it_is_back() {
     end(0, Termination::PowerLoss);
     until(700 * MS_NS);
     assert!(said.lock().unwrap().is_empty());
-    back(0);
+    restart(0);
     until(3_000 * MS_NS);
     let said = said.lock().unwrap();
     for (place, client) in [(0, "1 Err(Indeterminate"), (1, "2 Err(Indeterminate")] {
         assert!(said[place].1.starts_with(client) && said[place].0 == 700 * MS_NS, "{said:?}");
     }
     assert_eq!(said.len(), 4, "both are served again: {said:?}");
-    take_down();
+    close();
 }
 
 /// Whether each of two keys is there after an end and a restart: the first was set at 100 ms, the
@@ -233,9 +233,9 @@ fn after(append_only: AppendOnly, ending: Termination, at_ns: u64) -> [bool; 2] 
     until(at_ns);
     end(0, ending);
     until(at_ns + 50 * MS_NS);
-    back(0);
+    restart(0);
     let found = [value_at(0, b"a").is_some(), value_at(0, b"b").is_some()];
-    take_down();
+    close();
     found
 }
 
@@ -254,7 +254,7 @@ fn power_loss_takes_exactly_the_unsynced_tail() {
 }
 
 #[test]
-fn a_process_that_dies_keeps_what_it_has_written() {
+fn a_server_that_crashes_keeps_what_it_has_written() {
     let crash = |append_only| after(append_only, Termination::Killed, 1_500 * MS_NS);
     for append_only in [AppendOnly::Everysec, AppendOnly::Always, AppendOnly::Unsynced] {
         assert_eq!(crash(append_only), [true, true], "{append_only:?}");
@@ -266,14 +266,14 @@ fn a_process_that_dies_keeps_what_it_has_written() {
 fn a_server_syncs_by_its_own_clock() {
     for (ppm, synced) in [(0, true), (-1_000, false)] {
         fleet(Topology::Standalone, AppendOnly::Everysec);
-        with(|world| world.servers[0].clock.set_drift(0, ppm));
+        with(|sim| sim.servers[0].clock.set_drift(0, ppm));
         until(100 * MS_NS);
         write(1, "a");
         until(1_000 * MS_NS + 1);
         end(0, Termination::PowerLoss);
-        back(0);
+        restart(0);
         assert_eq!(value_at(0, b"a").is_some(), synced, "{ppm} ppm");
-        take_down();
+        close();
     }
 }
 
@@ -298,6 +298,8 @@ fn independent_servers_are_nodes_of_their_own() {
     let told: Vec<&str> = said.iter().map(|(_, what)| what.as_str()).collect();
     assert_eq!(told, ["Ok(Ok)", "Ok(Ok)", "Ok(Ok)", "not sent: no server is configured as 3"]);
     assert!(value_at(0, b"k").is_some() && value_at(2, b"k").is_some(), "the others go on");
-    assert!(with(|world| world.is_up(0) && !world.is_up(1) && world.is_up(2)));
-    take_down();
+    assert!(with(|sim| sim.servers[0].is_up()
+        && !sim.servers[1].is_up()
+        && sim.servers[2].is_up()));
+    close();
 }

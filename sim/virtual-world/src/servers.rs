@@ -1,0 +1,335 @@
+//! The servers: which of them clients reach, how each is, and when each syncs its file.
+//!
+//! Invariant: `Node(0)` leads to the primary where servers are replicated. A server's file is synced when
+//! the model says that it is due, by the server's own clock.
+
+mod replication;
+
+use std::ops::{Index, IndexMut};
+use std::sync::Arc;
+
+use harness::clock::Clock;
+use picklock::command::Command;
+use picklock::time::WallTime;
+use redis_model::model::{ConnectionId, Model, Submitted, Termination};
+use redis_model::options::{Fsync, ModelOptions, Profile};
+use resp::Reply;
+use scenarios::distribution::Sampler;
+use scenarios::topology::{AppendOnly, Software, Topology};
+use smallvec::SmallVec;
+
+use self::replication::ReplicaFeed;
+use super::choices::Choices;
+use super::queue::SimEvent;
+use super::time::{EPOCH_NS, VirtualTime};
+
+/// A server with `everysec` syncs its file so often.
+const FSYNC_NS: u64 = 1_000_000_000;
+/// The address of every client.
+const CLIENT_ADDR: &str = "127.0.0.1:1";
+
+/// How a server is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Liveness {
+    #[default]
+    Up,
+    /// Its process is gone; its machine refuses connections.
+    Down,
+    /// Its machine is gone, and answers nothing.
+    PoweredOff,
+}
+
+/// A server.
+pub(super) struct VirtualServer {
+    pub(super) model: Model,
+    /// The connection of each session, by the session's number.
+    sessions: Vec<u32>,
+    /// How many blocked commands it has.
+    pub(super) blocked: u32,
+    /// How many connections for subscriptions it has had: with none, nobody gets a message.
+    pub(super) subscribers: u32,
+    pub(super) clock: Clock,
+    pub(super) liveness: Liveness,
+    /// What its model was made from.
+    append_only: AppendOnly,
+    profile: Profile,
+    /// An fsync is planned.
+    sync_planned: bool,
+}
+
+/// All servers, and the replication between them.
+#[derive(Default)]
+pub(super) struct VirtualServers {
+    all: Vec<VirtualServer>,
+    /// How many nodes clients can connect to.
+    nodes: u32,
+    primary: u32,
+    /// The server of the protected resource, where it has one of its own: no fault strikes it.
+    resource: Option<u32>,
+    replicated: bool,
+    /// Something is to be done after each command.
+    has_followups: bool,
+    /// The latency of what a primary sends each server while that is a replica, and of its acknowledgements.
+    lags: Arc<[Sampler]>,
+    feeds: Vec<ReplicaFeed>,
+    /// How many feeds there have been.
+    feeds_begun: u32,
+}
+
+impl Default for VirtualServer {
+    fn default() -> Self {
+        Self {
+            model: Model::new(ModelOptions::default()),
+            sessions: Vec::new(),
+            blocked: 0,
+            subscribers: 0,
+            clock: Clock::exact(EPOCH_NS),
+            liveness: Liveness::Up,
+            append_only: AppendOnly::Off,
+            profile: Profile::default(),
+            sync_planned: false,
+        }
+    }
+}
+
+impl VirtualServer {
+    /// As new, keeping the memory.
+    fn reset(&mut self) {
+        self.model.reset();
+        self.sessions.clear();
+        (self.blocked, self.subscribers, self.sync_planned) = (0, 0, false);
+        (self.clock, self.liveness) = (Clock::exact(EPOCH_NS), Liveness::Up);
+    }
+
+    /// Makes its model anew where it is to be another.
+    fn configure(&mut self, profile: Profile, append_only: AppendOnly) {
+        if (self.append_only, self.profile) != (append_only, profile) {
+            let append_only = match append_only {
+                AppendOnly::Off => None,
+                AppendOnly::Always => Some(Fsync::Always),
+                AppendOnly::Everysec => Some(Fsync::Everysec),
+                AppendOnly::Unsynced => Some(Fsync::No),
+            };
+            self.model =
+                Model::new(ModelOptions { append_only, profile, ..ModelOptions::default() });
+        }
+        (self.append_only, self.profile) = (append_only, profile);
+    }
+
+    /// Its wall clock.
+    pub(super) fn wall(&self, now_ns: u64) -> WallTime {
+        WallTime::from_unix_ns(self.clock.wall(now_ns))
+    }
+
+    pub(super) fn is_up(&self) -> bool {
+        self.liveness == Liveness::Up
+    }
+
+    /// Accepts a client.
+    pub(super) fn accept(&mut self, now_ns: u64) -> ConnectionId {
+        self.model.connect(self.wall(now_ns), CLIENT_ADDR)
+    }
+
+    /// Its session belongs to this connection.
+    pub(super) fn bind(&mut self, session: ConnectionId, conn: u32) {
+        let session = session.0 as usize;
+        if self.sessions.len() <= session {
+            self.sessions.resize(session + 1, 0);
+        }
+        self.sessions[session] = conn;
+    }
+
+    /// What it has for others than the client it answers, with their connections.
+    pub(super) fn take_outbox(&mut self) -> SmallVec<[(u32, Reply); 4]> {
+        let mut out = SmallVec::new();
+        let sessions = &self.sessions;
+        self.model.drain_outbox(|session, reply| out.push((sessions[session.0 as usize], reply)));
+        out
+    }
+
+    /// Executes a command.
+    pub(super) fn submit(
+        &mut self,
+        now_ns: u64,
+        session: ConnectionId,
+        command: &Command,
+    ) -> Submitted {
+        let wall = self.wall(now_ns);
+        // A slice of the arguments, without allocation where they are few.
+        let mut few = [&[][..]; 8];
+        let mut count = 0;
+        for arg in command.args() {
+            let Some(place) = few.get_mut(count) else {
+                return self.model.submit(wall, session, &command.args().collect::<Vec<_>>());
+            };
+            *place = arg;
+            count += 1;
+        }
+        self.model.submit(wall, session, &few[..count])
+    }
+
+    /// Executes a command as a client does that connects for it alone, without a network.
+    pub(super) fn execute_at_once(&mut self, now_ns: u64, args: &[&[u8]]) -> Reply {
+        let wall = self.wall(now_ns);
+        let session = self.model.connect(wall, CLIENT_ADDR);
+        let reply = self.model.execute(wall, session, args);
+        self.model.disconnect(session);
+        reply
+    }
+
+    /// Plans the next sync of its file, if one is due some time; `server` is its number.
+    fn plan_sync(&mut self, server: u32, time: &mut VirtualTime) {
+        if !self.sync_planned
+            && let Some(due) = self.model.next_fsync()
+        {
+            self.sync_planned = true;
+            let at_ns = self.clock.moment_of_wall(due.as_unix_ns());
+            time.plan(at_ns, SimEvent::Sync(server));
+        }
+    }
+
+    /// Ends; what its file has stays.
+    fn end(&mut self, ending: Termination) {
+        self.sessions.clear();
+        (self.blocked, self.subscribers) = (0, 0);
+        self.model.end(ending);
+        self.liveness = match ending {
+            Termination::Killed => Liveness::Down,
+            Termination::PowerLoss => Liveness::PoweredOff,
+        };
+    }
+}
+
+impl Index<u32> for VirtualServers {
+    type Output = VirtualServer;
+
+    fn index(&self, server: u32) -> &VirtualServer {
+        &self.all[server as usize]
+    }
+}
+
+impl IndexMut<u32> for VirtualServers {
+    fn index_mut(&mut self, server: u32) -> &mut VirtualServer {
+        &mut self.all[server as usize]
+    }
+}
+
+impl VirtualServers {
+    /// Begins anew with so many servers, of which none follows another, keeping the memory.
+    pub(super) fn reset(&mut self, servers: usize) {
+        self.all.iter_mut().for_each(VirtualServer::reset);
+        self.all.resize_with(servers, VirtualServer::default);
+        self.nodes = self.count();
+        (self.primary, self.resource) = (0, None);
+        (self.replicated, self.has_followups) = (false, false);
+        self.feeds.clear();
+        self.feeds_begun = 0;
+    }
+
+    /// Says what the servers are and keep, before anything is asked of them. One more than the topology
+    /// has is the protected resource's own.
+    pub(super) fn configure(
+        &mut self,
+        topology: Topology,
+        software: Software,
+        append_only: AppendOnly,
+        lags: &Arc<[Sampler]>,
+    ) {
+        self.nodes = topology.nodes();
+        self.lags = Arc::clone(lags);
+        let of_lock = topology.servers();
+        self.resource = Some(of_lock).filter(|it| (*it as usize) < self.all.len());
+        for (server, it) in (0..).zip(&mut self.all) {
+            let append_only = if server < of_lock { append_only } else { AppendOnly::Off };
+            it.configure(software.into(), append_only);
+        }
+    }
+
+    /// What is there so far is on the disks, and replicas begin to follow.
+    pub(super) fn start(&mut self, topology: Topology, now_ns: u64, choices: &mut Choices) {
+        let keeps_file = self.all.iter().any(|it| it.append_only != AppendOnly::Off);
+        for server in 0..topology.servers() {
+            let it = &mut self[server];
+            // A server that syncs once a second has begun its second at any time before.
+            let ago_ns = match it.append_only {
+                AppendOnly::Everysec => choices.span(FSYNC_NS),
+                _ => 0,
+            };
+            let wall_ns = it.clock.wall(now_ns).saturating_sub(ago_ns);
+            it.model.fsync(WallTime::from_unix_ns(wall_ns));
+        }
+        if let Topology::Replicated { replicas } = topology {
+            self.replicated = true;
+            (1..=replicas).for_each(|replica| self.attach(replica, now_ns));
+        }
+        self.has_followups = self.replicated || keeps_file;
+    }
+
+    /// How many there are, that of the resource included.
+    pub(super) fn count(&self) -> u32 {
+        u32::try_from(self.all.len()).unwrap_or(u32::MAX)
+    }
+
+    /// How many servers the lock has: those that a fault can strike. The resource's own is behind them.
+    pub(super) fn of_lock(&self) -> u32 {
+        self.resource.unwrap_or(self.count())
+    }
+
+    /// The server that `Node(0)` leads to.
+    pub(super) const fn primary(&self) -> u32 {
+        self.primary
+    }
+
+    /// The server that a node leads to at this moment.
+    pub(super) fn of_node(&self, node: u32) -> Option<u32> {
+        match node {
+            0 => Some(self.primary),
+            _ if node == self.nodes => self.resource,
+            _ => Some(node).filter(|node| *node < self.nodes),
+        }
+    }
+
+    /// The node that leads to a server at this moment.
+    pub(super) fn node_of(&self, server: u32) -> Option<u16> {
+        let node =
+            if self.replicated { (server == self.primary).then_some(0) } else { Some(server) };
+        node.and_then(|node| u16::try_from(node).ok())
+    }
+
+    /// Whether any node leads to this server at this moment.
+    pub(super) fn is_reachable(&self, server: u32) -> bool {
+        !self.replicated || server == self.primary || self.is_resource(server)
+    }
+
+    /// Whether this server is the protected resource's own.
+    pub(super) fn is_resource(&self, server: u32) -> bool {
+        self.resource == Some(server)
+    }
+
+    /// After a command: its writes go to the replicas, and to the disk when that is due.
+    #[inline]
+    pub(super) fn after_command(
+        &mut self,
+        server: u32,
+        time: &mut VirtualTime,
+        choices: &mut Choices,
+    ) {
+        if self.has_followups {
+            self.feed_replicas(server, time, choices);
+            self[server].plan_sync(server, time);
+        }
+    }
+
+    /// It is time to sync a server's file.
+    pub(super) fn sync(&mut self, server: u32, time: &mut VirtualTime) {
+        let it = &mut self[server];
+        it.sync_planned = false;
+        if it.is_up() {
+            it.model.fsync_due(it.wall(time.now_ns()));
+            it.plan_sync(server, time);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,178 @@
+//! The simulation: all parts of the virtual world, and the loop that lets one event happen after the other.
+//!
+//! Invariant: it changes only through events and through what processes do when they are polled, in an
+//! order that [`Choices`] decides; so the same choices give the same simulation. There is one a thread,
+//! and handles to it are numbers, which keeps futures `Send` without locks. What needs one part only is a
+//! method of that part.
+
+mod connections;
+mod delivery;
+mod faults;
+mod injector;
+mod lifecycle;
+mod plans;
+
+use std::cell::RefCell;
+
+use super::calls::PendingCalls;
+use super::choices::Choices;
+use super::executor::Executor;
+use super::nemesis::VirtualNemesis;
+use super::network::Network;
+use super::processes::Processes;
+use super::pubsub::Pubsub;
+use super::queue::SimEvent;
+use super::servers::VirtualServers;
+use super::tasks::TaskFuture;
+use super::time::{BUDGET_PER_INSTANT, VirtualTime};
+use super::timers::SleepTimers;
+
+thread_local! {
+    static SIMULATION: RefCell<Simulation> = RefCell::new(Simulation::default());
+}
+
+/// Borrows this thread's simulation. Nothing in `act` may poll or drop a task.
+pub(super) fn with<R>(act: impl FnOnce(&mut Simulation) -> R) -> R {
+    SIMULATION.with_borrow_mut(act)
+}
+
+/// The same, from a destructor: where the simulation is borrowed, closed or gone there is nothing left
+/// to be put right.
+pub(super) fn with_if_open(act: impl FnOnce(&mut Simulation)) {
+    let _ = SIMULATION.try_with(|it| {
+        it.try_borrow_mut().map(|mut it| {
+            if !it.executor.is_closed() {
+                act(&mut it);
+            }
+        })
+    });
+}
+
+/// What the driver has to do next, while the simulation is not borrowed.
+pub(super) enum NextStep {
+    /// Poll this task.
+    Poll(u32, TaskFuture),
+    /// Drop the future of a task that has ended.
+    Drop(TaskFuture),
+    /// Nothing.
+    Done,
+}
+
+/// All parts of the virtual world.
+#[derive(Default)]
+pub(super) struct Simulation {
+    pub(super) time: VirtualTime,
+    pub(super) choices: Choices,
+    pub(super) executor: Executor,
+    pub(super) timers: SleepTimers,
+    pub(super) processes: Processes,
+    pub(super) network: Network,
+    pub(super) calls: PendingCalls,
+    pub(super) pubsub: Pubsub,
+    pub(super) servers: VirtualServers,
+    pub(super) nemesis: VirtualNemesis,
+}
+
+impl Simulation {
+    /// Makes it as new, with so many processes and servers, keeping the memory.
+    pub(super) fn reset(&mut self, choices: Choices, seed: u64, processes: u32, servers: u32) {
+        let (processes, servers) = (processes as usize, servers as usize);
+        self.time.reset();
+        self.choices = choices;
+        self.executor.reset(processes);
+        self.timers.clear();
+        self.processes.reset(seed, processes);
+        self.network.reset(processes, servers);
+        self.calls.clear();
+        self.pubsub.clear();
+        self.servers.reset(servers);
+        self.nemesis.reset(processes);
+    }
+
+    /// Takes back the task that was polled, and goes on to the next one to be polled, letting events
+    /// happen meanwhile. It is done where no task is left, or nothing happens before `end_ns`.
+    pub(super) fn next_step(
+        &mut self,
+        polled: Option<(u32, TaskFuture, bool)>,
+        end_ns: u64,
+    ) -> NextStep {
+        if let Some((task, future, is_ready)) = polled {
+            self.executor.end_poll(task, future, is_ready);
+            self.crash_if_pending();
+        }
+        loop {
+            if let Some(future) = self.executor.next_ended() {
+                return NextStep::Drop(future);
+            }
+            let shuffles = self.nemesis.shuffles();
+            if let Some((task, future)) = self.executor.next_ready(shuffles, &mut self.choices) {
+                self.count_event();
+                return NextStep::Poll(task, future);
+            }
+            if self.executor.live() == 0 || !self.next_event(end_ns) {
+                return NextStep::Done;
+            }
+        }
+    }
+
+    /// Lets the next event happen; false where nothing happens before `end_ns`.
+    fn next_event(&mut self, end_ns: u64) -> bool {
+        loop {
+            let timers = &self.timers;
+            let live = |number, event| match event {
+                SimEvent::Timer(timer) => timers.is_set(timer, number),
+                _ => true,
+            };
+            let Some((at_ns, number, event)) = self.time.next_event(end_ns, live) else {
+                return false;
+            };
+            if let SimEvent::Timer(timer) = event {
+                // Most timers are time-outs of calls long answered.
+                let Some(task) = self.timers.ring(timer, number) else { continue };
+                self.advance(at_ns);
+                self.executor.wake(task);
+                return true;
+            }
+            self.advance(at_ns);
+            match event {
+                SimEvent::Request(call) => self.request_arrives(call),
+                SimEvent::Reply(call) => self.reply_arrives(call),
+                SimEvent::ConnectAnswer(attempt) => self.connect_answered(attempt),
+                SimEvent::Fault(planned) => self.fault_due(planned),
+                SimEvent::Unblock(server) => self.unblock_due(server),
+                SimEvent::Stream(feed) => {
+                    self.servers.stream_arrives(feed, &mut self.time, &mut self.choices);
+                }
+                SimEvent::Acknowledgement(feed) => {
+                    if let Some(server) = self.servers.acknowledgement_arrives(feed) {
+                        self.drain_outbox(server, 0);
+                    }
+                }
+                SimEvent::Sync(server) => self.servers.sync(server, &mut self.time),
+                SimEvent::Timer(_) => {}
+            }
+            return true;
+        }
+    }
+
+    fn advance(&mut self, at_ns: u64) {
+        self.time.advance(at_ns);
+        self.count_event();
+    }
+
+    fn count_event(&mut self) {
+        if self.time.count_event() {
+            self.panic_of_livelock();
+        }
+    }
+
+    #[cold]
+    fn panic_of_livelock(&self) -> ! {
+        panic!(
+            "livelock: {BUDGET_PER_INSTANT} events at {} ns with seed {}; tasks (number, process): {:?}",
+            self.time.now_ns(),
+            self.processes.seed(),
+            self.executor.all()
+        );
+    }
+}

@@ -1,0 +1,208 @@
+//! What a fault does to clients, connections, clocks and servers.
+//!
+//! Invariant: a fault that meets nobody (a client that has crashed, a server that is down already, a primary
+//! without a replica) does nothing and is not written down. No fault strikes the server of the protected
+//! resource. Deliberately absent: which kind of fault does which of these; `harness::injector` says it for every
+//! world.
+
+use harness::clock::Clock;
+use harness::cues::{Cues, Recovery};
+use harness::injector::{Clocks, Injector};
+use redis_model::model::Termination;
+use scenarios::fault::{Chance, Fault, Staged, Ways};
+
+use super::super::executor::ProcessState;
+use super::super::nemesis::{PlannedFault, StalledDirection};
+use super::super::network::Direction;
+use super::Simulation;
+
+impl Injector for Simulation {
+    type Held = StalledDirection;
+
+    fn cues(&mut self) -> &mut Cues<StalledDirection> {
+        &mut self.nemesis.cues
+    }
+
+    fn strike_later(&mut self, cue: u32, in_ns: u64) {
+        self.plan_in(in_ns, PlannedFault::Cue(cue));
+    }
+
+    fn end_later(&mut self, end: Recovery<StalledDirection>, in_ns: u64) {
+        self.plan_in(in_ns, PlannedFault::Over(end));
+    }
+
+    fn happens(&mut self, chance: Chance) -> bool {
+        self.choices.strikes(chance.per_64k())
+    }
+
+    fn any_client(&mut self) -> u32 {
+        1 + self.choices.pick(self.processes.count() - 1)
+    }
+
+    fn any_server(&mut self) -> Option<u32> {
+        Some(self.choices.pick(self.servers.of_lock()))
+    }
+
+    fn pause(&mut self, client: u32, cue: &Staged) -> bool {
+        self.pause_client(client, cue.lasts_ns().unwrap_or(0))
+    }
+
+    fn resume(&mut self, client: u32) {
+        self.executor.resume(client);
+    }
+
+    fn kill(&mut self, client: u32) {
+        if self.executor.is_polling(client) {
+            self.nemesis.pending_crash = Some((client, self.nemesis.cues.striking()));
+        } else {
+            self.crash_client(client);
+        }
+    }
+
+    fn cut(&mut self, client: u32, ways: Ways, cue: &Staged) {
+        self.cut_links(client, ways.there_and_back(), cue.lasts_ns().unwrap_or(0));
+    }
+
+    fn mend(&mut self, client: u32) {
+        self.mend_links(client);
+    }
+
+    fn arm(&mut self, client: u32, cue: u32) {
+        self.nemesis.armed.push((client, cue));
+    }
+
+    fn deliver(&mut self, StalledDirection { conn, direction }: StalledDirection) {
+        for call in self.network.take_stalled(conn, direction) {
+            self.send_on(conn, direction, call);
+        }
+    }
+
+    fn set_drift(&mut self, whose: Clocks, ppm: i32) {
+        let now_ns = self.time.now_ns();
+        let (clock, client, _) = self.clock(whose);
+        clock.set_drift(now_ns, ppm);
+        // It lasts as long as the schedule, so it meets every hold that is still to come.
+        self.nemesis.note_as(client, None, Fault::Drift, 0, true);
+    }
+
+    fn step_clock(&mut self, whose: Clocks, by_ns: i64) {
+        let (clock, client, node) = self.clock(whose);
+        clock.step_wall(by_ns);
+        self.nemesis.note(client, node, Fault::ClockStep, by_ns.unsigned_abs());
+    }
+
+    fn flush_scripts(&mut self, server: Option<u32>) {
+        let now_ns = self.time.now_ns();
+        let server = server.unwrap_or(self.servers.primary());
+        let it = &mut self.servers[server];
+        if it.is_up() {
+            it.execute_at_once(now_ns, &[b"SCRIPT", b"FLUSH"]);
+            self.nemesis.note(0, None, Fault::ScriptFlush, 0);
+        }
+    }
+
+    fn end_server(&mut self, fault: Fault, server: Option<u32>, to: Option<u32>, for_ns: u64) {
+        let server = server.unwrap_or(self.servers.primary());
+        let no_successor = fault == Fault::Failover && self.servers.successor(None).is_none();
+        if !self.servers[server].is_up() || no_successor {
+            return;
+        }
+        let in_hold = self.nemesis.meets_hold(0) && !(self.must_lose_hold() && self.keeps_key(to));
+        let node = self.servers.node_of(server);
+        self.nemesis.note_as(0, node, fault, for_ns, in_hold);
+        let (ending, then) = match fault {
+            Fault::Failover => (Termination::Killed, PlannedFault::Promote { to, for_ns }),
+            Fault::PowerLoss => (Termination::PowerLoss, PlannedFault::StartServer(server)),
+            _ => (Termination::Killed, PlannedFault::StartServer(server)),
+        };
+        self.stop_server(server, ending);
+        self.plan_in(for_ns, then);
+    }
+}
+
+impl Simulation {
+    /// Whose clocks these are, with the client or the node that a history names.
+    fn clock(&mut self, whose: Clocks) -> (&mut Clock, u32, Option<u16>) {
+        match whose {
+            Clocks::Client(client) => (&mut self.processes[client].clock, client, None),
+            Clocks::Server(server) => {
+                let server = server.unwrap_or(self.servers.primary());
+                let node = self.servers.node_of(server);
+                (&mut self.servers[server].clock, 0, node)
+            }
+        }
+    }
+
+    /// Pauses a client that runs; whether it ran.
+    pub(crate) fn pause_client(&mut self, client: u32, for_ns: u64) -> bool {
+        let runs = self.executor.state(client) == ProcessState::Running;
+        if runs {
+            self.executor.pause(client);
+            self.nemesis.note(client, None, Fault::Pause, for_ns);
+        }
+        runs
+    }
+
+    /// Ends a client for good.
+    pub(super) fn crash_client(&mut self, client: u32) {
+        if self.executor.state(client) != ProcessState::Crashed {
+            self.nemesis.note(client, None, Fault::Crash, 0);
+            self.crash(client);
+        }
+    }
+
+    /// Cuts a client off from the servers of the lock.
+    pub(super) fn cut_links(&mut self, client: u32, directions: [bool; 2], for_ns: u64) {
+        for server in 0..self.servers.of_lock() {
+            self.network.cut(client, server, directions);
+        }
+        self.nemesis.note(client, None, Fault::Partition, for_ns);
+    }
+
+    /// Mends a client's links to the servers of the lock, and sends on what was withheld.
+    fn mend_links(&mut self, client: u32) {
+        for server in 0..self.servers.of_lock() {
+            self.network.cut(client, server, [false; 2]);
+            for direction in [Direction::ToServer, Direction::ToClient] {
+                for call in self.network.take_withheld(client, server, direction) {
+                    self.send_on(self.calls[call].conn, direction, call);
+                }
+            }
+        }
+    }
+
+    /// A message is lost silently.
+    pub(super) fn lose_message(&mut self, conn: u32, direction: Direction, fault: Fault) {
+        let it = self.network.conn_mut(conn);
+        it.kill(direction);
+        // TCP: with a reply, what is sent behind it is lost as well.
+        it.kill(Direction::ToServer);
+        self.nemesis.note(it.process, None, fault, 0);
+    }
+
+    /// A connection breaks.
+    pub(super) fn reset_conn(&mut self, conn: u32) {
+        let it = self.network.conn_mut(conn);
+        it.kill(Direction::ToServer);
+        it.kill(Direction::ToClient);
+        self.nemesis.note(it.process, None, Fault::Reset, 0);
+        self.break_conn(conn);
+    }
+
+    /// Whether the fault that is striking is to take a hold away that the next primary does not know of.
+    fn must_lose_hold(&self) -> bool {
+        let striking = self.nemesis.cues.striking();
+        let cue = striking.and_then(|cue| self.nemesis.cues.get(cue.into()));
+        cue.is_some_and(|cue| cue.loses_hold)
+    }
+
+    /// Whether the server that is to be the next primary has the lock's key.
+    fn keeps_key(&self, to: Option<u32>) -> bool {
+        let (Some(next), Some(journal)) = (self.servers.successor(to), &self.nemesis.journal)
+        else {
+            return false;
+        };
+        let model = &self.servers[next].model;
+        journal.look(|history| model.has(history.head.lock_key.as_bytes()))
+    }
+}
