@@ -2,7 +2,7 @@
  * What a redis-server that picklock starts is told of the time, and what it has surely put on its disk.
  *
  * Loaded into the server with LD_PRELOAD. It shares a page of memory, the file $PICKLOCK_PAGE, with picklock
- * (sim/live-world/src/server/page.rs has the same layout). From it comes how far the server's clocks are off; into it
+ * (sim/live-world/src/page.rs has the same layout). From it comes how far the server's clocks are off; into it
  * goes, for every file that was synced, the size that it had when the sync began: what is beyond may be lost with
  * the power.
  *

@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_there_is_not_is_told_from_what_is_refused() {
+    fn what_does_not_exist_is_distinguished_from_what_is_refused() {
         for absent in [
             "-ERR unknown command 'DELEX', with args beginning with: 'k' 'IFEQ' ",
             "-ERR syntax error",

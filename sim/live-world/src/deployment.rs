@@ -33,7 +33,7 @@ use super::endpoint::{
     Choice, CommandCounts, Endpoint, EndpointError, KeySpace, ServerInfo, Settings,
 };
 use super::server::{Password, ServerBinary, ServerSpec};
-use super::supervisor::{LOG_FILE, SuperviseError, Supervisor};
+use super::supervisor::{LOG_FILE, Supervisor};
 use fault_proxy::Upstream;
 
 /// The servers of a run. Dropping it ends what was started for it, in the background.
@@ -92,12 +92,6 @@ pub enum DeploymentError {
     },
 }
 
-impl From<SuperviseError> for DeploymentError {
-    fn from(error: SuperviseError) -> Self {
-        Self::Endpoint(error.into())
-    }
-}
-
 impl Deployment {
     /// Starts or finds the servers of this scenario, and tries each out. Belongs to the tokio runtime it is
     /// called on.
@@ -115,7 +109,8 @@ impl Deployment {
         let mut launcher = None;
         let endpoints = match choice {
             Choice::Started(binary) => {
-                let supervisor = Supervisor::spawn(settings.supervisor.as_deref())?;
+                let supervisor = Supervisor::spawn(settings.supervisor.as_deref());
+                let supervisor = supervisor.map_err(EndpointError::from)?;
                 let settings = settings.clone();
                 let with = launcher.insert(Launcher {
                     binary,
@@ -322,13 +317,13 @@ async fn start(
         started.insert(server, endpoint?);
     }
     let mut endpoints: Vec<Endpoint> = started.into_values().collect();
+    let mut writable = endpoints.len();
     if matches!(scenario.topology(), Topology::Cluster { .. }) {
         cluster::form(&endpoints, keys).await?;
         // None of the others has the slot of the run's keys.
-        endpoints[0].verify(&with.settings).await?;
-        return Ok(endpoints);
+        writable = 1;
     }
-    for endpoint in &mut endpoints {
+    for endpoint in &mut endpoints[..writable] {
         endpoint.verify(&with.settings).await?;
     }
     Ok(endpoints)

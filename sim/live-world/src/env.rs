@@ -44,7 +44,7 @@ pub struct LiveEnv {
     random: Arc<Mutex<Pcg64>>,
     running: watch::Sender<usize>,
     process: Arc<ClientProcess>,
-    /// What is told where its locking has come to.
+    /// Which nemesis observes its marks and requests.
     nemesis: Option<LiveNemesis>,
     /// When the run began, by the clock that all clients of a process share.
     origin: Instant,
@@ -148,8 +148,8 @@ impl ClientControl for LiveEnv {
         let was_there = self.process.end();
         if was_there {
             // Its tasks have handles of their own, and are dropped when they are polled next.
-            let nobody = TokioEnv::from_clients(Vec::new(), TokioOptions::default());
-            *self.inner.lock().unwrap_or_else(PoisonError::into_inner) = nobody;
+            let no_servers = TokioEnv::from_clients(Vec::new(), TokioOptions::default());
+            *self.inner.lock().unwrap_or_else(PoisonError::into_inner) = no_servers;
         }
         was_there
     }
@@ -247,7 +247,7 @@ impl Env for LiveEnv {
     async fn subscribe(&self, node: Node, channel: &[u8]) -> Result<LiveSubscription, CallError> {
         let inner = self.inner();
         let inner = inner.subscribe(node, channel).await?;
-        Ok(LiveSubscription { inner, heard: None, process: Arc::clone(&self.process) })
+        Ok(LiveSubscription { inner, pending: None, process: Arc::clone(&self.process) })
     }
 
     fn counts_listeners(&self, node: Node) -> bool {
@@ -286,20 +286,20 @@ impl Observed for LiveEnv {
 pub struct LiveSubscription {
     inner: TokioSubscription,
     /// A message that has arrived and has not been handed out yet.
-    heard: Option<Result<Box<[u8]>, CallError>>,
+    pending: Option<Result<Box<[u8]>, CallError>>,
     process: Arc<ClientProcess>,
 }
 
 impl Subscription for LiveSubscription {
     async fn next(&mut self) -> Result<Box<[u8]>, CallError> {
-        let heard = match self.heard.take() {
-            Some(heard) => heard,
+        let pending = match self.pending.take() {
+            Some(pending) => pending,
             None => self.inner.next().await,
         };
         // Kept meanwhile, so that dropping this future loses no message.
-        let kept = self.heard.insert(heard).clone();
+        let kept = self.pending.insert(pending).clone();
         self.process.running().await;
-        self.heard = None;
+        self.pending = None;
         kept
     }
 }

@@ -1,4 +1,4 @@
-//! Leases taken on a real server: what the lease model is compared with, and what it is told to begin with.
+//! Leases on a real server: what the lease model is compared with, and the measurements it is given.
 
 pub mod confirm;
 pub mod measure;

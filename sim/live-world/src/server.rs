@@ -235,7 +235,7 @@ impl PrivateServer {
         &self.dir
     }
 
-    /// The version it told in INFO, such as `7.0.15`.
+    /// The version it reports in INFO, such as `7.0.15`.
     pub fn version(&self) -> &str {
         &self.version
     }

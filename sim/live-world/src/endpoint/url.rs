@@ -10,7 +10,7 @@ use redis::{ConnectionAddr, IntoConnectionInfo, ProtocolVersion, RedisConnection
 use crate::server::Password;
 use fault_proxy::Trust;
 
-/// What is wrong with a URL. It is the user's to mend: a matter of usage, not of the environment.
+/// What is wrong with a URL: a usage error, not a matter of the environment.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UrlError {
     /// It is not a URL, or a part of it is invalid.

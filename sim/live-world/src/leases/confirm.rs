@@ -32,31 +32,31 @@ use ttl_model::{Conditions, Setting};
 
 /// How many clients take leases at once, each of its own lock.
 pub const CLIENTS: u32 = 200;
-/// How long a lease lasts as it is played.
-const PLAYED: Duration = Duration::from_millis(500);
-/// So many holds at least are to be seen.
+/// The TTL to which every setting is scaled.
+const SCALED_TTL: Duration = Duration::from_millis(500);
+/// How many holds there must be at least.
 const FEWEST: f64 = 1_000.0;
-/// Of so many holds it is asked whether enough of them go wrong.
+/// With how many holds the model decides whether enough of them fail.
 const TRIED: u64 = 4_000;
-/// A share that can be seen: neither nearly none nor nearly all; and one that can be seen well.
+/// A share of failures that can be measured: neither nearly none nor nearly all; and one that is measured best.
 const SEEN: std::ops::RangeInclusive<f64> = 0.02..=0.9;
 const BEST: f64 = 0.25;
-/// How often a TTL is halved in search of one that goes wrong.
+/// How often a TTL is halved in search of one that fails often enough.
 const HALVED: u32 = 20;
-/// With so many holds the model is asked what it says; fewer where each takes many steps.
+/// With how many holds the model predicts; fewer if each takes many steps.
 const MODELLED: u64 = 300_000;
 /// A hold that takes more steps than this on the average is not tried.
 const MOST_STEPS: f64 = 200.0;
-/// So many holds without an answer are an accident, and of more one in so many may be.
-const ACCIDENTS: u64 = 20;
-const ACCIDENT_PART: u64 = 50;
+/// How many holds may go without an answer, or one in how many if that is more.
+const UNANSWERED: u64 = 20;
+const UNANSWERED_PART: u64 = 50;
 /// How long a client waits after one of them.
-const AFTER_ACCIDENT: Duration = PLAYED;
+const AFTER_UNANSWERED: Duration = SCALED_TTL;
 
 /// Why nothing was confirmed.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfirmError {
-    /// The way to the server.
+    /// There is no proxy.
     #[error(transparent)]
     Proxy(#[from] ProxyError),
     /// The server.
@@ -67,9 +67,9 @@ pub enum ConfirmError {
     HoldError(#[from] HoldError),
     /// Too many answers were missing.
     #[error(
-        "{left_out} holds had no answer beside {holds} that had (the last: {last}); try again when the server has nothing else to do"
+        "{left_out} holds got no answer and {holds} did (last error: {last}); run again when the server is not busy"
     )]
-    Accidents {
+    Unanswered {
         /// Those without.
         left_out: u64,
         /// Those with.
@@ -85,13 +85,13 @@ pub enum ConfirmError {
 /// A setting that is to be tried.
 #[derive(Clone, Debug)]
 pub struct Experiment {
-    /// The setting, in the times of who asks.
+    /// The setting as it was given.
     ttl: Duration,
     renew: Option<Duration>,
     /// Whether it is one of the grid.
     in_grid: bool,
     stretch: f64,
-    /// As it is played.
+    /// The same, scaled.
     setting: Setting,
     conditions: Conditions,
 }
@@ -118,11 +118,11 @@ pub fn experiments(
         let mut taken = false;
         found = of(length).map(|it| it.filter(|_| !std::mem::replace(&mut taken, true))).collect();
     }
-    let told = found.into_iter().zip(kinds).map(|(found, kind)| {
+    let results = found.into_iter().zip(kinds).map(|(found, kind)| {
         let (ttl, renew) = kind[0];
         found.ok_or_else(|| Box::new(unseen(ttl, renew, each)))
     });
-    told.collect()
+    results.collect()
 }
 
 /// The setting of this kind at which most is to be seen.
@@ -173,13 +173,13 @@ fn unseen(ttl: Duration, renew: Option<Duration>, length: Duration) -> Confirmed
 }
 
 impl Experiment {
-    /// This setting as it is played; none that the lock takes.
+    /// This setting, scaled; none if the lock refuses it.
     fn new(
         conditions: &Conditions,
         (ttl, renew): (Duration, Option<Duration>),
         in_grid: bool,
     ) -> Option<Self> {
-        let stretch = PLAYED.as_secs_f64() / ttl.as_secs_f64();
+        let stretch = SCALED_TTL.as_secs_f64() / ttl.as_secs_f64();
         let played = |span: Duration| Span(span).stretched(stretch).0;
         let setting = Setting { ttl: played(ttl), renew: renew.map(played), tracked: true };
         let conditions = conditions.stretched(stretch);
@@ -211,7 +211,7 @@ impl Experiment {
         length: Duration,
         seed: u64,
     ) -> Result<Confirmed, ConfirmError> {
-        let (played, left_out) = self.play(endpoint, length, seed).await?;
+        let (played, left_out) = self.take_leases(endpoint, length, seed).await?;
         let experiment = self.clone();
         // The model counts for a while, which a runtime must not wait for.
         let compare = move || experiment.compare(&played, left_out, seed);
@@ -223,7 +223,7 @@ impl Experiment {
         Ok(Confirmed { ttl: Span(ttl), renew: renew.map(Span), in_grid, stretch, found })
     }
 
-    async fn play(
+    async fn take_leases(
         &self,
         endpoint: &Endpoint,
         length: Duration,
@@ -235,9 +235,9 @@ impl Experiment {
             let plan = Plan { seed, ..Plan::default() };
             let upstream: Upstream = endpoint.upstream();
             let link = proxy.listen(ClientId(client), Node(0), upstream, plan)?;
-            let ways = vec![endpoint.client(link.addr())];
+            let to = vec![endpoint.client(link.addr())];
             links.push(link);
-            let env = LiveEnv::new(ClientId(client), seed, ways);
+            let env = LiveEnv::new(ClientId(client), seed, to);
             let key = endpoint.keys().key(&format!("tune-{client}"));
             let lock = Single::new(env.clone(), Node(0), key, self.options()?)?;
             // Connections and scripts are there before anything is measured.
@@ -247,37 +247,37 @@ impl Experiment {
         }
         let end = Instant::now() + length;
         let conditions = Arc::new(self.conditions.clone());
-        let mut playing = JoinSet::new();
+        let mut working = JoinSet::new();
         for (client, env, lock) in clients {
             let (conditions, mut played) = (Arc::clone(&conditions), Measurements::default());
             let mut random = Random::new(seed, u64::from(client));
-            playing.spawn(async move {
-                let mut accidents = Vec::new();
+            working.spawn(async move {
+                let mut unanswered = Vec::new();
                 while Instant::now() < end {
                     let held = played.hold(&env, &lock, &conditions, &mut random).await;
                     if let Err(error) = held {
-                        accidents.push(error);
+                        unanswered.push(error);
                         // What it may have left behind is gone by then.
-                        env.sleep(AFTER_ACCIDENT).await;
+                        env.sleep(AFTER_UNANSWERED).await;
                     }
                 }
-                (played, accidents)
+                (played, unanswered)
             });
         }
-        let (mut all, mut accidents) = (Measurements::default(), Vec::new());
-        while let Some(ended) = playing.join_next().await {
-            // A panic in there is ours, and goes on here.
+        let (mut all, mut unanswered) = (Measurements::default(), Vec::new());
+        while let Some(ended) = working.join_next().await {
+            // A panic in a task of ours is passed on.
             let (played, mut theirs) =
                 ended.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
             all.merge(played);
-            accidents.append(&mut theirs);
+            unanswered.append(&mut theirs);
         }
         drop(links);
         // One slow answer among thousands is no reason to give up; many are.
-        let left_out = accidents.len() as u64;
-        match accidents.pop() {
-            Some(last) if left_out > ACCIDENTS.max(all.holds() / ACCIDENT_PART) => {
-                Err(ConfirmError::Accidents { left_out, holds: all.holds(), last })
+        let left_out = unanswered.len() as u64;
+        match unanswered.pop() {
+            Some(last) if left_out > UNANSWERED.max(all.holds() / UNANSWERED_PART) => {
+                Err(ConfirmError::Unanswered { left_out, holds: all.holds(), last })
             }
             _ => Ok((all, left_out)),
         }
@@ -322,7 +322,7 @@ fn measured(values: &[u64]) -> Law {
     let bucket = |ns: &u64| Bucket { value: Span(Duration::from_nanos(*ns)), count: 1 };
     Law::new(&match Histogram::new(values.iter().map(bucket)) {
         Ok(histogram) => Distribution::Histogram(histogram),
-        // Nothing was played at all.
+        // There was nothing to measure.
         Err(_) => Distribution::Constant(Span(Duration::ZERO)),
     })
 }

@@ -147,8 +147,8 @@ impl ServerTable {
         };
         match result {
             Ok(None) => Ok(()),
-            Ok(Some(event)) => tell(&event),
-            Err(error) => tell(&SupervisorEvent::Error { id, message: error.to_string() }),
+            Ok(Some(event)) => report(&event),
+            Err(error) => report(&SupervisorEvent::Error { id, message: error.to_string() }),
         }
     }
 
@@ -241,7 +241,7 @@ impl ServerTable {
             Err(error) => format!("unknown: {error}"),
         };
         let log = dir.map(|dir| tail(&dir.join(LOG_FILE))).unwrap_or_default();
-        tell(&SupervisorEvent::Exited { id, status, log })
+        report(&SupervisorEvent::Exited { id, status, log })
     }
 
     fn forget(&mut self, id: u32) -> Option<PathBuf> {
@@ -307,7 +307,7 @@ fn send(pid: Pid, signal: signal::Signal) {
     }
 }
 
-fn tell(event: &SupervisorEvent) -> io::Result<()> {
+fn report(event: &SupervisorEvent) -> io::Result<()> {
     let mut line = serde_json::to_string(event)?;
     line.push('\n');
     let mut stdout = io::stdout().lock();

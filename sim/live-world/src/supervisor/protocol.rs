@@ -82,7 +82,7 @@ pub struct StartRequest {
     /// Lines of a configuration file.
     #[serde(default)]
     pub config: String,
-    /// Whether it is to share a page with picklock; see `server/page.rs`.
+    /// Whether it is to share a page with picklock; see `page.rs`.
     #[serde(default)]
     pub paged: bool,
 }

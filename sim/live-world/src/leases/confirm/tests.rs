@@ -1,4 +1,4 @@
-//! What is tried, and what it is compared with.
+//! Which settings are tried, and what they are compared with.
 
 use super::*;
 
@@ -34,9 +34,9 @@ fn what_goes_wrong_often_enough_is_tried_as_it_is() {
     assert!(without.in_grid && with.in_grid);
     assert_eq!((without.ttl, without.renew), (2 * S, None));
     assert_eq!((with.ttl, with.renew), (3 * S, Some(S)));
-    assert_eq!(without.setting.ttl, PLAYED);
+    assert_eq!(without.setting.ttl, SCALED_TTL);
     let third = with.setting.renew.expect("it is renewed");
-    assert!(third.abs_diff(PLAYED / 3) < Duration::from_micros(1), "{third:?}");
+    assert!(third.abs_diff(SCALED_TTL / 3) < Duration::from_micros(1), "{third:?}");
     let mean_ns = often.mean_hold_ns() - 500e3;
     let played_ns = without.conditions.mean_hold_ns() - 500e3;
     assert!((played_ns / mean_ns / 0.25 - 1.0).abs() < 1e-3, "a quarter, and the round trip stays");
@@ -56,7 +56,7 @@ fn what_goes_wrong_too_seldom_is_tried_at_a_shorter_ttl_or_not_at_all() {
 #[test]
 fn a_model_that_says_another_share_does_not_agree() {
     let experiment =
-        Experiment::new(&conditions("1s", 0.1, "1s"), (S, None), true).expect("it can be played");
+        Experiment::new(&conditions("1s", 0.1, "1s"), (S, None), true).expect("it can be run");
     let ms = |ms: u64| ms * 1_000_000;
     // Work of 100 ms or of a second, half and half, under a lease of half a second.
     let played = |wrong: u64| Measurements {
