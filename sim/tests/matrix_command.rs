@@ -187,7 +187,7 @@ fn a_file_that_has_no_place_is_refused_before_anything_runs() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_would_befall_others_is_left_out_and_nothing_else_is() {
+async fn what_would_strike_others_is_left_out_and_nothing_else_is() {
     let theirs = Theirs::start(&[]).await;
     let url = theirs.url("", "");
     let pairs = ["--scenario", "script-flush,crash-holder", "--lock", "single", "--format", "json"];
