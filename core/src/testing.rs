@@ -25,7 +25,7 @@ use server::{Server, name_of};
 
 pub(crate) const MS: Duration = Duration::from_millis(1);
 
-/// What befalls one call.
+/// What happens to one call.
 #[derive(Clone, Debug)]
 pub(crate) enum Fault {
     /// The request and the reply take this long. Later calls on the connection queue up behind.
@@ -49,7 +49,7 @@ struct State {
     seed: u64,
     scripted_random: VecDeque<u64>,
     servers: BTreeMap<Node, Server>,
-    audience: PubSub,
+    pubsub: PubSub,
     faults: Vec<(&'static str, Fault)>,
     connect_faults: VecDeque<CallError>,
     /// How long it takes to connect; no time where nothing is said.
@@ -129,19 +129,19 @@ impl World {
     }
 
     pub(crate) fn fault_subscribe(&self, error: CallError) {
-        self.state().audience.faults.push_back(error);
+        self.state().pubsub.faults.push_back(error);
     }
 
     /// Everybody who listens is told that the connection has broken.
     pub(crate) fn break_subscriptions(&self) {
         let mut state = self.state();
-        state.audience.break_all();
+        state.pubsub.break_all();
         state.wake_all();
     }
 
     /// How many listen.
     pub(crate) fn listeners(&self) -> usize {
-        self.state().audience.listeners()
+        self.state().pubsub.listeners()
     }
 
     /// From now on the server has these commands for compare-and-set: `IFEQ` (of SET), `DELEX`,
@@ -369,7 +369,7 @@ impl State {
     ) {
         let answer = self.server(node).execute(command, now_ns);
         for (channel, message) in std::mem::take(&mut self.server(node).published) {
-            self.audience.publish(&channel, &message);
+            self.pubsub.publish(&channel, &message);
             self.wake_all();
         }
         match reply_ns {
@@ -462,10 +462,10 @@ impl Env for TestEnv {
 
     async fn subscribe(&self, _node: Node, channel: &[u8]) -> Result<TestSubscription, CallError> {
         let mut state = self.world.state();
-        if let Some(error) = state.audience.faults.pop_front() {
+        if let Some(error) = state.pubsub.faults.pop_front() {
             return Err(error);
         }
-        let seat = state.audience.take(channel);
+        let seat = state.pubsub.take(channel);
         Ok(TestSubscription { world: self.world.clone(), seat })
     }
 

@@ -53,14 +53,14 @@ pub struct TokioEnv {
 }
 
 struct EnvShared {
-    nodes: Vec<Endpoint>,
+    nodes: Vec<NodeSource>,
     options: TokioOptions,
     /// Runs the tasks that are spawned outside a runtime, as by a guard dropped there.
     runtime: OnceLock<Handle>,
 }
 
 /// Where a node is.
-enum Endpoint {
+enum NodeSource {
     /// One server.
     At(Host),
     /// The current primary.
@@ -86,7 +86,7 @@ impl TokioEnv {
 
     /// The environment with several servers, `Node(0)` the first.
     pub fn from_clients(clients: Vec<Client>, options: TokioOptions) -> Self {
-        let endpoints = clients.into_iter().map(|client| Endpoint::At(Host::new(client)));
+        let endpoints = clients.into_iter().map(|client| NodeSource::At(Host::new(client)));
         Self::of(endpoints.collect(), options)
     }
 
@@ -113,7 +113,7 @@ impl TokioEnv {
         server: ConnectionInfo,
         options: TokioOptions,
     ) -> Self {
-        Self::of(vec![Endpoint::Primary(Sentinels::new(sentinels, name, server))], options)
+        Self::of(vec![NodeSource::Primary(Sentinels::new(sentinels, name, server))], options)
     }
 
     /// The environment with further servers, `Node(1)` the first: those of the locked resource, for example.
@@ -122,7 +122,7 @@ impl TokioEnv {
         let Ok(shared) = Arc::try_unwrap(self.shared) else {
             unreachable!("an environment that was just made has one handle")
         };
-        let others = clients.into_iter().map(|client| Endpoint::At(Host::new(client)));
+        let others = clients.into_iter().map(|client| NodeSource::At(Host::new(client)));
         Self::of(shared.nodes.into_iter().chain(others).collect(), shared.options)
     }
 
@@ -132,10 +132,10 @@ impl TokioEnv {
         let nodes = Arc::clone(&cluster.nodes);
         let options = nodes.options;
         let slot = slot(key.as_ref());
-        Self::of(vec![Endpoint::Slot { nodes, slot, conn: Mutex::new(None) }], options)
+        Self::of(vec![NodeSource::Slot { nodes, slot, conn: Mutex::new(None) }], options)
     }
 
-    fn of(nodes: Vec<Endpoint>, options: TokioOptions) -> Self {
+    fn of(nodes: Vec<NodeSource>, options: TokioOptions) -> Self {
         let shared = EnvShared { nodes, options, runtime: OnceLock::new() };
         if let Ok(handle) = Handle::try_current() {
             shared.runtime.get_or_init(|| handle);
@@ -179,9 +179,11 @@ impl Env for TokioEnv {
         self.enter_runtime()?;
         let options = self.shared.options;
         let route = match self.endpoint(node)? {
-            Endpoint::At(host) => ConnRoute::Direct(host.conn(options).await?),
-            Endpoint::Primary(sentinels) => ConnRoute::Direct(sentinels.primary(options).await?.2),
-            Endpoint::Slot { nodes, slot, conn } => {
+            NodeSource::At(host) => ConnRoute::Direct(host.conn(options).await?),
+            NodeSource::Primary(sentinels) => {
+                ConnRoute::Direct(sentinels.primary(options).await?.2)
+            }
+            NodeSource::Slot { nodes, slot, conn } => {
                 let mut cached = conn.lock().await;
                 match &*cached {
                     Some(conn) if conn.is_usable().await => ConnRoute::Slot(Arc::clone(conn)),
@@ -200,13 +202,13 @@ impl Env for TokioEnv {
         self.enter_runtime()?;
         let options = self.shared.options;
         let (listener, owner) = match self.endpoint(node)? {
-            Endpoint::At(host) => (host.listener(options).await?, None),
-            Endpoint::Primary(sentinels) => {
+            NodeSource::At(host) => (host.listener(options).await?, None),
+            NodeSource::Primary(sentinels) => {
                 let (addr, host, _) = sentinels.primary(options).await?;
                 let owner = SubscribedOwner::Primary(sentinels.at(), addr);
                 (host.listener(options).await?, Some(owner))
             }
-            Endpoint::Slot { nodes, slot, .. } => {
+            NodeSource::Slot { nodes, slot, .. } => {
                 let (addr, _) = nodes.owner(*slot).await?;
                 let listener = nodes.host(&addr)?.listener(options).await?;
                 (listener, Some(SubscribedOwner::Slot(nodes.owners(), *slot, addr)))
@@ -217,7 +219,7 @@ impl Env for TokioEnv {
 
     /// A cluster forwards messages to every node, and a primary to its replicas.
     fn counts_listeners(&self, node: Node) -> bool {
-        matches!(self.endpoint(node), Ok(Endpoint::At(_)))
+        matches!(self.endpoint(node), Ok(NodeSource::At(_)))
     }
 }
 
@@ -240,7 +242,7 @@ impl TokioEnv {
         tokio::time::sleep(span)
     }
 
-    fn endpoint(&self, node: Node) -> Result<&Endpoint, CallError> {
+    fn endpoint(&self, node: Node) -> Result<&NodeSource, CallError> {
         self.shared.nodes.get(usize::from(node.0)).ok_or_else(|| {
             CallError::NotSent(format!("no server is configured as {node:?}").into())
         })

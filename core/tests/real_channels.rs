@@ -19,7 +19,7 @@ async fn listeners(env: &TokioEnv, channel: &str) -> i64 {
 }
 
 /// How many connections listen.
-async fn ears(env: &TokioEnv) -> usize {
+async fn subscribers(env: &TokioEnv) -> usize {
     let list = call(env, &["CLIENT", "LIST", "TYPE", "pubsub"]).await;
     String::from_utf8_lossy(list.as_bytes().unwrap()).lines().count()
 }
@@ -46,7 +46,7 @@ async fn all_seats_share_one_connection_and_the_last_of_a_channel_ends_it() {
     let one = env.subscribe(Node(0), b"c").await.unwrap();
     let mut two = env.clone().subscribe(Node(0), b"c").await.unwrap();
     let mut elsewhere = env.subscribe(Node(0), b"d").await.unwrap();
-    assert_eq!(ears(&other).await, 1);
+    assert_eq!(subscribers(&other).await, 1);
     drop(one);
     // Whatever the drop has sent is done by the time this is confirmed.
     drop(env.subscribe(Node(0), b"e").await.unwrap());

@@ -1,9 +1,10 @@
 //! What picklock tries, and what it claims of it.
 
+pub use durations::{distribution, span};
+
 mod call;
 pub mod catalog;
 pub mod checker;
-pub mod distribution;
 pub mod fault;
 pub mod format;
 pub mod history;
@@ -14,7 +15,6 @@ pub mod recipe;
 pub mod record;
 pub mod result;
 pub mod scenario;
-pub mod span;
 pub mod sweep;
 pub mod topology;
 pub mod trial;

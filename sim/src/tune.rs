@@ -18,7 +18,7 @@ use scenarios::span::Span;
 use tokio::sync::watch;
 use ttl_model::tuning::{Confirmation, Protection, SCHEMA, TargetStatus, Targets, Tuning};
 
-use self::confirm::{Confirm, Cut};
+use self::confirm::{Aborted, Confirm};
 use self::inputs::{Inputs, gather};
 use super::args::{Renew, Taken, TuneArgs, TuneFormat};
 use super::exit::Exit;
@@ -127,8 +127,8 @@ pub(super) fn main(args: &TuneArgs, terminal: &Terminal) -> Result<Exit, Failure
         return Ok(Exit::Interrupted);
     }
     match (cut, tuning.confirmation.as_ref().map(Confirmation::agrees)) {
-        (Some(Cut::Interrupted), _) => Ok(Exit::Interrupted),
-        (Some(Cut::Failed(failure)), _) => Err(failure),
+        (Some(Aborted::Interrupted), _) => Ok(Exit::Interrupted),
+        (Some(Aborted::Failed(failure)), _) => Err(failure),
         (None, Some(Some(false))) => {
             print::note("the server disagrees with the model: do not rely on this advice");
             Ok(Exit::Inconclusive)

@@ -9,7 +9,7 @@ use picklock::env::Node;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, TestRng, TestRunner};
-use proxy_support::{DEADLINE, Raw, accept, dial};
+use proxy_support::{DEADLINE, Raw, accept, connect};
 use resp::frame::{FrameError, Limits, Scanner};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -104,7 +104,7 @@ impl Bed {
     }
 
     async fn connect(&self) -> (Raw, Raw) {
-        (dial(self.link.addr()).await, accept(&self.server).await)
+        (connect(self.link.addr()).await, accept(&self.server).await)
     }
 
     /// A client that does nothing wrong is served.

@@ -1,11 +1,11 @@
-//! A link whose bytes are not understood: they pass, and what befalls the wire befalls them.
+//! A link whose bytes are not understood: they pass, and what strikes the wire strikes them.
 
 mod proxy_support;
 
 use std::time::Duration;
 
 use fault_proxy::{Action, ClientId, Cut, Latency, ProxyEvent, Rule, Side, Upstream};
-use proxy_support::{DEADLINE, Pipe, accept, dial};
+use proxy_support::{DEADLINE, Pipe, accept, connect};
 use scenarios::distribution::Distribution;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -37,7 +37,7 @@ async fn any_bytes_pass_in_both_directions_and_no_rule_applies() {
 }
 
 #[tokio::test]
-async fn an_end_travels_behind_what_was_sent_before_it() {
+async fn an_end_arrives_behind_what_was_sent_before_it() {
     let bed = Pipe::new(Latency::None, Latency::Fixed(Duration::from_millis(1))).await;
     let (mut client, mut server) = bed.connect().await;
     client.send(HOSTILE).await;
@@ -94,7 +94,7 @@ async fn a_cut_withholds_and_the_heal_delivers_in_order() {
     client.send("two").await;
     server.send("again").await;
     // A connection begun meanwhile waits as well.
-    let mut late = dial(bed.link.addr()).await;
+    let mut late = connect(bed.link.addr()).await;
     late.send("three").await;
     assert!(client.is_silent() && server.is_silent());
     bed.link.cut(Cut::None);
@@ -128,7 +128,7 @@ async fn connections_to_come_go_to_another_server() {
     let (mut client, mut server) = bed.connect().await;
     let other = TcpListener::bind("127.0.0.1:0").await.unwrap();
     bed.link.set_upstream(Upstream::Tcp(other.local_addr().unwrap()));
-    let mut anew = dial(bed.link.addr()).await;
+    let mut anew = connect(bed.link.addr()).await;
     anew.send("other").await;
     accept(&other).await.expect("other").await;
     client.send("same").await;

@@ -11,7 +11,7 @@ use fault_proxy::{
     Upstream,
 };
 use picklock::env::Node;
-use proxy_support::{Bed, Pipe, Raw, accept, dial};
+use proxy_support::{Bed, Pipe, Raw, accept, connect};
 use tokio::net::{TcpListener, TcpStream};
 
 const ALL: Toxicity = Toxicity::ALL;
@@ -146,7 +146,7 @@ async fn a_timeout_that_is_taken_away_in_time_delivers_what_was_withheld() {
 async fn a_cut_lets_no_connection_through_either() {
     let pipe = pipe().await;
     let effect = pipe.link.add_effect(Side::Reply, Effect::Cut, ALL);
-    let mut client = dial(pipe.link.addr()).await;
+    let mut client = connect(pipe.link.addr()).await;
     client.send("here").await;
     pipe.link.remove_effect(effect);
     let mut server = accept(&pipe.server).await;
@@ -196,36 +196,36 @@ async fn behind_its_limit_a_direction_is_closed() {
     assert_eq!(client.end().await.unwrap(), b"+OK\r\n+OK\r\n");
 }
 
-/// Which of so many connections an effect befalls.
-async fn befallen(seed: u64) -> Vec<bool> {
+/// Which of so many connections an effect strikes.
+async fn struck(seed: u64) -> Vec<bool> {
     let server = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let proxy = Proxy::start(Detail::Faults).unwrap();
     let plan = Plan { seed, protocol: Protocol::Opaque, ..Plan::default() };
     let upstream = Upstream::Tcp(server.local_addr().unwrap());
     let link = proxy.listen(ClientId(0), Node(0), upstream, plan).unwrap();
     link.add_effect(Side::Reply, Effect::Timeout(Duration::ZERO), Toxicity::of(0.5).unwrap());
-    let mut befallen = Vec::new();
+    let mut struck = Vec::new();
     for number in 1..=24 {
-        let mut client = dial(link.addr()).await;
+        let mut client = connect(link.addr()).await;
         let mut server = accept(&server).await;
         // One that is spared answers, one that is not ends without an answer.
         let _ = tokio::io::AsyncWriteExt::write_all(&mut server.0, b"here").await;
         drop(server);
-        befallen.push(client.end().await.is_ok_and(|rest| rest.is_empty()));
+        struck.push(client.end().await.is_ok_and(|rest| rest.is_empty()));
         let log = proxy.log().records();
         let decided = log.iter().find_map(|record| match record.event {
             ProxyEvent::Struck(_) if record.connection == number => Some(true),
             ProxyEvent::Spared(_) if record.connection == number => Some(false),
             _ => None,
         });
-        assert_eq!(decided, befallen.last().copied());
+        assert_eq!(decided, struck.last().copied());
     }
-    befallen
+    struck
 }
 
 #[tokio::test]
-async fn the_seed_says_which_connections_are_befallen() {
-    let [first, again, other] = [befallen(1).await, befallen(1).await, befallen(2).await];
+async fn the_seed_says_which_connections_are_struck() {
+    let [first, again, other] = [struck(1).await, struck(1).await, struck(2).await];
     assert_eq!(first, again);
     assert_ne!(first, other);
     assert!(first.contains(&true) && first.contains(&false));
@@ -244,7 +244,7 @@ async fn a_link_can_be_closed_and_opened_again_where_it_was() {
     let again = pipe.proxy.reopen(&pipe.link, addr).unwrap();
     assert_eq!(again.addr(), addr);
     // Its effects are still there, and connections are counted on.
-    let mut client: Raw = dial(addr).await;
+    let mut client: Raw = connect(addr).await;
     accept(&pipe.server).await.send("1234").await;
     assert_eq!(client.end().await.unwrap(), b"12");
     assert_eq!(again.counters().connections, 2);

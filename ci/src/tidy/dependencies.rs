@@ -10,10 +10,11 @@ use super::diagnostic::Diagnostic;
 use super::tree::Tree;
 
 /// Every package, those of the workspace that it may depend on, and its runtime: a row for each.
-const PACKAGES: [(&str, &str, Runtime); 15] = [
+const PACKAGES: [(&str, &str, Runtime); 16] = [
     ("picklock", "test-server", Runtime::Optional),
     ("test-server", "", Runtime::Never),
-    ("scenarios", "picklock", Runtime::Never),
+    ("durations", "picklock", Runtime::Never),
+    ("scenarios", "picklock durations", Runtime::Never),
     ("ttl-model", "picklock scenarios", Runtime::Never),
     ("reports", "scenarios ttl-model", Runtime::Never),
     ("harness", "picklock scenarios", Runtime::Never),

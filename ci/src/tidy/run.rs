@@ -14,7 +14,7 @@ use super::{
 
 /// What all checks said.
 #[derive(Clone, Debug, Default)]
-pub struct Report {
+pub struct TidyReport {
     /// What must be put right, in the order of files and lines.
     pub findings: Vec<Diagnostic>,
     /// What may be worth a look.
@@ -46,7 +46,7 @@ pub enum Error {
 ///
 /// # Errors
 /// Where it cannot be read, or there is nothing in it to check.
-pub fn workspace() -> Result<Report, Error> {
+pub fn workspace() -> Result<TidyReport, Error> {
     let metadata = MetadataCommand::new().no_deps().exec()?;
     let root = &metadata.workspace_root;
     let tree = Tree::load(root.as_std_path())
@@ -58,7 +58,7 @@ pub fn workspace() -> Result<Report, Error> {
 }
 
 /// Runs every check over a tree and its metadata.
-pub fn check(tree: &Tree, metadata: &Metadata) -> Report {
+pub fn check(tree: &Tree, metadata: &Metadata) -> TidyReport {
     let mut findings = [
         dependencies::check(tree, metadata),
         manifests::check(tree),
@@ -75,7 +75,7 @@ pub fn check(tree: &Tree, metadata: &Metadata) -> Report {
     .concat();
     findings.sort();
     findings.dedup();
-    Report { findings, notes: length::notes(tree), files: tree.files.len() }
+    TidyReport { findings, notes: length::notes(tree), files: tree.files.len() }
 }
 
 #[cfg(test)]

@@ -12,7 +12,14 @@ use crate::rust::{close, line_of, skip_space, word_at, words};
 const KINDS: [&str; 5] = ["struct", "enum", "union", "trait", "type"];
 const NOT_LOOKED_AT: [&str; 2] = ["benches", "examples"];
 /// Names that several types may have, each with the reason why a longer one would say no more.
-const EXCEPTIONS: [(&str, &str); 0] = [];
+const EXCEPTIONS: [(&str, &str); 3] = [
+    (
+        "Outcome",
+        "the library's is public: how an acquisition ended; a verdict's is what the field calls it",
+    ),
+    ("Reply", "the library's is public and has what a lock can use; that of RESP is whole"),
+    ("World", "the trait of the worlds, and the option --world, which names one"),
+];
 const HERE: &str = "ci/src/tidy/type_names.rs";
 
 /// Finds type names with several definitions, and exceptions that nothing needs.

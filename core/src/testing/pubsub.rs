@@ -54,7 +54,7 @@ impl Subscription for TestSubscription {
     async fn next(&mut self) -> Result<Box<[u8]>, CallError> {
         poll_fn(|_| {
             let mut state = self.world.state();
-            let seat = state.audience.seats.get_mut(&self.seat).expect("dropped with its handle");
+            let seat = state.pubsub.seats.get_mut(&self.seat).expect("dropped with its handle");
             match seat.inbox.pop_front() {
                 Some(message) => Poll::Ready(Ok(message)),
                 None if seat.broken => Poll::Ready(Err(CallError::Indeterminate("broken".into()))),
@@ -67,6 +67,6 @@ impl Subscription for TestSubscription {
 
 impl Drop for TestSubscription {
     fn drop(&mut self) {
-        self.world.state().audience.seats.remove(&self.seat);
+        self.world.state().pubsub.seats.remove(&self.seat);
     }
 }

@@ -47,7 +47,7 @@ impl Cut {
 
 /// Where something happened: the fixed part of a record.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct ConnectionId {
+pub(super) struct LinkConnection {
     pub(super) client: ClientId,
     pub(super) node: Node,
     pub(super) connection: u64,

@@ -180,7 +180,7 @@ impl Lane {
         }
         let own = self.input.split_to(len);
         let mut bytes = instead.unwrap_or(own);
-        let travel = self.draw().saturating_add(extra);
+        let latency = self.draw().saturating_add(extra);
         let end = self.close_behind.map(|(_, end)| end.saturating_sub(self.passed));
         let is_last = end.is_some_and(|left| left <= bytes.len() as u64);
         if let (true, Some(left)) = (is_last, end) {
@@ -190,7 +190,7 @@ impl Lane {
         while !bytes.is_empty() {
             let (piece, sent) = self.on_the_wire(&mut bytes, now);
             self.queued += piece.len();
-            self.push(Payload::Bytes(piece), sent, travel, gate.clone());
+            self.push(Payload::Bytes(piece), sent, latency, gate.clone());
         }
         if is_last {
             self.closed_by = self.close_behind.take().map(|(id, _)| id);
@@ -223,14 +223,14 @@ impl Lane {
 
     /// The sender has closed, which travels like a frame.
     pub(super) fn finish(&mut self, now: Instant) {
-        let travel = self.draw().saturating_add(self.wire.slow_close);
-        self.push(Payload::Fin, now, travel, None);
+        let latency = self.draw().saturating_add(self.wire.slow_close);
+        self.push(Payload::Fin, now, latency, None);
     }
 
     /// The connection is to be reset behind what is on its way; nothing more is read.
     pub(super) fn reset(&mut self, now: Instant) {
-        let travel = self.draw();
-        self.push(Payload::Reset, now, travel, None);
+        let latency = self.draw();
+        self.push(Payload::Reset, now, latency, None);
         self.lose_rest();
     }
 
@@ -247,10 +247,10 @@ impl Lane {
         self.queued = 0;
     }
 
-    /// Queues something sent at `sent` that travels this long.
-    fn push(&mut self, what: Payload, sent: Instant, travel: Duration, gate: Option<Gate>) {
-        let is_slow = !travel.is_zero() || self.wire.bandwidth.is_some();
-        let due = sent.checked_add(travel).unwrap_or(sent);
+    /// Queues something sent at `sent` that arrives so much later.
+    fn push(&mut self, what: Payload, sent: Instant, latency: Duration, gate: Option<Gate>) {
+        let is_slow = !latency.is_zero() || self.wire.bandwidth.is_some();
+        let due = sent.checked_add(latency).unwrap_or(sent);
         let at = if is_slow { Some(due) } else { self.last_due };
         let at = at.max(self.last_due);
         self.last_due = at;

@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 use super::addresses::Addresses;
 use super::effect::{Effect, EffectId, InstalledEffect, Toxicity};
 use super::gate::TaskWakers;
-use super::ids::{ClientId, ConnectionId, Cut, Side};
+use super::ids::{ClientId, Cut, LinkConnection, Side};
 use super::latency::Latency;
 use super::log::{FaultId, LinkCounters, ProxyEvent, ProxyLog};
 use super::upstream::Upstream;
@@ -127,7 +127,7 @@ impl LinkState {
 
     /// Whether an effect strikes this connection.
     pub(super) fn strikes(&self, installed: &InstalledEffect, connection: u64) -> bool {
-        let ConnectionId { client, node, .. } = self.place(connection);
+        let LinkConnection { client, node, .. } = self.place(connection);
         let names = [u64::from(client.0), u64::from(node.0), connection, installed.id.0];
         installed.toxicity.strikes(self.plan.seed, names)
     }
@@ -139,8 +139,8 @@ impl LinkState {
         stopped
     }
 
-    pub(super) fn place(&self, connection: u64) -> ConnectionId {
-        ConnectionId { client: self.client, node: self.node, connection }
+    pub(super) fn place(&self, connection: u64) -> LinkConnection {
+        LinkConnection { client: self.client, node: self.node, connection }
     }
 
     /// Changes with every switch, and after it.

@@ -16,7 +16,7 @@ use picklock::env::Node;
 use resp::frame::{CommandName, FrameError};
 
 use super::effect::{Effect, EffectId, Toxicity};
-use super::ids::{ClientId, ConnectionId, Cut, Side};
+use super::ids::{ClientId, Cut, LinkConnection, Side};
 use super::rule::{Action, RuleId};
 
 /// How much is written down.
@@ -179,21 +179,21 @@ impl ProxyLog {
     }
 
     /// Something about a connection or link.
-    pub(super) fn note(&self, place: ConnectionId, event: ProxyEvent) {
+    pub(super) fn note(&self, place: LinkConnection, event: ProxyEvent) {
         self.write(place, 0, None, None, event);
     }
 
     /// Something about a request.
     pub(super) fn write(
         &self,
-        place: ConnectionId,
+        place: LinkConnection,
         frame: u64,
         command: Option<CommandName>,
         key: Option<&[u8]>,
         event: ProxyEvent,
     ) {
         let at = self.start.elapsed();
-        let ConnectionId { client, node, connection } = place;
+        let LinkConnection { client, node, connection } = place;
         let key = key.map(<[u8]>::to_vec);
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         inner.seq += 1;
@@ -221,7 +221,7 @@ mod tests {
     #[test]
     fn a_full_log_counts_what_it_loses() {
         let log = ProxyLog::new(Detail::Faults, 2);
-        let place = ConnectionId { client: ClientId(0), node: Node(0), connection: 1 };
+        let place = LinkConnection { client: ClientId(0), node: Node(0), connection: 1 };
         for _ in 0..3 {
             log.note(place, ProxyEvent::ResetAll);
         }
@@ -235,7 +235,7 @@ mod tests {
     fn a_log_of_the_newest_forgets_the_oldest_and_sends_copies_in_order() {
         let (sender, receiver) = std::sync::mpsc::sync_channel(3);
         let log = ProxyLog::of_newest(Detail::Faults, 2, Some(sender));
-        let place = |connection| ConnectionId { client: ClientId(0), node: Node(0), connection };
+        let place = |connection| LinkConnection { client: ClientId(0), node: Node(0), connection };
         for connection in 1..=4 {
             log.note(place(connection), ProxyEvent::ResetAll);
         }

@@ -15,7 +15,7 @@ use tokio::sync::watch;
 
 use super::effect::Toxicity;
 use super::gate::Gate;
-use super::ids::{ClientId, ConnectionId, Side};
+use super::ids::{ClientId, LinkConnection, Side};
 
 /// What is done to a frame.
 ///
@@ -255,7 +255,7 @@ impl Rules {
     /// adding, that means it.
     pub(super) fn decide(
         &self,
-        place: ConnectionId,
+        place: LinkConnection,
         seed: u64,
         name: CommandName,
         request: RequestFrame<'_>,
@@ -264,7 +264,7 @@ impl Rules {
         if self.count.load(Ordering::Acquire) == 0 {
             return decision;
         }
-        let ConnectionId { client, node, connection } = place;
+        let LinkConnection { client, node, connection } = place;
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         for installed in &mut inner.installed {
             // Named apart from effects, whose names are counted for each link from 1.
@@ -303,7 +303,7 @@ mod tests {
 
     fn decide(rules: &Rules, client: u32, line: &str) -> Option<RuleId> {
         let request = RequestFrame::new(line.as_bytes());
-        let place = ConnectionId { client: ClientId(client), node: Node(0), connection: 1 };
+        let place = LinkConnection { client: ClientId(client), node: Node(0), connection: 1 };
         let decision = rules.decide(place, 0, request.name(), request);
         decision.applied().next().map(|(id, _)| *id)
     }
@@ -344,7 +344,7 @@ mod tests {
         let handle = rules.add(rule.when(Occurrence::From(1)));
         let request = RequestFrame::new(b"PING\r\n");
         let struck = |connection| {
-            let place = ConnectionId { client: ClientId(0), node: Node(0), connection };
+            let place = LinkConnection { client: ClientId(0), node: Node(0), connection };
             rules.decide(place, 7, request.name(), request).request.is_some()
         };
         let first: Vec<bool> = (0..64).map(struck).collect();
@@ -365,7 +365,7 @@ mod tests {
                 ear.fetch_add(1, Ordering::Relaxed);
             }));
         let request = RequestFrame::new(b"SET k 1\r\n");
-        let place = ConnectionId { client: ClientId(0), node: Node(0), connection: 1 };
+        let place = LinkConnection { client: ClientId(0), node: Node(0), connection: 1 };
         let decision = rules.decide(place, 0, request.name(), request);
         let ids: Vec<RuleId> = decision.applied().map(|(id, _)| *id).collect();
         assert_eq!(ids, [third.id(), first.id()]);

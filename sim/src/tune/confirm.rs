@@ -42,7 +42,7 @@ pub(super) struct Confirm {
 }
 
 /// What came in between.
-pub(super) enum Cut {
+pub(super) enum Aborted {
     /// A signal.
     Interrupted,
     /// The server.
@@ -75,25 +75,25 @@ impl Confirm {
         mut signals: watch::Receiver<bool>,
         terminal: &Terminal,
         tuning: &mut Tuning,
-    ) -> Option<Cut> {
+    ) -> Option<Aborted> {
         let info = self.target.server();
         let server = format!("{} {} ({})", info.software, info.version, info.how);
         let mut tried = Vec::new();
         let cut = tokio::select! {
             biased;
-            Ok(_) = signals.wait_for(|interrupted| *interrupted) => Some(Cut::Interrupted),
+            Ok(_) = signals.wait_for(|interrupted| *interrupted) => Some(Aborted::Interrupted),
             ended = self.try_all(args, terminal, &mut tried) => {
-                ended.err().map(|error| Cut::Failed(Failure::unavailable(&error)))
+                ended.err().map(|error| Aborted::Failed(Failure::unavailable(&error)))
             }
         };
         // The leases end by themselves, but who waits for that?
         let removed = self.target.remove_keys(&[]).await;
         self.target.close().await;
-        let removed = removed.err().map(|error| Cut::Failed(Failure::unavailable(&error)));
+        let removed = removed.err().map(|error| Aborted::Failed(Failure::unavailable(&error)));
         let cut = cut.or(removed);
         let cut_short = cut.as_ref().map(|cut| match cut {
-            Cut::Interrupted => "interrupted".to_owned(),
-            Cut::Failed(failure) => failure.first_line(),
+            Aborted::Interrupted => "interrupted".to_owned(),
+            Aborted::Failed(failure) => failure.first_line(),
         });
         tuning.confirmation = Some(Confirmation { server, tried, cut_short });
         cut

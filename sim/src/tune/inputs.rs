@@ -16,7 +16,7 @@ use crate::args::{Taken, TuneArgs, World};
 use crate::failure::Failure;
 use crate::print;
 use crate::terminal::Terminal;
-use live_world::leases::measure::{Measurements, measure};
+use live_world::leases::measure::{MachineMeasurements, measure};
 use ttl_model::law::Law;
 use ttl_model::{Conditions, Rate, Traffic, presets};
 
@@ -146,7 +146,10 @@ pub(super) fn gather(
 }
 
 /// Measures, and says where.
-async fn measured(args: &TuneArgs, terminal: &Terminal) -> Result<(Measurements, String), Failure> {
+async fn measured(
+    args: &TuneArgs,
+    terminal: &Terminal,
+) -> Result<(MachineMeasurements, String), Failure> {
     if args.measure_for.0.is_zero() {
         return Err(Failure::usage_text(
             "--measure-for is zero",

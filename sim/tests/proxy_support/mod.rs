@@ -19,7 +19,7 @@ use tokio::net::TcpStream;
 pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
 
 #[allow(unused_imports, reason = "every test file uses a part of it")]
-pub(crate) use pipe::{Pipe, accept, dial};
+pub(crate) use pipe::{Pipe, accept, connect};
 #[allow(unused_imports, reason = "every test file uses a part of it")]
 pub(crate) use tls::{file, terminator};
 

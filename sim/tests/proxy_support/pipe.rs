@@ -27,11 +27,11 @@ impl Pipe {
 
     /// Both ends of a new connection.
     pub(crate) async fn connect(&self) -> (Raw, Raw) {
-        (dial(self.link.addr()).await, accept(&self.server).await)
+        (connect(self.link.addr()).await, accept(&self.server).await)
     }
 }
 
-pub(crate) async fn dial(addr: SocketAddr) -> Raw {
+pub(crate) async fn connect(addr: SocketAddr) -> Raw {
     Raw(TcpStream::connect(addr).await.unwrap())
 }
 

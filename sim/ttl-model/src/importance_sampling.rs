@@ -11,7 +11,7 @@
 use scenarios::distribution::Tail;
 
 use super::law::{Random, float, whole};
-use super::lease::{HoldEnd, HoldObserver, HoldStart, HoldState, LeaseModel};
+use super::lease::{HoldEnd, HoldObserver, HoldStart, LeaseModel, SimulatedHold};
 use super::stat::Mean;
 use super::traffic::Traffic;
 
@@ -141,7 +141,7 @@ struct RiskObserver<'a> {
 
 impl RiskObserver<'_> {
     /// Adds a failure with its probability, its upper bound, and by how much the lease is outlasted.
-    fn note(&mut self, hold: &HoldState, share: f64, most: f64, overrun_ns: u64) {
+    fn note(&mut self, hold: &SimulatedHold, share: f64, most: f64, overrun_ns: u64) {
         self.sums[0] += share;
         self.sums[1] += most;
         if !self.lease.setting.tracked {
@@ -149,7 +149,7 @@ impl RiskObserver<'_> {
         }
     }
 
-    fn overlap(&mut self, hold: &HoldState, share: f64, most: f64, overrun_ns: u64) {
+    fn overlap(&mut self, hold: &SimulatedHold, share: f64, most: f64, overrun_ns: u64) {
         let taken = self.traffic.takes_over(hold.lease_end_ns, overrun_ns);
         self.sums[2] += share * taken;
         self.sums[3] += most * taken;
@@ -206,7 +206,7 @@ fn overrun(tail: &Tail, share: f64, than_ns: u64, random: &mut Random) -> u64 {
 impl HoldObserver for RiskObserver<'_> {
     const STOPS: bool = true;
 
-    fn pause(&mut self, hold: &HoldState, fatal_ns: u64, then_ns: u64, random: &mut Random) {
+    fn pause(&mut self, hold: &SimulatedHold, fatal_ns: u64, then_ns: u64, random: &mut Random) {
         let Some(pauses) = self.pauses else { return };
         self.asked = true;
         let (share, most) = (pauses.at_least(fatal_ns), pauses.most_at_least(fatal_ns));
@@ -218,7 +218,7 @@ impl HoldObserver for RiskObserver<'_> {
 
     fn message(
         &mut self,
-        hold: &HoldState,
+        hold: &SimulatedHold,
         stands_for: u64,
         fatal_ns: u64,
         overrun_ns: u64,

@@ -13,7 +13,7 @@ mod hold;
 
 pub use conditions::{Conditions, Setting};
 use hold::PendingRenewal;
-pub(crate) use hold::{HoldEnd, HoldObserver, HoldStart, HoldState, NoObserver};
+pub(crate) use hold::{HoldEnd, HoldObserver, HoldStart, NoObserver, SimulatedHold};
 
 use std::time::Duration;
 
@@ -104,12 +104,12 @@ impl<'a> LeaseModel<'a> {
             Renewal { every, ..it }
         });
         let first_ns = renewal.map_or(u64::MAX, |it| span_ns(it.first(random.bits())));
-        let mut it = HoldState {
+        let mut it = SimulatedHold {
             lease_end_ns: start.round_trip_ns / 2 + self.ttl_ns,
             valid_end_ns: if self.setting.tracked { validity_ns } else { u64::MAX },
             due_ns: first_ns,
             place_ns: first_ns,
-            ..HoldState::default()
+            ..SimulatedHold::default()
         };
         let conditions = self.conditions;
         let (per_ns, lengths) = match &conditions.pause {
@@ -163,7 +163,7 @@ impl<'a> LeaseModel<'a> {
 
     /// When a paused client must have resumed, or the hold goes wrong. A client that renews does so at once; one
     /// that does not must also have finished its work by then.
-    fn relied_until(&self, it: &HoldState, left_ns: u64) -> u64 {
+    fn relied_until(&self, it: &SimulatedHold, left_ns: u64) -> u64 {
         let end_ns = if self.setting.tracked { it.valid_end_ns } else { it.lease_end_ns };
         end_ns.saturating_sub(if it.renews() { 0 } else { left_ns })
     }
@@ -172,7 +172,7 @@ impl<'a> LeaseModel<'a> {
     #[inline]
     fn run<W: HoldObserver>(
         &self,
-        it: &mut HoldState,
+        it: &mut SimulatedHold,
         (from_ns, to_ns, end_ns): (u64, u64, u64),
         (validity_ns, renewal): (u64, Option<Renewal>),
         watch: &mut W,
@@ -227,7 +227,7 @@ impl<'a> LeaseModel<'a> {
     #[inline]
     fn renew<W: HoldObserver>(
         &self,
-        it: &mut HoldState,
+        it: &mut SimulatedHold,
         at_ns: u64,
         end_ns: u64,
         watch: &mut W,
@@ -265,7 +265,7 @@ impl LeaseModel<'_> {
     #[inline]
     fn ask<W: HoldObserver>(
         &self,
-        it: &HoldState,
+        it: &SimulatedHold,
         stands_for: u64,
         (at_ns, end_ns): (u64, u64),
         watch: &mut W,

@@ -18,7 +18,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{Blame, Harm, KeyLog, Op};
 use crate::history::Touch;
-use reading::{Harmed, KeyOwner, Reading, ValueWriter};
+use reading::{Harmed, Reading, ReadingKey, ValueWriter};
 
 /// More readings at once than this are not followed.
 const READINGS_MOST: usize = 2_000;
@@ -159,7 +159,7 @@ impl<'a> Search<'a> {
             for &other in &self.in_flight {
                 // Of a key that is nobody's already, a command that makes it so is better kept for later.
                 let useless =
-                    reading.state == KeyOwner::Nobodys && self.op(other).touch == Touch::Unknown;
+                    reading.state == ReadingKey::Nobodys && self.op(other).touch == Touch::Unknown;
                 if useless || reading.early.contains(&other) {
                     continue;
                 }

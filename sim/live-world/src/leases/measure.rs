@@ -29,7 +29,7 @@ const ROUND_TRIPS: &str = "round-trip";
 
 /// What was measured.
 #[derive(Debug)]
-pub struct Measurements {
+pub struct MachineMeasurements {
     /// Round trips.
     pub round_trip: Distribution,
     /// Pauses of a millisecond or longer; where there was none, the longest that there was.
@@ -46,7 +46,10 @@ pub struct Measurements {
 ///
 /// # Errors
 /// [`CallError`] where the server does not answer.
-pub async fn measure(endpoint: &Endpoint, length: Duration) -> Result<Measurements, CallError> {
+pub async fn measure(
+    endpoint: &Endpoint,
+    length: Duration,
+) -> Result<MachineMeasurements, CallError> {
     let napping = tokio::task::spawn_blocking(move || nap(length));
     let end = Instant::now() + length;
     let mut trips = Vec::new();
@@ -77,7 +80,7 @@ fn nap(length: Duration) -> Vec<u64> {
     late
 }
 
-fn found(trips: &[u64], late: &[u64], length: Duration) -> Measurements {
+fn found(trips: &[u64], late: &[u64], length: Duration) -> MachineMeasurements {
     let mut latencies = Latencies::default();
     for (tag, values) in [(ROUND_TRIPS, trips), (PAUSES, late)] {
         for value in values {
@@ -90,7 +93,7 @@ fn found(trips: &[u64], late: &[u64], length: Duration) -> Measurements {
         pauses.extend(late.iter().max());
     }
     let count = pauses.len() as u64;
-    Measurements {
+    MachineMeasurements {
         round_trip: histogram(trips, ROUND_TRIPS),
         pause: histogram(&pauses, PAUSES),
         pauses_per_ns: float(count) / float(ns(length).max(1)),

@@ -45,14 +45,14 @@ const PXAT: u64 = packed(b"pxat");
 
 /// The unit and base of an expiry argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TimeUnit {
+pub(crate) enum ExpireUnit {
     Ex,
     Px,
     Exat,
     Pxat,
 }
 
-impl TimeUnit {
+impl ExpireUnit {
     fn of(word: u64) -> Option<Self> {
         match word {
             EX => Some(Self::Ex),
@@ -98,7 +98,7 @@ pub(crate) struct ExpireOptions<'a> {
     pub(crate) get: bool,
     pub(crate) keep_ttl: bool,
     pub(crate) persist: bool,
-    pub(crate) expiry: Option<(TimeUnit, &'a [u8])>,
+    pub(crate) expiry: Option<(ExpireUnit, &'a [u8])>,
 }
 
 impl For {
@@ -148,7 +148,7 @@ impl<'a> ExpireOptions<'a> {
                 KEEPTTL if set && options.expiry.is_none() => options.keep_ttl = true,
                 PERSIST if !set && options.expiry.is_none() => options.persist = true,
                 _ => {
-                    let unit = TimeUnit::of(word).ok_or(ErrorReply::SYNTAX)?;
+                    let unit = ExpireUnit::of(word).ok_or(ErrorReply::SYNTAX)?;
                     let other = options.expiry.is_some_and(|(before, _)| before != unit);
                     if options.keep_ttl || options.persist || other {
                         return Err(ErrorReply::SYNTAX);
@@ -169,7 +169,7 @@ impl<'a> ExpireOptions<'a> {
 
 /// An expiry argument of SET and its kind, which must lie after the epoch.
 pub(crate) fn expires_at_ms(
-    unit: TimeUnit,
+    unit: ExpireUnit,
     text: &[u8],
     now_ms: i64,
     command: &str,
@@ -242,17 +242,17 @@ mod tests {
     #[test]
     fn expiry_overflows_on_neither_side() {
         let at = |unit, text: &str| expires_at_ms(unit, text.as_bytes(), 1_000, "set");
-        assert_eq!(at(TimeUnit::Px, "5"), Ok(1_005));
-        assert_eq!(at(TimeUnit::Exat, "5"), Ok(5_000));
-        assert_eq!(at(TimeUnit::Px, "9223372036854774807"), Ok(i64::MAX));
+        assert_eq!(at(ExpireUnit::Px, "5"), Ok(1_005));
+        assert_eq!(at(ExpireUnit::Exat, "5"), Ok(5_000));
+        assert_eq!(at(ExpireUnit::Px, "9223372036854774807"), Ok(i64::MAX));
         for (unit, text) in [
-            (TimeUnit::Px, "0"),
-            (TimeUnit::Px, "-1"),
-            (TimeUnit::Px, "9223372036854774808"),
-            (TimeUnit::Ex, "9223372036854776"),
+            (ExpireUnit::Px, "0"),
+            (ExpireUnit::Px, "-1"),
+            (ExpireUnit::Px, "9223372036854774808"),
+            (ExpireUnit::Ex, "9223372036854776"),
         ] {
             assert_eq!(at(unit, text), Err(invalid_expire_time("set")), "{text}");
         }
-        assert_eq!(at(TimeUnit::Ex, "x"), Err(ErrorReply::NOT_AN_INTEGER));
+        assert_eq!(at(ExpireUnit::Ex, "x"), Err(ErrorReply::NOT_AN_INTEGER));
     }
 }

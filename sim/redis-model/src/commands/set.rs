@@ -5,7 +5,7 @@
 
 use resp::{ErrorReply, Reply, blob, is_word};
 
-use super::expire_option::{Comparison, ExpireOptions, For, TimeUnit, expires_at_ms};
+use super::expire_option::{Comparison, ExpireOptions, ExpireUnit, For, expires_at_ms};
 use crate::options::Profile;
 use crate::server::notify::event;
 use crate::server::{CommandResult, CommandSpec, Expiry, Request, Server, flag};
@@ -56,7 +56,7 @@ fn set(server: &mut Server, request: &Request<'_>) -> CommandResult {
     }
     // Later servers hand on what is a point in time already as it came.
     let as_it_came =
-        profile != Profile::Redis70 && matches!(options.expiry, Some((TimeUnit::Pxat, _)));
+        profile != Profile::Redis70 && matches!(options.expiry, Some((ExpireUnit::Pxat, _)));
     if let Some(when) = when {
         if !as_it_came {
             server.propagate_set(request, key, value, when);
@@ -79,17 +79,17 @@ fn setnx(server: &mut Server, request: &Request<'_>) -> CommandResult {
 }
 
 fn setex(server: &mut Server, request: &Request<'_>) -> CommandResult {
-    set_for(server, request, TimeUnit::Ex, "setex")
+    set_for(server, request, ExpireUnit::Ex, "setex")
 }
 
 fn psetex(server: &mut Server, request: &Request<'_>) -> CommandResult {
-    set_for(server, request, TimeUnit::Px, "psetex")
+    set_for(server, request, ExpireUnit::Px, "psetex")
 }
 
 fn set_for(
     server: &mut Server,
     request: &Request<'_>,
-    unit: TimeUnit,
+    unit: ExpireUnit,
     command: &str,
 ) -> CommandResult {
     let when = expires_at_ms(unit, request.args[2], request.now_ms(), command)?;

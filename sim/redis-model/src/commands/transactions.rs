@@ -22,7 +22,7 @@ pub(crate) const SPECS: &[CommandSpec] = &[
 ];
 
 /// What EXEC is to carry out.
-pub(crate) type QueuedCommands = Vec<(u16, Vec<Blob>)>;
+pub(crate) type CollectedCommands = Vec<(u16, Vec<Blob>)>;
 
 fn multi(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let session = server.session(request);
@@ -41,7 +41,7 @@ fn without_multi(_server: &mut Server, _request: &Request<'_>) -> CommandResult 
 pub(crate) fn take_queue(
     server: &mut Server,
     request: &Request<'_>,
-) -> Result<QueuedCommands, Reply> {
+) -> Result<CollectedCommands, Reply> {
     if server.session(request).queue.is_none() {
         return Err(without_multi(server, request).into());
     }

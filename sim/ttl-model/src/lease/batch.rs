@@ -3,7 +3,7 @@
 //! Invariant: the outcome is distributed as if each renewal had been walked by itself; a slow round trip still is, and
 //! so is everything after a pause. Settings whose round trips are often as long as their interval are not batched.
 
-use super::{HoldObserver, HoldState, LeaseModel};
+use super::{HoldObserver, LeaseModel, SimulatedHold};
 use crate::law::{Law, Random, float, whole};
 
 /// The least renewals in a batch.
@@ -48,7 +48,7 @@ impl LeaseModel<'_> {
     #[inline]
     pub(super) fn renew_in_batch<W: HoldObserver>(
         &self,
-        it: &mut HoldState,
+        it: &mut SimulatedHold,
         (now_ns, to_ns, end_ns): (u64, u64, u64),
         (validity_ns, every_ns): (u64, u64),
         watch: &mut W,
@@ -70,9 +70,9 @@ impl LeaseModel<'_> {
         if count == 0 {
             return;
         }
-        let after = |it: &HoldState, sent_ns: u64, random: &mut Random| {
+        let after = |it: &SimulatedHold, sent_ns: u64, random: &mut Random| {
             let trip_ns = fast.draw(&self.conditions.round_trip, random);
-            HoldState {
+            SimulatedHold {
                 lease_end_ns: sent_ns + trip_ns / 2 + self.ttl_ns,
                 valid_end_ns: match self.setting.tracked {
                     true => it.valid_end_ns.max(sent_ns + validity_ns),
@@ -187,8 +187,8 @@ mod tests {
 
     impl HoldObserver for Asked {
         const STOPS: bool = false;
-        fn pause(&mut self, _: &HoldState, _: u64, _: u64, _: &mut Random) {}
-        fn message(&mut self, _: &HoldState, stands_for: u64, _: u64, _: u64, _: &mut Random) {
+        fn pause(&mut self, _: &SimulatedHold, _: u64, _: u64, _: &mut Random) {}
+        fn message(&mut self, _: &SimulatedHold, stands_for: u64, _: u64, _: u64, _: &mut Random) {
             self.times += 1;
             self.renewals += stands_for;
         }

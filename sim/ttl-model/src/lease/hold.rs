@@ -9,13 +9,13 @@ pub(crate) trait HoldObserver {
 
     /// A pause begins. The hold goes wrong if it lasts `fatal_ns` or longer; its work then continues for
     /// `then_ns` beyond that.
-    fn pause(&mut self, hold: &HoldState, fatal_ns: u64, then_ns: u64, random: &mut Random);
+    fn pause(&mut self, hold: &SimulatedHold, fatal_ns: u64, then_ns: u64, random: &mut Random);
 
     /// `stands_for` commands are sent. The hold goes wrong if the round trip of one takes `fatal_ns` or longer;
     /// its work then outlasts the lease by `overrun_ns`.
     fn message(
         &mut self,
-        hold: &HoldState,
+        hold: &SimulatedHold,
         stands_for: u64,
         fatal_ns: u64,
         overrun_ns: u64,
@@ -28,14 +28,14 @@ pub(crate) struct NoObserver;
 impl HoldObserver for NoObserver {
     const STOPS: bool = false;
     #[inline]
-    fn pause(&mut self, _: &HoldState, _: u64, _: u64, _: &mut Random) {}
+    fn pause(&mut self, _: &SimulatedHold, _: u64, _: u64, _: &mut Random) {}
     #[inline]
-    fn message(&mut self, _: &HoldState, _: u64, _: u64, _: u64, _: &mut Random) {}
+    fn message(&mut self, _: &SimulatedHold, _: u64, _: u64, _: u64, _: &mut Random) {}
 }
 
 /// The state of a hold. Times are by the server's clock, since the send of the acquisition.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct HoldState {
+pub(crate) struct SimulatedHold {
     /// When the key expires unless renewed.
     pub(crate) lease_end_ns: u64,
     /// Until when the client relies on it; `u64::MAX` if it does not track validity.
@@ -77,7 +77,7 @@ pub(crate) struct HoldStart {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct HoldEnd {
-    pub(crate) state: HoldState,
+    pub(crate) state: SimulatedHold,
     pub(crate) done_ns: u64,
     /// How long after the end of the lease the last command arrived; 0 if before.
     pub(crate) overrun_ns: u64,
@@ -94,7 +94,7 @@ impl HoldEnd {
     }
 }
 
-impl HoldState {
+impl SimulatedHold {
     #[inline]
     pub(super) fn renews(&self) -> bool {
         self.due_ns != u64::MAX || self.open.is_some()

@@ -19,7 +19,7 @@ pub(super) enum ValueWriter {
 
 /// How the key stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum KeyOwner {
+pub(super) enum ReadingKey {
     /// There is none.
     #[default]
     Free,
@@ -40,7 +40,7 @@ pub(super) enum KeyOwner {
     Nobodys,
 }
 
-impl KeyOwner {
+impl ReadingKey {
     /// Held by this acquisition; what belongs to none is nobody's.
     pub(super) fn of(
         owner: (u32, u32),
@@ -82,7 +82,7 @@ impl KeyOwner {
 /// A reading.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Reading {
-    pub(super) state: KeyOwner,
+    pub(super) state: ReadingKey,
     /// The earliest moment it can be.
     pub(super) at_ns: u64,
     /// Commands that have been carried out before they were answered, in order.
@@ -112,7 +112,7 @@ pub(super) struct Harmed {
 impl Reading {
     /// Nothing is known of the key: if it is there, it is nobody's.
     pub(super) fn unknown() -> Self {
-        Self { state: KeyOwner::Nobodys, ..Self::default() }
+        Self { state: ReadingKey::Nobodys, ..Self::default() }
     }
 
     /// The same, at this moment or later.
@@ -121,7 +121,7 @@ impl Reading {
     }
 
     /// The same, the key standing so.
-    pub(super) fn is(&self, state: KeyOwner) -> Self {
+    pub(super) fn is(&self, state: ReadingKey) -> Self {
         Self { state, ..self.clone() }
     }
 
@@ -168,11 +168,11 @@ impl Reading {
     /// The same, the key living on until then, whoever holds it.
     pub(super) fn lives(self, end_ns: u64) -> Self {
         match self.state {
-            KeyOwner::Held { owner, by, since_ns, .. } => {
+            ReadingKey::Held { owner, by, since_ns, .. } => {
                 let from_ns = self.at_ns;
-                self.is(KeyOwner::Held { owner, by, since_ns, from_ns, may_end_ns: end_ns })
+                self.is(ReadingKey::Held { owner, by, since_ns, from_ns, may_end_ns: end_ns })
             }
-            KeyOwner::Free | KeyOwner::Nobodys => self,
+            ReadingKey::Free | ReadingKey::Nobodys => self,
         }
     }
 

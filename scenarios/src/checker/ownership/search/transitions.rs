@@ -6,7 +6,7 @@
 use smallvec::SmallVec;
 
 use super::Search;
-use super::reading::{Harmed, KeyOwner, Reading, ValueWriter};
+use super::reading::{Harmed, Reading, ReadingKey, ValueWriter};
 use crate::checker::ownership::Op;
 use crate::history::Touch;
 
@@ -33,24 +33,24 @@ impl Search<'_> {
     /// The readings in which the key has the value that this command has written.
     fn showing(&self, reading: &Reading, writer: u32, now_ns: u64) -> Vec<Reading> {
         let since_ns = match reading.state {
-            KeyOwner::Nobodys => return vec![reading.clone()],
-            KeyOwner::Held { by, .. }
+            ReadingKey::Nobodys => return vec![reading.clone()],
+            ReadingKey::Held { by, .. }
                 if [ValueWriter::Command(writer), ValueWriter::Unknown].contains(&by) =>
             {
                 return vec![reading.clone()];
             }
-            KeyOwner::Held { since_ns, .. } => since_ns,
-            KeyOwner::Free => 0,
+            ReadingKey::Held { since_ns, .. } => since_ns,
+            ReadingKey::Free => 0,
         };
         if self.is_lost(since_ns, now_ns) {
             // A server has come back with it.
-            return vec![reading.is(KeyOwner::Nobodys)];
+            return vec![reading.is(ReadingKey::Nobodys)];
         }
         if self.op(writer).is_open() && self.is_unused(writer, reading) {
             return self.carry_out(&self.using(reading, writer), writer, now_ns);
         }
         let unknown = self.unknown_one(reading);
-        unknown.into_iter().map(|it| self.using(reading, it).is(KeyOwner::Nobodys)).collect()
+        unknown.into_iter().map(|it| self.using(reading, it).is(ReadingKey::Nobodys)).collect()
     }
 
     fn carry_out_on(&self, reading: &Reading, place: u32, now_ns: u64) -> Vec<Reading> {
@@ -63,7 +63,7 @@ impl Search<'_> {
             let may_end_ns = ttl_ns.map_or(u64::MAX, |ttl_ns| self.lives(lives_from_ns, ttl_ns));
             let from_ns = before.at_ns;
             let since_ns = op.sent_ns;
-            before.is(KeyOwner::of(owner, self.by(op), since_ns, from_ns, may_end_ns))
+            before.is(ReadingKey::of(owner, self.by(op), since_ns, from_ns, may_end_ns))
         };
         match op.touch {
             Touch::None => vec![reading.clone()],
@@ -72,7 +72,7 @@ impl Search<'_> {
             }
             Touch::Overwrite(ttl_ns) => {
                 let before = match reading.state {
-                    KeyOwner::Held { owner, since_ns, .. } if owner.0 != op.acquisition => {
+                    ReadingKey::Held { owner, since_ns, .. } if owner.0 != op.acquisition => {
                         let mut before = self.over(reading, op, now_ns);
                         before.push(match before[..] {
                             [] => reading.harmed(self.harm(owner, since_ns, place)),
@@ -87,7 +87,7 @@ impl Search<'_> {
             Touch::Delete => self
                 .found_key(reading, place, now_ns)
                 .into_iter()
-                .map(|it| it.is(KeyOwner::Free))
+                .map(|it| it.is(ReadingKey::Free))
                 .collect(),
             Touch::Extend(ttl_ns) => {
                 let extended = |it: Reading| {
@@ -98,7 +98,7 @@ impl Search<'_> {
             }
             // It may have left the key as it was, or free, or to anybody: where it is nobody's, whatever
             // can follow each of these can follow, and harms nobody.
-            Touch::Unknown => vec![reading.is(KeyOwner::Nobodys)],
+            Touch::Unknown => vec![reading.is(ReadingKey::Nobodys)],
         }
     }
 
@@ -119,15 +119,17 @@ impl Search<'_> {
     /// The same, the hold that this command meets being over with nobody harmed. A value that is still there
     /// has not expired; but where it says itself when the hold is over, that time may have passed.
     fn over(&self, reading: &Reading, op: &Op, now_ns: u64) -> Vec<Reading> {
-        let KeyOwner::Held { since_ns, may_end_ns, .. } = reading.state else { return Vec::new() };
+        let ReadingKey::Held { since_ns, may_end_ns, .. } = reading.state else {
+            return Vec::new();
+        };
         if self.found(op).is_none() {
             return self.gone(reading, now_ns);
         }
         if self.is_lost(since_ns, now_ns) {
-            return vec![reading.is(KeyOwner::Nobodys)];
+            return vec![reading.is(ReadingKey::Nobodys)];
         }
         let passed = self.known.stamped && now_ns >= may_end_ns;
-        let passed = passed.then(|| reading.not_before(may_end_ns).is(KeyOwner::Nobodys));
+        let passed = passed.then(|| reading.not_before(may_end_ns).is(ReadingKey::Nobodys));
         passed.into_iter().collect()
     }
 
@@ -138,16 +140,16 @@ impl Search<'_> {
     /// The same, the key being gone with nobody harmed: the ways in which that can be. It may have expired,
     /// which takes no command and has its time, or have been ended by one, perhaps earlier.
     fn gone(&self, reading: &Reading, now_ns: u64) -> Vec<Reading> {
-        let KeyOwner::Held { owner, since_ns, from_ns, may_end_ns, .. } = reading.state else {
-            return vec![reading.is(KeyOwner::Free)];
+        let ReadingKey::Held { owner, since_ns, from_ns, may_end_ns, .. } = reading.state else {
+            return vec![reading.is(ReadingKey::Free)];
         };
         let jumped = || self.known.jumps.iter().any(|at_ns| (since_ns..=now_ns).contains(at_ns));
         if self.is_lost(since_ns, now_ns) || jumped() {
-            return vec![reading.is(KeyOwner::Free)];
+            return vec![reading.is(ReadingKey::Free)];
         }
         let expired = (now_ns >= may_end_ns).then(|| reading.not_before(may_end_ns));
         if expired.as_ref().is_some_and(|it| it.at_ns == reading.at_ns) {
-            return vec![reading.is(KeyOwner::Free)];
+            return vec![reading.is(ReadingKey::Free)];
         }
         let mut own = self.open_of(owner.0, reading);
         let ends = own.find(|&it| matches!(self.op(it).touch, Touch::Delete | Touch::Unknown));
@@ -159,20 +161,21 @@ impl Search<'_> {
         };
         let used = ends.or_else(|| own.find(shortens)).or_else(|| self.unknown_one(reading));
         let ended = used.map(|used| self.using(reading, used));
-        expired.into_iter().chain(ended).map(|it| it.is(KeyOwner::Free)).collect()
+        expired.into_iter().chain(ended).map(|it| it.is(ReadingKey::Free)).collect()
     }
 
     /// The same, the key being gone, at the cost of its holder if need be.
     fn vacated(&self, reading: &Reading, now_ns: u64) -> Vec<Reading> {
         let mut all = self.gone(reading, now_ns);
-        let KeyOwner::Held { owner, since_ns, .. } = reading.state else { return all };
+        let ReadingKey::Held { owner, since_ns, .. } = reading.state else { return all };
         let harm = |culprit| self.harm(owner, since_ns, culprit);
         let foreign =
             |it: &&u32| self.op(**it).acquisition != owner.0 && self.is_unused(**it, reading);
         let mut deletes = self.deletes.iter().rev().filter(foreign);
         if let Some(&culprit) = deletes.next() {
             // One of them was, and nobody knows which.
-            let mut deleted = self.using(reading, culprit).harmed(harm(culprit)).is(KeyOwner::Free);
+            let mut deleted =
+                self.using(reading, culprit).harmed(harm(culprit)).is(ReadingKey::Free);
             if !reading.is_harmful() {
                 deletes.for_each(|&other| deleted.may_be(harm(other)));
             }
@@ -188,7 +191,7 @@ impl Search<'_> {
         let overwrites = self.creates.iter().filter(foreign).filter(|it| deleted(it).is_some());
         for culprit in self.any_of(overwrites.copied()) {
             let both = deleted(&culprit).map(|it| self.using(&self.using(reading, culprit), it));
-            all.extend(both.map(|it| it.harmed(harm(culprit)).is(KeyOwner::Free)));
+            all.extend(both.map(|it| it.harmed(harm(culprit)).is(ReadingKey::Free)));
         }
         all
     }
@@ -223,33 +226,33 @@ impl Search<'_> {
             let held = |&used: &u32| {
                 let owner = (op.acquisition, op.client);
                 let by = self.by(self.op(used));
-                self.using(reading, used).is(KeyOwner::of(owner, by, op.sent_ns, 0, 0))
+                self.using(reading, used).is(ReadingKey::of(owner, by, op.sent_ns, 0, 0))
             };
             own.iter().map(held).collect()
         };
         match reading.state {
-            KeyOwner::Nobodys => vec![reading.clone()],
-            KeyOwner::Held { owner, .. } if owner.0 == op.acquisition => vec![reading.clone()],
-            KeyOwner::Held { owner, since_ns, .. } => {
+            ReadingKey::Nobodys => vec![reading.clone()],
+            ReadingKey::Held { owner, .. } if owner.0 == op.acquisition => vec![reading.clone()],
+            ReadingKey::Held { owner, since_ns, .. } => {
                 if self.is_lost(since_ns, now_ns) {
                     // What has come back in its place is nobody's rightful hold.
-                    return vec![reading.is(KeyOwner::Nobodys)];
+                    return vec![reading.is(ReadingKey::Nobodys)];
                 }
                 let over = self.over(reading, op, now_ns);
                 if self.known.stamped && !over.is_empty() {
                     // A hold that is over by its own word leaves its key behind, which is nobody's.
-                    return over.iter().map(|over| over.is(KeyOwner::Nobodys)).collect();
+                    return over.iter().map(|over| over.is(ReadingKey::Nobodys)).collect();
                 }
                 let its_own = over.iter().flat_map(own);
                 its_own.chain([reading.harmed(self.harm(owner, since_ns, place))]).collect()
             }
-            KeyOwner::Free => {
+            ReadingKey::Free => {
                 let own = own(reading);
                 if !own.is_empty() {
                     return own;
                 }
                 if self.is_lost(0, now_ns) {
-                    return vec![reading.is(KeyOwner::Nobodys)];
+                    return vec![reading.is(ReadingKey::Nobodys)];
                 }
                 self.anothers(reading, place)
             }

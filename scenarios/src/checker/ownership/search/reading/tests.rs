@@ -2,8 +2,8 @@
 
 use super::*;
 
-fn held(owner: u32, since_ns: u64, from_ns: u64, may_end_ns: u64) -> KeyOwner {
-    KeyOwner::of((owner, owner), ValueWriter::Another, since_ns, from_ns, may_end_ns)
+fn held(owner: u32, since_ns: u64, from_ns: u64, may_end_ns: u64) -> ReadingKey {
+    ReadingKey::of((owner, owner), ValueWriter::Another, since_ns, from_ns, may_end_ns)
 }
 
 /// This command has harmed the hold of this acquisition.
@@ -11,14 +11,14 @@ fn harm(victim: u32, culprit: u32) -> Harmed {
     Harmed { doubtful: false, at_ns: 50, victim: (victim, victim), culprit }
 }
 
-fn reading(state: KeyOwner) -> Reading {
+fn reading(state: ReadingKey) -> Reading {
     Reading { at_ns: 50, ..Reading::default() }.is(state)
 }
 
 #[test]
 fn what_belongs_to_no_acquisition_is_nobodys() {
-    assert_eq!(held(0, 1, 2, 3), KeyOwner::Nobodys);
-    assert!(matches!(held(1, 1, 2, 3), KeyOwner::Held { owner: (1, 1), may_end_ns: 3, .. }));
+    assert_eq!(held(0, 1, 2, 3), ReadingKey::Nobodys);
+    assert!(matches!(held(1, 1, 2, 3), ReadingKey::Held { owner: (1, 1), may_end_ns: 3, .. }));
 }
 
 #[test]
@@ -30,13 +30,13 @@ fn a_hold_that_may_have_ended_earlier_leaves_more() {
         assert!(!later.leaves_more_than(one), "{later:?}");
     }
     assert!(!one.leaves_more_than(held(2, 10, 20, 30)), "another's");
-    let by = |by| KeyOwner::of((1, 1), by, 10, 20, 30);
+    let by = |by| ReadingKey::of((1, 1), by, 10, 20, 30);
     let command = by(ValueWriter::Command(7));
     assert!(
         command.leaves_more_than(command) && by(ValueWriter::Unknown).leaves_more_than(command)
     );
     assert!(!command.leaves_more_than(one) && !one.leaves_more_than(command), "another's value");
-    let states = [one, KeyOwner::Free, KeyOwner::Nobodys];
+    let states = [one, ReadingKey::Free, ReadingKey::Nobodys];
     for (nth, mine) in states.into_iter().enumerate() {
         for (other, theirs) in states.into_iter().enumerate() {
             assert_eq!(mine.leaves_more_than(theirs), nth == other, "{mine:?} {theirs:?}");
@@ -66,31 +66,31 @@ fn what_took_no_more_and_came_no_later_makes_superfluous() {
 
 #[test]
 fn who_may_have_harmed_first_is_remembered_of_all_that_come_to_the_same() {
-    let mut kept = reading(KeyOwner::Free).harmed(harm(1, 5));
-    kept.may_have(&reading(KeyOwner::Free).harmed(harm(2, 6)));
-    kept.may_have(&reading(KeyOwner::Free).harmed(harm(2, 6)));
+    let mut kept = reading(ReadingKey::Free).harmed(harm(1, 5));
+    kept.may_have(&reading(ReadingKey::Free).harmed(harm(2, 6)));
+    kept.may_have(&reading(ReadingKey::Free).harmed(harm(2, 6)));
     assert_eq!(kept.harm.as_slice(), [harm(1, 5), harm(2, 6)]);
     (10..30).for_each(|culprit| kept.may_be(harm(3, culprit)));
     assert_eq!(kept.harm.len(), HARMS_MOST);
-    let mut harmless = reading(KeyOwner::Free);
+    let mut harmless = reading(ReadingKey::Free);
     harmless.may_have(&kept);
     assert!(!harmless.is_harmful(), "it has a way without harm");
 }
 
 #[test]
 fn the_better_come_first() {
-    let base = reading(KeyOwner::Free).uses(3);
+    let base = reading(ReadingKey::Free).uses(3);
     let mut early = base.clone();
     early.early.push(7);
     let best_first = [
-        reading(KeyOwner::Nobodys).not_before(90),
+        reading(ReadingKey::Nobodys).not_before(90),
         base.clone(),
         early,
         base.is(held(1, 1, 1, 1)),
         base.not_before(51),
-        reading(KeyOwner::Free).uses(4),
+        reading(ReadingKey::Free).uses(4),
         base.uses(4),
-        reading(KeyOwner::Free).harmed(harm(1, 2)),
+        reading(ReadingKey::Free).harmed(harm(1, 2)),
     ];
     for pair in best_first.windows(2) {
         assert_eq!(pair[0].compare(&pair[1]), Ordering::Less, "{pair:?}");
@@ -112,8 +112,8 @@ fn a_reading_is_followed_without_change() {
     assert_eq!(perhaps.perhaps_harmed(harm(3, 4)), perhaps, "the first");
     assert_eq!(perhaps.harmed(harm(3, 4)).harm.as_slice(), [harm(3, 4)], "that is certain");
     assert_eq!(base.lives(99).state, held(1, 10, 50, 99));
-    for state in [KeyOwner::Free, KeyOwner::Nobodys] {
+    for state in [ReadingKey::Free, ReadingKey::Nobodys] {
         assert_eq!(reading(state).lives(99), reading(state), "nobody's life");
     }
-    assert_eq!(Reading::unknown().state, KeyOwner::Nobodys);
+    assert_eq!(Reading::unknown().state, ReadingKey::Nobodys);
 }

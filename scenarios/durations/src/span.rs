@@ -10,7 +10,7 @@ use serde::de::{Deserializer, Error as _, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
 
 /// The longest duration that is taken: a year, as it is read (365.25 days).
-pub(crate) const MOST: Duration = Duration::from_secs(31_557_600);
+pub const MOST: Duration = Duration::from_secs(31_557_600);
 
 /// A duration in a scenario file or on the command line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,7 +32,7 @@ impl Span {
 }
 
 /// A duration as people say it, with three digits.
-pub(crate) fn rounded(ns: u64) -> String {
+pub fn rounded(ns: u64) -> String {
     let (unit_ns, unit) = match ns {
         0..1_000 => (1, "ns"),
         1_000..1_000_000 => (1_000, "µs"),
