@@ -7,7 +7,7 @@ use fault_proxy::{Cut, Link, Upstream};
 /// The clients' links, by client and then by node; with sentinels or in a cluster, to every server and sentinel.
 #[derive(Default)]
 pub(crate) struct ClientLinks {
-    links: Vec<Vec<Link>>,
+    pub(super) links: Vec<Vec<Link>>,
     /// How many nodes are the lock's: the resource behind them is out of reach of faults.
     lock_nodes: usize,
     /// How each client is cut off.
