@@ -102,12 +102,12 @@ fn loom_a_renewal_and_the_end_of_validity_agree() {
         // Another thread's clock has reached the end.
         let seen = hold.look(at(100));
         let renewed = renewal.join().unwrap();
-        match seen.standing {
+        match seen.status {
             HoldStatus::Held(until) => {
-                assert_eq!((until, renewed.standing), (at(200), HoldStatus::Held(at(200))));
+                assert_eq!((until, renewed.status), (at(200), HoldStatus::Held(at(200))));
             }
             HoldStatus::Lost(why) => {
-                assert_eq!((why, renewed.standing), (Lost::ValidityEnded, seen.standing));
+                assert_eq!((why, renewed.status), (Lost::ValidityEnded, seen.status));
                 assert_eq!(hold.valid_until(), at(100), "never extended after it was lost");
             }
             HoldStatus::Releasing => unreachable!("nobody releases"),
