@@ -1,8 +1,7 @@
 //! `picklock run`: a scenario from the command line to the report.
 //!
 //! Invariant: nothing is started before everything that can be wrong with the user's words has been
-//! looked at, and the report's directory is there before the first client is. Deliberately absent:
-//! judgement and drawing.
+//! looked at, and the report's directory is there before the first client is.
 
 mod replay;
 pub(super) mod report;
@@ -48,7 +47,9 @@ pub(super) fn main(args: &RunArgs, terminal: &Terminal) -> Result<Exit, Failure>
     if let (Some(why), false) = (why, terminal.is_quiet()) {
         print::note(&why);
     }
-    let progress = Progress::of_run(terminal, &request);
+    // A schedule of the virtual world counts no clients: there would be nothing to show.
+    let is_live = args.world != World::Virtual;
+    let progress = is_live.then(|| Progress::of_run(terminal, &request));
     let run = world.run(&request);
     drop((progress, entered));
     // What is still at work, a resolver say, is not waited for.
