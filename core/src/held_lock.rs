@@ -43,6 +43,7 @@ pub(crate) struct HeldLock<E: Env> {
 }
 
 /// An acquisition's key on one node of several.
+#[derive(Clone)]
 pub(crate) struct NodeConn<E: Env> {
     pub(crate) target: Arc<LockTarget<E>>,
     pub(crate) lock_conn: Arc<LockConn<E::Conn>>,
@@ -111,7 +112,7 @@ impl<E: Env> HeldLock<E> {
 
     async fn send_extend(self: &Arc<Self>) -> Result<KeyOwner, CallError> {
         if self.other_nodes.is_empty() {
-            return self.target.compare_and_extend(&self.lock_conn, &self.token).await.1;
+            return self.target.compare_and_extend(&self.lock_conn, &self.token).await;
         }
         self.extend_on_all().await
     }
@@ -135,8 +136,7 @@ impl<E: Env> HeldLock<E> {
         let mut unanswered = None;
         for attempt in 1..=RELEASE_TRIES {
             target.env.mark(Mark::Phase(Phase::ReleaseBeforeDelete));
-            let (_, answer) = target.give_up(&self.lock_conn, &self.token).await;
-            let error = match answer {
+            let error = match target.give_up(&self.lock_conn, &self.token).await {
                 Ok(owner) => return self.release_outcome(owner, unanswered),
                 Err(error) => error,
             };

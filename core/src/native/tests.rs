@@ -281,7 +281,7 @@ impl Conn for Says {
 
 #[test]
 fn a_reply_that_a_command_does_not_have_says_nothing() {
-    let (world, native) = (World::new(), Native::new());
+    let (world, native) = (World::new(), Native::default());
     let delete = |reply| {
         let conn = Says(reply);
         world.block_on(native.delete(&conn, b"k", b"t")).unwrap()
