@@ -8,7 +8,6 @@
 #![expect(clippy::disallowed_methods, reason = "a measurement takes the machine's time")]
 
 use std::error::Error;
-use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

@@ -16,7 +16,6 @@ mod server_conn;
 mod slot_conn;
 mod slot_owners;
 
-use std::future::Future;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 

@@ -4,7 +4,6 @@
 //! Work that was not protected is reported and not undone.
 
 use std::fmt;
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,6 +17,7 @@ use crate::time::Instant;
 
 /// The state of a lock, for the work done under it. It does not keep the lock: once the guard is dropped, it
 /// reports the lock as not valid.
+#[derive(Clone)]
 pub struct Holding<E: Env> {
     held: Arc<HeldLock<E>>,
 }
@@ -41,12 +41,6 @@ impl<E: Env> Holding<E> {
     /// True while the lock may be relied on. Reads the clock; sends nothing.
     pub fn is_valid(&self) -> bool {
         matches!(self.held.status(), HoldStatus::Held(_))
-    }
-}
-
-impl<E: Env> Clone for Holding<E> {
-    fn clone(&self) -> Self {
-        Self { held: Arc::clone(&self.held) }
     }
 }
 

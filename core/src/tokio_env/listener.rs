@@ -7,7 +7,6 @@
 //! stays unconfirmed replaces this connection.
 
 use std::collections::BTreeMap;
-use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -3,7 +3,6 @@
 //! Nothing here asserts how long something takes: a test waits for a condition, up to a deadline
 //! that only a broken build reaches.
 
-use std::future::Future;
 use std::time::Duration;
 
 use picklock::command::Command;
