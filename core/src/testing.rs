@@ -3,7 +3,7 @@
 //!
 //! Invariant: nothing happens but by the script, in the same order each time. It is not the
 //! simulator: it knows the few commands these tests need and takes the meaning of the lock scripts
-//! for granted (a real server checks it in `tests/real_redis.rs`).
+//! for granted (a real server checks it in `tests/real_servers`).
 
 mod pubsub;
 mod server;

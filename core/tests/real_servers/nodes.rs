@@ -1,19 +1,15 @@
 //! A lock on several real redis-servers, one of which stands still.
 //!
-//! Nothing here asserts how long something takes: a node has an hour to answer, so whoever waits for the one that is
-//! silent comes to no end before the test gives up.
-#![cfg(all(feature = "tokio", unix, not(picklock_loom)))]
-
-mod support;
+//! A node has an hour to answer, so whoever waits for the one that is silent comes to no end before the test gives up.
 
 use std::process::Command as Process;
 use std::time::Duration;
 
+use crate::support::{PATIENCE, ServerExt, call, eventually};
 use picklock::{
     Env, Node, NotAcquired, Options, Outcome, Redlock, Released, Reply, TokioEnv, TokioOptions,
 };
 use redis::Client;
-use support::{PATIENCE, ServerExt, call, eventually};
 use test_server::RedisServer;
 
 const HOUR: Duration = Duration::from_secs(3_600);

@@ -1,15 +1,14 @@
 //! A lock on a cluster of three nodes: its slot moves while it is held, waited for, or asked for.
-#![cfg(all(feature = "tokio", not(picklock_loom)))]
-
-#[path = "support/fake.rs"]
-mod fake;
-mod support;
 
 use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use crate::fake;
+use crate::support::{
+    LONG, PATIENCE, ServerExt, answered, call, eventually, listeners, ran, synced, text, token_of,
+};
 use picklock::command::Command;
 use picklock::env::{Conn, Env};
 use picklock::reply::Reply;
@@ -17,10 +16,8 @@ use picklock::{
     Cluster, Count, Fence, Guard, Holding, Locks, Node, NotAcquired, Options, Queue, Released,
     Renewal, Single, TokioEnv, wait,
 };
-use support::{PATIENCE, ServerExt, call, eventually};
 use test_server::{RedisServer, free_port};
 
-const LONG: Duration = Duration::from_secs(60);
 const ONCE_MORE: wait::Poll =
     wait::Poll { base: Duration::from_millis(1), jitter: Duration::ZERO, max_retries: Some(1) };
 /// The key of every lock here, and its slot, which the first node has to begin with.
@@ -50,8 +47,7 @@ impl Nodes {
                 "--repl-diskless-sync-delay",
                 "0",
             ]);
-            let id = call(&server.env(), &["CLUSTER", "MYID"]).await;
-            nodes.ids.push(String::from_utf8_lossy(id.as_bytes().unwrap()).into_owned());
+            nodes.ids.push(text(&server.env(), &["CLUSTER", "MYID"]).await);
             if let Some(first) = nodes.servers.first() {
                 let port = server.port().to_string();
                 call(&first.env(), &["CLUSTER", "MEET", "127.0.0.1", &port, &bus]).await;
@@ -67,8 +63,7 @@ impl Nodes {
         for server in &nodes.servers {
             let env = server.env();
             eventually(&env, || async {
-                let info = call(&env, &["CLUSTER", "INFO"]).await;
-                let info = String::from_utf8_lossy(info.as_bytes().unwrap()).into_owned();
+                let info = text(&env, &["CLUSTER", "INFO"]).await;
                 let known = format!("cluster_known_nodes:{}", nodes.servers.len());
                 // Without full coverage a node is well before it has heard who owns the other slots.
                 let all = "cluster_slots_assigned:16384";
@@ -79,12 +74,7 @@ impl Nodes {
         if with_replica {
             let env = nodes.servers[3].env();
             call(&env, &["CLUSTER", "REPLICATE", &nodes.ids[0]]).await;
-            eventually(&env, || async {
-                let info = call(&env, &["INFO", "replication"]).await;
-                let info = String::from_utf8_lossy(info.as_bytes().unwrap()).into_owned();
-                info.contains("master_link_status:up")
-            })
-            .await;
+            synced(&env).await;
         }
         nodes
     }
@@ -138,27 +128,10 @@ impl Nodes {
         self.end_to_move(from, to).await;
     }
 
-    /// How often this node has answered with an error of this code.
-    async fn answered(&self, place: usize, code: &str) -> u64 {
-        statistic(&self.node(place), "errorstats", &format!("errorstat_{code}:count=")).await
-    }
-
-    /// How often this node has run a command.
-    async fn ran(&self, place: usize, name: &str) -> u64 {
-        statistic(&self.node(place), "commandstats", &format!("cmdstat_{name}:calls=")).await
-    }
-
     /// What this node has in the slot.
     async fn keys(&self, place: usize) -> Reply {
         call(&self.node(place), &["CLUSTER", "COUNTKEYSINSLOT", SLOT]).await
     }
-}
-
-async fn statistic(env: &TokioEnv, section: &str, head: &str) -> u64 {
-    let text = call(env, &["INFO", section]).await;
-    let text = String::from_utf8_lossy(text.as_bytes().unwrap()).into_owned();
-    let count = text.lines().find_map(|line| line.strip_prefix(head)?.split(',').next());
-    count.map_or(0, |count| count.parse().unwrap())
 }
 
 fn single(env: TokioEnv, options: Options) -> Single<TokioEnv> {
@@ -173,7 +146,7 @@ fn options() -> Options {
 async fn taken(guard: &Guard<TokioEnv>, node: &TokioEnv) -> bool {
     let conn = node.connect(Node(0)).await.unwrap();
     let get = Command::new("GET").arg(KEY);
-    conn.call(get).await == Ok(Reply::bulk(guard.token().as_bytes()))
+    conn.call(get).await == Ok(token_of(guard))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -184,20 +157,20 @@ async fn a_hold_follows_its_slot() {
     assert!(taken(&guard, &nodes.node(0)).await);
     nodes.begin_to_move(0, 1).await;
     guard.extend().await.unwrap();
-    assert_eq!(nodes.answered(0, "ASK").await, 0, "the key is still here");
+    assert_eq!(answered(&nodes.node(0), "ASK").await, 0, "the key is still here");
     nodes.move_keys(0, 1).await;
     // Asked for, and not yet moved.
     guard.extend().await.unwrap();
     guard.extend().await.unwrap();
     assert_eq!(other.try_acquire().await.unwrap_err(), NotAcquired::Held);
-    let asks = nodes.answered(0, "ASK").await;
+    let asks = answered(&nodes.node(0), "ASK").await;
     assert!(asks >= 3, "nothing is learnt from ASK: {asks}");
-    assert_eq!(nodes.answered(0, "MOVED").await, 0);
+    assert_eq!(answered(&nodes.node(0), "MOVED").await, 0);
     nodes.end_to_move(0, 1).await;
     guard.extend().await.unwrap();
-    assert_eq!(nodes.answered(0, "MOVED").await, 1);
+    assert_eq!(answered(&nodes.node(0), "MOVED").await, 1);
     guard.extend().await.unwrap();
-    assert_eq!(nodes.answered(0, "MOVED").await, 1, "who has moved is known");
+    assert_eq!(answered(&nodes.node(0), "MOVED").await, 1, "who has moved is known");
     assert!(taken(&guard, &nodes.node(1)).await);
     assert_eq!(guard.release().await, Released::Released);
     let guard = other.try_acquire().await.unwrap();
@@ -232,7 +205,7 @@ async fn locks_by_name_are_all_over_the_cluster_and_work_outlasts_a_move() {
             nodes.move_slot(0, 2).await;
             // The watchdog is led on to the new owner.
             eventually(&nodes.node(2), || async {
-                nodes.answered(0, "MOVED").await > 0 && holding.valid_until() > first
+                answered(&nodes.node(0), "MOVED").await > 0 && holding.valid_until() > first
             })
             .await;
             holding.fence()
@@ -253,10 +226,13 @@ async fn what_is_asked_for_in_mid_move_leaves_no_orphan() {
     assert_eq!(nodes.keys(1).await, Reply::Int(0));
     // Replicas are counted where the write was.
     let replicated = Options::builder(LONG).wait_for(1, Duration::from_millis(1)).build().unwrap();
-    let before = (nodes.ran(0, "wait").await, nodes.ran(1, "wait").await);
+    let before = (ran(&nodes.node(0), "wait").await, ran(&nodes.node(1), "wait").await);
     let error = single(nodes.env(), replicated).try_acquire().await.unwrap_err();
     assert_eq!(error, NotAcquired::NotReplicated { acknowledged: 0, wanted: 1 });
-    assert_eq!((nodes.ran(0, "wait").await, nodes.ran(1, "wait").await), (before.0, before.1 + 1));
+    assert_eq!(
+        (ran(&nodes.node(0), "wait").await, ran(&nodes.node(1), "wait").await),
+        (before.0, before.1 + 1)
+    );
     eventually(&nodes.node(1), || async { nodes.keys(1).await == Reply::Int(0) }).await;
     // Dropped while the node that is asked takes its time. Its clean-up is not sent behind it, so one
     // that finds nothing is not the last: the slot even moves on meanwhile.
@@ -266,22 +242,19 @@ async fn what_is_asked_for_in_mid_move_leaves_no_orphan() {
     assert_eq!(answered, Released::Released);
     let conn = env.connect(Node(0)).await.unwrap();
     assert!(!conn.gave_up(LONG), "what it was led to has answered");
-    let sets = nodes.ran(1, "set").await;
+    let sets = ran(&nodes.node(1), "set").await;
     call(&goal, &["CLIENT", "PAUSE", "100000", "WRITE"]).await;
     let asking = lock.clone();
     let dropped = tokio::spawn(async move { asking.try_acquire().await.map(drop) });
-    eventually(&env, || async {
-        let clients = call(&goal, &["CLIENT", "LIST"]).await;
-        String::from_utf8_lossy(clients.as_bytes().unwrap()).contains("cmd=set ")
-    })
-    .await;
+    let arrived = || async { text(&goal, &["CLIENT", "LIST"]).await.contains("cmd=set ") };
+    eventually(&env, arrived).await;
     assert!(conn.gave_up(LONG), "what comes next might be carried out before it");
     dropped.abort();
     assert!(dropped.await.unwrap_err().is_cancelled());
     assert!(conn.gave_up(LONG), "what was abandoned has no answer");
     assert!(!env.connect(Node(0)).await.unwrap().gave_up(LONG));
     call(&goal, &["CLIENT", "UNPAUSE"]).await;
-    eventually(&env, || async { nodes.ran(1, "set").await > sets }).await;
+    eventually(&env, || async { ran(&nodes.node(1), "set").await > sets }).await;
     eventually(&env, || async { nodes.keys(1).await == Reply::Int(0) }).await;
     nodes.end_to_move(0, 1).await;
     let guard = lock.acquire(PATIENCE, wait::Poll::default()).await.unwrap();
@@ -303,7 +276,7 @@ async fn keys_that_are_apart_in_mid_move_are_a_refusal_that_passes() {
     let waiting = lock.clone();
     let waiter =
         tokio::spawn(async move { waiting.acquire(PATIENCE, wait::Poll::default()).await });
-    eventually(&nodes.node(0), || async { nodes.answered(0, "TRYAGAIN").await > 1 }).await;
+    eventually(&nodes.node(0), || async { answered(&nodes.node(0), "TRYAGAIN").await > 1 }).await;
     nodes.move_keys(0, 1).await;
     nodes.end_to_move(0, 1).await;
     let guard = waiter.await.unwrap().unwrap();
@@ -327,8 +300,7 @@ async fn an_owner_that_dies_is_followed_by_its_replica() {
     let error = late.acquire(PATIENCE, ONCE_MORE).await.unwrap_err();
     assert_eq!(error, NotAcquired::Held);
     let replica = nodes.node(3);
-    let conn = replica.connect(Node(0)).await.unwrap();
-    eventually(&replica, || async { nodes_has(&conn).await }).await;
+    eventually(&replica, || async { nodes.keys(3).await == Reply::Int(1) }).await;
     nodes.servers[0].kill();
     call(&replica, &["CLUSTER", "FAILOVER", "TAKEOVER"]).await;
     // Who is asked may not know of it for a moment.
@@ -339,11 +311,6 @@ async fn an_owner_that_dies_is_followed_by_its_replica() {
     assert_eq!(guard.release().await, Released::Released);
 }
 
-async fn nodes_has(conn: &impl Conn) -> bool {
-    let count = Command::new("CLUSTER").arg("COUNTKEYSINSLOT").arg(SLOT);
-    conn.call(count).await == Ok(Reply::Int(1))
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn waiters_are_told_wherever_they_listen() {
     let nodes = Nodes::start(false).await;
@@ -352,16 +319,8 @@ async fn waiters_are_told_wherever_they_listen() {
     let lock = single(nodes.env(), notified());
     let waiter = tokio::spawn(async move { lock.acquire(PATIENCE, wait::Poll::default()).await });
     let channel = format!("picklock:{KEY}");
-    let heard = |place: usize| {
-        let (env, channel) = (nodes.node(place), channel.clone());
-        async move {
-            let Reply::Array(parts) = call(&env, &["PUBSUB", "NUMSUB", &channel]).await else {
-                panic!("no list");
-            };
-            parts[1].as_int().unwrap()
-        }
-    };
-    eventually(&nodes.node(0), || async { heard(0).await == 1 }).await;
+    let owner = nodes.node(0);
+    eventually(&owner, || async { listeners(&owner, &channel).await == 1 }).await;
     // It listens to a node that is the owner no more, when another publishes.
     nodes.move_slot(0, 1).await;
     assert_eq!(holder.release().await, Released::Released);

@@ -1,10 +1,4 @@
-//! The lock against a real redis-server, which each test starts for itself and kills at its end.
-//!
-//! Nothing here asserts how long something takes: a test waits for a condition, up to a deadline
-//! that only a broken build reaches.
-#![cfg(all(feature = "tokio", not(picklock_loom)))]
-
-mod support;
+//! A lock on one server.
 
 use std::future::{Future, poll_fn};
 use std::io::{Read, Write};
@@ -12,17 +6,14 @@ use std::net::{TcpListener, TcpStream};
 use std::task::Poll;
 use std::time::Duration;
 
+use crate::support::{LONG, PATIENCE, ServerExt, answered, call, eventually, ran, text, token_of};
 use picklock::command::Command;
 use picklock::env::{CallError, Conn, Env};
 use picklock::options::TTL_MAX;
 use picklock::reply::Reply;
-use picklock::{
-    Guard, Lost, Node, NotAcquired, Options, Released, Renewal, Single, TokioEnv, wait,
-};
-use support::{PATIENCE, ServerExt, call, eventually};
+use picklock::{Lost, Node, NotAcquired, Options, Released, Renewal, Single, TokioEnv, wait};
 use test_server::RedisServer;
 
-const LONG: Duration = Duration::from_secs(60);
 const POLL: wait::Poll = wait::Poll {
     base: Duration::from_millis(5),
     jitter: Duration::from_millis(5),
@@ -43,10 +34,6 @@ fn lock(env: TokioEnv, options: Options) -> Single<TokioEnv> {
 
 async fn value(env: &TokioEnv) -> Reply {
     call(env, &["GET", "the key"]).await
-}
-
-fn token_of(guard: &Guard<TokioEnv>) -> Reply {
-    Reply::bulk(guard.token().as_bytes())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -132,11 +119,8 @@ async fn a_dropped_acquisition_leaves_no_orphan() {
         let mut acquire = Box::pin(lock.try_acquire());
         let pending = poll_fn(|cx| Poll::Ready(acquire.as_mut().poll(cx).is_pending())).await;
         assert!(pending);
-        eventually(&observer, || async {
-            let clients = call(&observer, &["CLIENT", "LIST"]).await;
-            String::from_utf8_lossy(clients.as_bytes().unwrap()).contains("cmd=set ")
-        })
-        .await;
+        let arrived = || async { text(&observer, &["CLIENT", "LIST"]).await.contains("cmd=set ") };
+        eventually(&observer, arrived).await;
     }
     call(&observer, &["CLIENT", "UNPAUSE"]).await;
     eventually(&observer, || async { ran(&observer, "set").await == 1 }).await;
@@ -256,7 +240,7 @@ async fn where_there_is_no_native_compare_and_set_scripts_do_it() {
     }
     let options = Options::builder(LONG).native().build().unwrap();
     let lock = lock(env.clone(), options);
-    let errors = errors(&env).await;
+    let errors = answered(&env, "ERR").await;
     for time in 1..=2 {
         let guard = lock.try_acquire().await.unwrap();
         let before = guard.valid_until();
@@ -264,11 +248,8 @@ async fn where_there_is_no_native_compare_and_set_scripts_do_it() {
         assert_eq!(value(&env).await, token_of(&guard));
         assert_eq!(guard.release().await, Released::Released);
         assert_eq!(value(&env).await, Reply::Nil);
-        let now = self::errors(&env).await - errors;
-        assert_eq!(
-            now, expected,
-            "SET IFEQ, DELEX and DELIFEQ, the first time and not time {time}"
-        );
+        let now = answered(&env, "ERR").await - errors;
+        assert_eq!(now, expected, "SET IFEQ, DELEX and DELIFEQ, once and not time {time}");
     }
     // What is no longer its own it leaves alone.
     let guard = lock.try_acquire().await.unwrap();
@@ -276,14 +257,6 @@ async fn where_there_is_no_native_compare_and_set_scripts_do_it() {
     assert!(guard.extend().await.is_err());
     assert_ne!(guard.release().await, Released::Released);
     assert_eq!(value(&env).await, Reply::bulk(b"another's"));
-}
-
-/// How often the server has answered `ERR`.
-async fn errors(env: &TokioEnv) -> u64 {
-    let stats = call(env, &["INFO", "errorstats"]).await;
-    let stats = String::from_utf8_lossy(stats.as_bytes().unwrap()).into_owned();
-    let count = stats.lines().find_map(|line| line.strip_prefix("errorstat_ERR:count="));
-    count.map_or(0, |count| count.trim().parse().unwrap())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -352,47 +325,4 @@ fn a_guard_dropped_outside_the_runtime_is_released() {
     drop(guard);
     let free = || async { value(&env).await == Reply::Nil };
     runtime.block_on(eventually(&env, free));
-}
-
-/// How many times the server has run this command.
-async fn ran(env: &TokioEnv, name: &str) -> u64 {
-    let stats = call(env, &["INFO", "commandstats"]).await;
-    let stats = String::from_utf8_lossy(stats.as_bytes().unwrap()).into_owned();
-    let head = format!("cmdstat_{name}:calls=");
-    let count = stats.lines().find_map(|line| line.strip_prefix(&*head)?.split(',').next());
-    count.map_or(0, |count| count.parse().unwrap())
-}
-
-async fn charge_the_customer() {}
-
-/// The example of the crate's front page, word for word.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_front_page_acquires_works_and_releases() -> Result<(), Box<dyn std::error::Error>> {
-    let server = RedisServer::start(&[]);
-    let env = TokioEnv::open(server.url())?;
-    // The key lives for ten seconds at a time; a watchdog renews it while we work.
-    let options = Options::builder(Duration::from_secs(10)).watchdog().build()?;
-    let lock = Single::new(env, Node(0), *b"invoice:42", options)?;
-
-    // Waits for its turn, a minute at most.
-    let guard = lock.acquire(Duration::from_secs(60), wait::Poll::default()).await?;
-    // Stops the work, should the lock be lost.
-    let ((), guard) = guard.run(charge_the_customer()).await?;
-    assert_eq!(guard.release().await, Released::Released);
-    Ok(())
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn work_stops_when_the_lock_is_lost() {
-    let server = RedisServer::start(&[]);
-    let options = Options::builder(Duration::from_millis(300)).watchdog().build().unwrap();
-    let lock = Single::new(server.env(), Node(0), *b"invoice:42", options).unwrap();
-    let guard = lock.acquire(PATIENCE, wait::Poll::default()).await.unwrap();
-    call(&server.env(), &["SET", "invoice:42", "another"]).await;
-    let work = std::future::pending::<()>();
-    let lost = guard.run(work).await.err();
-    // A node that stood still for long finds its own validity over before it hears of the other.
-    assert!(matches!(lost, Some(Lost::TakenByOther | Lost::ValidityEnded)), "{lost:?}");
-    let kept = call(&server.env(), &["GET", "invoice:42"]).await;
-    assert_eq!(kept.as_bytes(), Some(&b"another"[..]), "and the other's lock is left alone");
 }

@@ -1,27 +1,12 @@
 //! Listening to the channels of a real redis-server.
-#![cfg(all(feature = "tokio", not(picklock_loom)))]
 
-mod support;
-
+use crate::support::{ServerExt, call, eventually, listeners, subscribers};
 use picklock::env::{CallError, Env, Subscription};
-use picklock::reply::Reply;
 use picklock::{Node, TokioEnv};
-use support::{ServerExt, call, eventually};
 use test_server::RedisServer;
 
 async fn publish(env: &TokioEnv, channel: &str, message: &str) -> i64 {
     call(env, &["PUBLISH", channel, message]).await.as_int().unwrap()
-}
-
-async fn listeners(env: &TokioEnv, channel: &str) -> i64 {
-    let Reply::Array(parts) = call(env, &["PUBSUB", "NUMSUB", channel]).await else { panic!() };
-    parts[1].as_int().unwrap()
-}
-
-/// How many connections listen.
-async fn subscribers(env: &TokioEnv) -> usize {
-    let list = call(env, &["CLIENT", "LIST", "TYPE", "pubsub"]).await;
-    String::from_utf8_lossy(list.as_bytes().unwrap()).lines().count()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,19 +1,15 @@
 //! Locks by name on a real redis-server, and work under them.
-#![cfg(all(feature = "tokio", not(picklock_loom)))]
-
-mod support;
 
 use std::future::pending;
 use std::time::Duration;
 
+use crate::support::{LONG, PATIENCE, ServerExt, call, eventually};
 use picklock::{
     Count, Fence, Holding, Locks, Lost, NoLock, NotAcquired, NotDone, Options, OptionsError,
     Outcome, Poll, Released, Reply, Unprotected,
 };
-use support::{PATIENCE, ServerExt, call, eventually};
 use test_server::RedisServer;
 
-const LONG: Duration = Duration::from_secs(60);
 const POLL: Poll =
     Poll { base: Duration::from_millis(2), jitter: Duration::from_millis(5), max_retries: None };
 

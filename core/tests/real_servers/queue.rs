@@ -1,21 +1,19 @@
 //! The lock that is handed over, and the one that tells of its release, against a real redis-server.
-#![cfg(all(feature = "tokio", not(picklock_loom)))]
-
-mod support;
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crate::support::{
+    LONG, PATIENCE, ServerExt, call, eventually, listeners, ran, subscribers, text,
+};
 use picklock::env::Env;
 use picklock::queue_scripts::LEAVE;
 use picklock::reply::Reply;
 use picklock::{
     Fence, FenceGate, Lost, Node, NotAcquired, Options, Poll, Queue, Released, Single, TokioEnv,
 };
-use support::{PATIENCE, ServerExt, call, eventually};
 use test_server::RedisServer;
 
-const LONG: Duration = Duration::from_secs(60);
 const SHORT: Duration = Duration::from_millis(300);
 
 fn queue(env: TokioEnv, ttl: Duration) -> Queue<TokioEnv> {
@@ -24,15 +22,6 @@ fn queue(env: TokioEnv, ttl: Duration) -> Queue<TokioEnv> {
 
 async fn waiting(env: &TokioEnv) -> i64 {
     call(env, &["ZCARD", "{the key}:line"]).await.as_int().unwrap()
-}
-
-/// How many times the server has run this command.
-async fn ran(env: &TokioEnv, name: &str) -> u64 {
-    let stats = call(env, &["INFO", "commandstats"]).await;
-    let stats = String::from_utf8_lossy(stats.as_bytes().unwrap()).into_owned();
-    let head = format!("cmdstat_{name}:calls=");
-    let count = stats.lines().find_map(|line| line.strip_prefix(&*head)?.split(',').next());
-    count.map_or(0, |count| count.parse().unwrap())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -111,12 +100,8 @@ async fn who_has_left_or_died_is_passed_over() {
     leaving.abort();
     eventually(&env, || async { waiting(&env).await == 2 }).await;
     runtime.shutdown_background();
-    eventually(&env, || async {
-        let list = call(&env, &["CLIENT", "LIST", "TYPE", "pubsub"]).await;
-        // The third alone: who has died is counted as a listener until its connection ends.
-        String::from_utf8_lossy(list.as_bytes().unwrap()).lines().count() == 1
-    })
-    .await;
+    // The third alone: who has died is counted as a listener until its connection ends.
+    eventually(&env, || async { subscribers(&env).await == 1 }).await;
     assert_eq!(holder.release().await, Released::Released);
     let guard = waiting_on.await.unwrap().unwrap();
     assert_eq!(guard.release().await, Released::Released);
@@ -166,16 +151,9 @@ async fn a_release_is_heard_and_no_ttl_waited_for() {
     let options = || Options::builder(LONG).notify().build().unwrap();
     let lock = |env| Single::new(env, Node(0), *b"the key", options()).unwrap();
     let holder = lock(server.env()).try_acquire().await.unwrap();
-    let (other, mine) = (lock(server.env()), env.clone());
+    let other = lock(server.env());
     let waiter = tokio::spawn(async move { other.acquire(PATIENCE, Poll::default()).await });
-    eventually(&env, || async {
-        let Reply::Array(parts) = call(&mine, &["PUBSUB", "NUMSUB", "picklock:the key"]).await
-        else {
-            panic!("no list");
-        };
-        parts[1].as_int() == Some(1)
-    })
-    .await;
+    eventually(&env, || async { listeners(&env, "picklock:the key").await == 1 }).await;
     assert_eq!(holder.release().await, Released::Released);
     // Its key lives for a minute: within the half that the test is patient it was told.
     let guard = waiter.await.unwrap().unwrap();
@@ -215,22 +193,18 @@ async fn who_listens_at_a_server_that_has_become_a_replica_is_granted_nothing() 
     let first = RedisServer::start(&at_once);
     let second = RedisServer::start(&at_once);
     let (old, new) = (first.env(), second.env());
-    let follow = |port: u16| ["REPLICAOF".to_owned(), "127.0.0.1".to_owned(), port.to_string()];
-    let order = follow(first.port());
-    call(&new, &order.each_ref().map(String::as_str)).await;
+    call(&new, &["REPLICAOF", "127.0.0.1", &first.port().to_string()]).await;
     let holder = queue(first.env(), LONG).acquire(PATIENCE).await.unwrap();
     let waiter = queue(first.env(), LONG);
     let waiter = tokio::spawn(async move { waiter.acquire(Duration::from_secs(3)).await });
     eventually(&new, || async { waiting(&new).await == 1 }).await;
     // The other takes over; whoever still knows this one only, listens to a replica.
     call(&new, &["REPLICAOF", "NO", "ONE"]).await;
-    let order = follow(second.port());
-    call(&old, &order.each_ref().map(String::as_str)).await;
+    call(&old, &["REPLICAOF", "127.0.0.1", &second.port().to_string()]).await;
     call(&new, &["SET", "sign", "of life"]).await;
     eventually(&old, || async { call(&old, &["GET", "sign"]).await == Reply::bulk(b"of life") })
         .await;
-    let token = call(&new, &["GET", "the key"]).await;
-    let token = String::from_utf8_lossy(token.as_bytes().unwrap()).into_owned();
+    let token = text(&new, &["GET", "the key"]).await;
     let keys = ["the key", "{the key}:line", "{the key}:book"];
     let leave = [&["EVAL", LEAVE.text(), "3"], &keys[..], &[&*token]].concat();
     assert_eq!(call(&new, &leave).await, Reply::Int(1));
