@@ -1,7 +1,7 @@
 //! Load on a Redis: connections that send SETs in batches and wait for the replies.
 //!
 //! Invariant: time is taken from when all connections stand to the last reply, and every reply is
-//! looked at. Deliberately absent: threads; the load runs on the runtime it is called on.
+//! looked at. The load runs on the runtime it is called on.
 
 #![expect(clippy::disallowed_methods, reason = "a measurement takes the machine's time")]
 
