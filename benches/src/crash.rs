@@ -54,10 +54,11 @@ pub async fn crashes(
     for trial in 0..count {
         let key = format!("picklock:bench:crash:{name}:{ttl:?}:{trial}");
         let dies_after = every + every * trial / count + part(every / count, random.random());
-        let client = Client { kind, url: url.to_owned(), key, ttl };
+        let url = url.to_owned();
+        let begin = move || open(kind, &url, &key, Options::builder(ttl).watchdog());
         running.push(tokio::spawn(async move {
             tokio::time::sleep(WITHIN * trial / count).await;
-            crash(client, dies_after).await
+            crash(begin, dies_after).await
         }));
     }
     let mut found = Crashes::default();
@@ -79,24 +80,14 @@ fn part(span: Duration, bits: u64) -> Duration {
     Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX))
 }
 
-struct Client {
-    kind: Kind,
-    url: String,
-    key: String,
-    ttl: Duration,
-}
-
-impl Client {
-    fn begin(&self) -> Result<Ours, String> {
-        open(self.kind, &self.url, &self.key, Options::builder(self.ttl).watchdog())
-    }
-}
-
 /// How long the one who waits for this lock waits when its holder dies; nothing where it had lost it before.
-async fn crash(client: Client, dies_after: Duration) -> Result<Option<Duration>, String> {
-    let waits = client.begin()?;
+async fn crash(
+    begin: impl Fn() -> Result<Ours, String> + Send + 'static,
+    dies_after: Duration,
+) -> Result<Option<Duration>, String> {
+    let waits = begin()?;
     let (tell, told) = oneshot::channel();
-    let holder = tokio::task::spawn_blocking(move || die(&client, dies_after, tell));
+    let holder = tokio::task::spawn_blocking(move || die(begin, dies_after, tell));
     let taken = match told.await {
         // Where it has not come to tell, it says why.
         Err(_) => None,
@@ -119,14 +110,14 @@ async fn crash(client: Client, dies_after: Duration) -> Result<Option<Duration>,
 
 /// Takes the lock, tells so, holds it for so long, and dies. Says whether it had the lock until then.
 fn die(
-    client: &Client,
+    begin: impl Fn() -> Result<Ours, String>,
     dies_after: Duration,
     tell: oneshot::Sender<()>,
 ) -> Result<(Turn, bool), String> {
     let runtime = Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| error.to_string())?;
     let (lock, guard, turn) = runtime.block_on(async {
-        let lock = client.begin()?;
+        let lock = begin()?;
         let asked = Instant::now();
         let guard = lock.acquire().await?;
         let had = Instant::now();

@@ -107,7 +107,6 @@ impl Cleanup {
         self.progress.with(|progress| *progress == CleanupProgress::Running)
     }
 
-    /// True once it has ended.
     pub(crate) fn is_settled(&self) -> bool {
         self.progress.with(|progress| *progress == CleanupProgress::Settled)
     }

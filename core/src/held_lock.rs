@@ -50,7 +50,6 @@ pub(crate) struct NodeConn<E: Env> {
 }
 
 impl<E: Env> HeldLock<E> {
-    /// The status of the hold now.
     pub(crate) fn status(&self) -> HoldStatus {
         self.report(self.hold.look(self.target.env.now()))
     }

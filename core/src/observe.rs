@@ -36,7 +36,6 @@ pub(crate) fn attempted<E: Env>(target: &LockTarget<E>, error: Option<&NotAcquir
     target.counters.count(error.map_or(Count::Acquired, Count::of_failed));
 }
 
-/// A renewal.
 pub(crate) async fn renewal<E: Env>(
     target: &LockTarget<E>,
     work: impl Future<Output = Result<Instant, NotExtended>>,
@@ -61,7 +60,6 @@ pub(crate) fn release<E: Env>(target: &LockTarget<E>) -> Span {
     debug_span!("lock.release", key = %target, outcome = Empty)
 }
 
-/// The end of a release.
 pub(crate) fn released<E: Env>(target: &LockTarget<E>, span: &Span, outcome: &Released) {
     ended(target, span, Count::of_release(outcome));
 }
@@ -72,7 +70,6 @@ pub(crate) fn clean_up<E: Env>(target: &LockTarget<E>) -> Span {
     debug_span!("lock.clean_up", key = %target, outcome = Empty)
 }
 
-/// The end of a clean-up.
 pub(crate) fn cleaned_up<E: Env>(target: &LockTarget<E>, span: &Span, without_effect: bool) {
     ended(target, span, if without_effect { Count::CleanedUp } else { Count::CleanUpGivenUp });
 }

@@ -49,7 +49,6 @@ pub struct Redlock<E: Env> {
     nodes: Arc<[LockNode<E>]>,
 }
 
-/// One node.
 struct LockNode<E: Env> {
     target: Arc<LockTarget<E>>,
     /// The latest clean-up on this node.
@@ -85,8 +84,7 @@ impl<E: Env> Redlock<E> {
         let shared = LockContext::default();
         let node = |node| {
             // The nodes may be servers of different versions, with different commands.
-            let LockContext { native, .. } = LockContext::default();
-            let context = LockContext { native, ..shared.clone() };
+            let context = LockContext { native: Arc::default(), ..shared.clone() };
             let (env, options) = (env.clone(), options.clone());
             let target = LockTarget::new(env, node, key.clone(), WaitMode::Poll, options, context)?;
             Ok(LockNode { target: Arc::new(target), cleanup: Mutex::new(None) })

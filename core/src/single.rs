@@ -56,7 +56,10 @@ impl<E: Env> Single<E> {
         context: LockContext,
     ) -> Result<Self, OptionsError> {
         let key = key.into();
-        let waiting = WaitMode::unqueued(&key, &options);
+        let waiting = match options.notifies() {
+            true => WaitMode::Notify([b"picklock:", &key[..]].concat().into()),
+            false => WaitMode::Poll,
+        };
         Ok(Self { target: Arc::new(LockTarget::new(env, node, key, waiting, options, context)?) })
     }
 

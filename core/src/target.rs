@@ -54,16 +54,6 @@ pub(crate) enum WaitMode {
     Queue(WaitQueue),
 }
 
-impl WaitMode {
-    /// For a lock that is not handed over.
-    pub(crate) fn unqueued(key: &[u8], options: &Options) -> Self {
-        match options.notifies() {
-            true => Self::Notify([b"picklock:", key].concat().into()),
-            false => Self::Poll,
-        }
-    }
-}
-
 /// What locks of one kind on one service may share.
 #[derive(Clone, Default)]
 pub(crate) struct LockContext {

@@ -10,7 +10,6 @@ mod addr;
 mod cluster;
 mod host;
 mod listener;
-mod options;
 mod sentinel;
 mod server_conn;
 mod slot_conn;
@@ -37,7 +36,7 @@ use slot_conn::SlotConn;
 
 pub use cluster::Cluster;
 pub use listener::TokioSubscription;
-pub use options::TokioOptions;
+pub use server_conn::TokioOptions;
 
 /// The environment of a service. Cloning gives another handle to the same connections: one
 /// multiplexed connection a node, shared by all locks, made when first needed and again after it

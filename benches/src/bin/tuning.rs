@@ -17,6 +17,7 @@ use benches::renewed::{REST, interval, renewed};
 use benches::served::beside_server;
 use live_world::server::PrivateServer;
 use picklock::Options;
+use picklock::time::span_ns;
 use reports::chart::{Growth, Series};
 use reports::file;
 use tokio::runtime::Builder;
@@ -194,7 +195,7 @@ async fn dying(url: &str) -> Result<[Series; 2], Box<dyn Error>> {
             series.points.push((ttl.as_secs_f64(), ms / 1e3));
             series.note = format!("{:.1} s with a TTL of {ttl:?}", ms / 1e3);
         }
-        let formula_ms = orphaned_renewed_ns(ns(ttl), ns(interval(ttl)?)) / 1e6;
+        let formula_ms = orphaned_renewed_ns(span_ns(ttl), span_ns(interval(ttl)?)) / 1e6;
         for (name, found) in [(IN_LINE, lines), (TOLD, messages?), (ASKS, questions?)] {
             let [mean_ms, longest_ms] = takeover_ms(&found);
             println!(
@@ -211,10 +212,6 @@ async fn dying(url: &str) -> Result<[Series; 2], Box<dyn Error>> {
 /// The mean and the longest, in milliseconds.
 fn takeover_ms(found: &Crashes) -> [f64; 2] {
     [found.mean_ns() / 1e6, millis(percentile(&found.takeovers, 100))]
-}
-
-fn ns(span: Duration) -> u64 {
-    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }
 
 fn charts(

@@ -211,18 +211,6 @@ fn an_unknown_acquisition_is_cleaned_up_and_anothers_lock_is_not() {
     }
 }
 
-#[test]
-fn on_another_connection_only_deleted_is_proof() {
-    let (world, lock) = on(REDIS);
-    world.fault("SET", Fault::BreakAndArrive(400 * MS));
-    world.block_on(lock.try_acquire()).unwrap_err();
-    world.advance(399 * MS);
-    assert!(world.count("DELEX") > 1, "it asks on another connection");
-    assert_eq!(world.tasks(), 1, "not ours proves nothing yet");
-    world.advance(TIMEOUT / 2 + MS);
-    assert_eq!((world.value("k"), world.tasks()), (None, 0));
-}
-
 fn watched(world: &World) -> Guard<TestEnv> {
     let renewal = Renewal { every: TTL / 3, max_hold: None };
     let lock = world.lock(exact().native().renewal(renewal));

@@ -127,17 +127,19 @@ fn an_acquisition_still_on_its_way_is_followed_on_its_connection() {
 
 #[test]
 fn on_another_connection_only_deleted_is_proof() {
-    let (world, lock) = setting();
-    world.fault("SET", Fault::BreakAndArrive(400 * MS));
-    let error = world.block_on(lock.try_acquire()).unwrap_err();
-    assert_eq!(error.outcome(), Outcome::Unknown);
-    world.advance(399 * MS);
-    assert!(world.count("DELETE") > 1, "it asks on another connection");
-    assert_eq!(world.tasks(), 1, "missing there proves nothing yet");
-    // The acquisition arrives, and the next try finds it.
-    world.advance(TIMEOUT / 2 + MS);
-    assert_eq!(world.value("k"), None);
-    assert_eq!(world.tasks(), 0, "deleted does");
+    for (options, delete) in [(exact(), "DELETE"), (exact().native(), "DELEX")] {
+        let world = World::new();
+        world.become_native(&["DELEX"]);
+        world.fault("SET", Fault::BreakAndArrive(400 * MS));
+        let error = world.block_on(world.lock(options).try_acquire()).unwrap_err();
+        assert_eq!(error.outcome(), Outcome::Unknown);
+        world.advance(399 * MS);
+        assert!(world.count(delete) > 1, "it asks on another connection");
+        assert_eq!(world.tasks(), 1, "missing there, or not ours, proves nothing yet");
+        // The acquisition arrives, and the next try finds it.
+        world.advance(TIMEOUT / 2 + MS);
+        assert_eq!((world.value("k"), world.tasks()), (None, 0), "deleted does");
+    }
 }
 
 #[test]

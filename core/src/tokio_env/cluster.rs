@@ -13,8 +13,7 @@ use tokio::time::timeout;
 
 use super::addr::Addr;
 use super::host::Host;
-use super::options::TokioOptions;
-use super::server_conn::ServerConn;
+use super::server_conn::{ServerConn, TokioOptions};
 use super::slot_owners::SlotOwners;
 use crate::command::Command;
 use crate::env::CallError;

@@ -35,18 +35,11 @@ impl Nodes {
         let mut nodes = Self { servers: Vec::new(), ids: Vec::new() };
         for _ in 0..3 + usize::from(with_replica) {
             let bus = free_port().to_string();
-            let server = RedisServer::start(&[
-                "--cluster-enabled",
-                "yes",
-                "--cluster-port",
-                &bus,
-                "--cluster-node-timeout",
-                "2000",
-                "--cluster-require-full-coverage",
-                "no",
-                "--repl-diskless-sync-delay",
-                "0",
-            ]);
+            let cluster = format!(
+                "--cluster-enabled yes --cluster-port {bus} --cluster-node-timeout 2000 \
+                 --cluster-require-full-coverage no --repl-diskless-sync-delay 0"
+            );
+            let server = RedisServer::start(&cluster.split(' ').collect::<Vec<_>>());
             nodes.ids.push(text(&server.env(), &["CLUSTER", "MYID"]).await);
             if let Some(first) = nodes.servers.first() {
                 let port = server.port().to_string();
@@ -184,13 +177,10 @@ async fn locks_by_name_are_all_over_the_cluster_and_work_outlasts_a_move() {
     let renewal = Renewal { every: Duration::from_millis(50), max_hold: None };
     let fenced = Options::builder(LONG).fenced().renewal(renewal).build().unwrap();
     let locks = Locks::new(nodes.client(), fenced);
-    let guards: Vec<_> = {
-        let mut guards = Vec::new();
-        for key in ["a", "b", "c", "d", "e"] {
-            guards.push(locks.try_acquire(key.as_bytes()).await.unwrap());
-        }
-        guards
-    };
+    let mut guards = Vec::new();
+    for key in ["a", "b", "c", "d", "e"] {
+        guards.push(locks.try_acquire(key.as_bytes()).await.unwrap());
+    }
     for place in 0..3 {
         let size = call(&nodes.node(place), &["DBSIZE"]).await;
         assert!(size.as_int().unwrap() > 0, "node {place} has one of them");
