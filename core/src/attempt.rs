@@ -120,6 +120,7 @@ fn read(reply: Reply) -> Result<AttemptReply, CallError> {
             Ok(number) => Ok(AttemptReply::Granted(Some(Fence::new(number)))),
             Err(_) => Err(CallError::unexpected(&reply)),
         },
+        // A queue does not tell it: who waits there is told when to look.
         [Reply::Int(0)] => Ok(AttemptReply::Held(None)),
         // A negative number is a key without a TTL, so not one of ours: it may stay for ever.
         [Reply::Int(0), Reply::Int(left_ms)] => {

@@ -177,6 +177,7 @@ impl OptionsBuilder {
     /// Renews holds in the background every third of the TTL (the first time at a random moment before that),
     /// without a limit.
     pub fn watchdog(self) -> Self {
+        // A builder's TTL never changes, so this is a third of what `build` will give.
         let every = whole_ms(self.ttl) / 3;
         self.renewal(Renewal { every, max_hold: None })
     }

@@ -203,13 +203,13 @@ impl Env for TokioEnv {
             NodeSource::At(host) => (host.listener(options).await?, None),
             NodeSource::Primary(sentinels) => {
                 let (addr, host, _) = sentinels.primary(options).await?;
-                let owner = SubscribedOwner::Primary(sentinels.at(), addr);
+                let owner = SubscribedOwner::Primary(sentinels.at.subscribe(), addr);
                 (host.listener(options).await?, Some(owner))
             }
             NodeSource::Slot { nodes, slot, .. } => {
                 let (addr, _) = nodes.owner(*slot).await?;
                 let listener = nodes.host(&addr)?.listener(options).await?;
-                (listener, Some(SubscribedOwner::Slot(nodes.owners(), *slot, addr)))
+                (listener, Some(SubscribedOwner::Slot(nodes.owners.subscribe(), *slot, addr)))
             }
         };
         listener.subscribe(channel, owner).await
