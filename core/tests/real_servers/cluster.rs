@@ -360,7 +360,7 @@ async fn a_slot_that_each_node_gives_to_the_other_is_led_on_a_few_times_and_no_m
     let asked = Arc::new(AtomicUsize::new(0));
     for (listener, elsewhere) in [(one, second), (other, first)] {
         let asked = Arc::clone(&asked);
-        fake::answering(listener, move |words| {
+        fake::answering(listener, move |_, words| {
             let slots =
                 format!("*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$9\r\n127.0.0.1\r\n:{first}\r\n");
             let moved = format!("-MOVED {SLOT} 127.0.0.1:{elsewhere}\r\n");

@@ -1,11 +1,11 @@
 //! A lock on one server.
 
 use std::future::{Future, poll_fn};
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpListener;
 use std::task::Poll;
 use std::time::Duration;
 
+use crate::fake;
 use crate::support::{LONG, PATIENCE, ServerExt, answered, call, eventually, ran, text, token_of};
 use picklock::command::Command;
 use picklock::env::{CallError, Conn, Env};
@@ -158,16 +158,9 @@ async fn a_connection_that_was_closed_while_idle_costs_no_attempt() {
 async fn a_peer_that_says_nothing_is_asked_on_a_new_connection() {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let port = listener.local_addr().unwrap().port();
-    std::thread::spawn(move || {
-        // The first connection falls silent after its handshake; the next one says OK to all.
-        let mut silent = listener.accept().unwrap().0;
-        shake_hands(&mut silent);
-        let mut lively = listener.accept().unwrap().0;
-        shake_hands(&mut lively);
-        let mut request = [0; 1024];
-        while lively.read(&mut request).is_ok_and(|len| len > 0) {
-            lively.write_all(b"+OK\r\n").unwrap();
-        }
+    // The first connection falls silent after its handshake; the next one says OK.
+    fake::answering(listener, |number, words| {
+        "+OK\r\n".repeat(number.min(1) * words.matches("PING").count())
     });
     let env = TokioEnv::open(format!("redis://127.0.0.1:{port}/")).unwrap();
     let first = env.connect(Node(0)).await.unwrap();
@@ -178,15 +171,6 @@ async fn a_peer_that_says_nothing_is_asked_on_a_new_connection() {
     assert_eq!(second.call(Command::new("PING")).await, Ok(Reply::Ok));
     assert!(!unanswered.is_finished());
     unanswered.abort();
-}
-
-fn shake_hands(peer: &mut TcpStream) {
-    let (mut heard, mut part) = (Vec::new(), [0; 1024]);
-    while !String::from_utf8_lossy(&heard).contains("LIB-VER") {
-        let len = peer.read(&mut part).unwrap();
-        heard.extend_from_slice(&part[..len]);
-    }
-    peer.write_all(b"+OK\r\n+OK\r\n").unwrap();
 }
 
 #[cfg(feature = "tls")]

@@ -202,7 +202,7 @@ fn sentinel_that_says(port: u16) -> u16 {
         0 => "*-1\r\n".to_owned(),
         _ => format!("*2\r\n$9\r\n127.0.0.1\r\n${}\r\n{digits}\r\n", digits.len()),
     };
-    fake::answering(listener, move |words| {
+    fake::answering(listener, move |_, words| {
         named.repeat(words.matches("get-master-addr-by-name").count())
     });
     own
