@@ -154,12 +154,14 @@ fn the_end_of_validity_says_lost_while_a_call_is_outstanding() {
 }
 
 #[test]
-fn a_node_that_was_paused_beyond_validity_does_not_renew() {
-    let (world, guard) = held();
-    world.pause_clients(TTL);
-    world.advance(TTL);
-    assert!(guard.is_lost());
-    assert_eq!(world.count("EXTEND"), 0);
+fn a_node_that_was_paused_beyond_validity_or_the_limit_does_not_renew() {
+    for (max_hold, pause) in [(None, TTL), (Some(EVERY + 100 * MS), EVERY + 200 * MS)] {
+        let (world, guard) = held_for(max_hold);
+        world.pause_clients(pause);
+        world.advance(TTL);
+        assert!(guard.is_lost());
+        assert_eq!(world.count("EXTEND"), 0);
+    }
 }
 
 #[test]
@@ -215,13 +217,4 @@ fn no_renewal_is_sent_while_the_release_is_under_way() {
     assert_eq!(world.block_on(guard.release()), Released::Released);
     assert_eq!(world.count("EXTEND"), 0);
     assert_eq!(world.tasks(), 0);
-}
-
-#[test]
-fn a_node_that_comes_back_after_the_limit_does_not_renew() {
-    let (world, guard) = held_for(Some(EVERY + 100 * MS));
-    world.pause_clients(EVERY + 200 * MS);
-    world.advance(TTL);
-    assert_eq!(world.count("EXTEND"), 0);
-    assert!(guard.is_lost());
 }
