@@ -17,7 +17,6 @@ mod interface;
 mod late_write;
 mod lease_validity;
 mod mutual_exclusion;
-mod open_commands;
 mod ownership;
 mod pool;
 mod refusal;

@@ -3,8 +3,7 @@
 //! Invariant: every checker is shown every event once, in order. A command on the lock's key comes with
 //! the event that sends it and with the one that ends it, so no checker has to keep it in between.
 
-use super::open_commands::OpenCommands;
-use crate::history::{CommandOp, Event, Head, Text, Texts, Touch, What};
+use crate::history::{CommandOp, Event, Head, OpenOps, Text, Texts, Touch, What};
 use crate::verdict::Finding;
 
 /// One invariant, or a family of them.
@@ -40,12 +39,12 @@ pub(super) struct HistoryEnd<'a> {
 pub(super) struct LockCommands<'a> {
     head: &'a Head,
     key: Option<Text>,
-    open: OpenCommands,
+    open: OpenOps<CommandOp>,
 }
 
 impl<'a> LockCommands<'a> {
     pub(super) fn new(head: &'a Head) -> Self {
-        Self { head, key: None, open: OpenCommands::default() }
+        Self { head, key: None, open: OpenOps::default() }
     }
 
     /// The next event with its command.
@@ -54,26 +53,14 @@ impl<'a> LockCommands<'a> {
         'a: 'e,
     {
         let command = match event.what {
-            What::Command { node, name, key, intent } => {
-                let on_lock = intent.touch != Touch::None && self.is_lock_key(key, texts);
-                on_lock.then(|| {
-                    let command = CommandOp {
-                        client: event.client,
-                        acquisition: event.acquisition,
-                        node,
-                        name,
-                        key,
-                        intent,
-                        invoke_ns: event.at_ns,
-                        answer: None,
-                        refused: false,
-                    };
-                    self.open.insert(event.op, command);
-                    command
-                })
+            What::Command { key, intent, .. }
+                if intent.touch != Touch::None && self.is_lock_key(key, texts) =>
+            {
+                let command = CommandOp::sent(event);
+                command.inspect(|it| self.open.begin(event.op, *it))
             }
             What::Answered { .. } | What::Refused(_) | What::Unanswered(_) => {
-                self.open.remove(event.op)
+                self.open.end(event.op)
             }
             _ => None,
         };

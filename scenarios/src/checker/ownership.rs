@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use super::interface::{Checker, EventView, HistoryEnd};
 use super::{availability, deadlock_freedom, story, wake_up};
 use crate::fault::Fault;
-use crate::history::{CommandOp, Head, Loss, Text, Texts, Touch, What};
+use crate::history::{CommandOp, Head, Text, Texts, Touch, What};
 use crate::verdict::{Finding, Level, Vacuous, Verdict, Witness};
 
 /// So many whom it may have been are named.
@@ -38,6 +38,15 @@ struct Op {
     compares: bool,
     /// Which command had written the value that it found, where its answer says so; otherwise 0.
     found: u32,
+}
+
+/// A server has lost its memory, and perhaps what it had granted.
+#[derive(Clone, Copy, Debug)]
+struct Loss {
+    node: u16,
+    from_ns: u64,
+    /// Until it, or the one that took its place, could be used again.
+    until_ns: u64,
 }
 
 /// What is known of the key on one server.
