@@ -16,7 +16,7 @@ mod timeline;
 mod values;
 
 pub use event::{Answer, Event, Intent, Stage, Touch, Update, What};
-pub use flaw::{Flaw, HeadFlaw, LINE_MOST, Quoted, ReadError};
+pub use flaw::ReadError;
 pub use head::{Declared, FORMAT, Head, Promise};
 pub use journal::Journal;
 pub use jsonl::write;
