@@ -17,6 +17,7 @@ use crate::history::{Declared, FORMAT, Head, Journal, What};
 use crate::recipe::{self, About, BuildError, KeyValue, Params, Recipe, Servers, Validity};
 use crate::record::{Dialect, Observed, Recorded};
 use crate::scenario::{Scenario, WorkloadPart};
+use crate::span::Span;
 use crate::topology::Topology;
 use crate::workload::{self, INITIAL, Workload};
 
@@ -104,8 +105,8 @@ impl<W: Observed> Trial<W> {
             exact,
             fair_within: about.fair,
             commands_within_milli: scenario.commands_within_milli(),
-            available_within_ns: scenario.available_within.map(|it| picklock::time::span_ns(it.0)),
-            woken_within_ns: scenario.woken_within.map(|it| picklock::time::span_ns(it.0)),
+            available_within_ns: scenario.available_within.map(Span::ns),
+            woken_within_ns: scenario.woken_within.map(Span::ns),
             promise: scenario.promise(),
             timely_writes: scenario.timely_writes(),
             prizes,

@@ -4,7 +4,6 @@
 //! give what its kind needs.
 
 use picklock::env::Phase;
-use picklock::time::span_ns;
 use serde::de::{Deserializer, Error as _};
 use serde::{Deserialize, Serialize, Serializer};
 
@@ -141,7 +140,7 @@ impl Staged {
 
     /// For how long, in nanoseconds; none: until something else ends it.
     pub fn lasts_ns(&self) -> Option<u64> {
-        self.lasts.map(|span| span_ns(span.0))
+        self.lasts.map(Span::ns)
     }
 
     /// How far a wall clock jumps, in nanoseconds.
@@ -153,7 +152,7 @@ impl Staged {
 impl Trigger {
     /// How long after what it waits for, in nanoseconds; none: at once.
     pub fn after_ns(&self) -> Option<u64> {
-        self.after.map(|span| span_ns(span.0))
+        self.after.map(Span::ns)
     }
 
     /// What it waits for; none where it does not say exactly one thing.
@@ -162,7 +161,7 @@ impl Trigger {
         match (self.phase, self.command.as_deref(), self.time, self.chance) {
             (Some(phase), None, None, None) => Some(When::Phase(phase, nth)),
             (None, Some(command), None, None) => Some(When::Command(command, nth)),
-            (None, None, Some(time), None) => Some(When::Time(span_ns(time.0))),
+            (None, None, Some(time), None) => Some(When::Time(time.ns())),
             (None, None, None, Some(chance)) => Some(When::Chance(chance)),
             _ => None,
         }
