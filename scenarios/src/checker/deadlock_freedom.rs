@@ -4,9 +4,10 @@
 //! is no evidence either way.
 
 use super::interface::{Checker, EventView, HistoryEnd};
+use super::story;
 use crate::history::{Head, What};
 use crate::span::rounded;
-use crate::verdict::{Finding, Level, Verdict, Witness, WitnessStep};
+use crate::verdict::{Finding, Level, Verdict};
 
 pub(super) const NAME: &str = "deadlock-freedom";
 
@@ -64,8 +65,7 @@ impl DeadlockFreedom {
             ),
         };
         let text = format!("PTTL of the lock's key answers {pttl_ms}");
-        let steps = vec![WitnessStep { at_ns: last_ns, client: 0, text }];
-        Verdict::Violated(Witness { summary, steps, occurrences: 1, ..Witness::default() })
+        story::seen_by_run(last_ns, summary, text)
     }
 }
 

@@ -85,13 +85,8 @@ impl LeaseValidity {
             }
             Some(_) => return,
         };
-        match &mut self.first {
-            Some(witness) => witness.occurrences += 1,
-            None => {
-                let summary = format!("client {client} {did}, though {why}");
-                self.first = Some(story::witness(summary, &[(acquisition, client)]));
-            }
-        }
+        let summary = format!("client {client} {did}, though {why}");
+        story::note(&mut self.first, summary, &[(acquisition, client)]);
     }
 
     fn verdict(&mut self, head: &Head) -> Verdict {
