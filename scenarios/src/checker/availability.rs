@@ -213,7 +213,7 @@ mod tests {
     /// Client 9 wants the lock all the time, and never gets it.
     fn outcome(tape: Tape) -> crate::verdict::Outcome {
         let tape = tape.refused(9, 9, 40..5_000);
-        tape.available_within(WITHIN_NS).finding("availability").outcome()
+        tape.available_within(WITHIN_NS).outcome("availability")
     }
 
     #[test]
@@ -230,7 +230,7 @@ mod tests {
         assert_eq!(outcome(alone), Held, "the trouble of one may be its own");
         let held = Tape::new().hold(1, 1, 50..900).waited(2, 2, 60..950);
         assert_eq!(outcome(held), Held, "somebody had it");
-        assert_eq!(outcome(Tape::lockless()), NotApplicable);
+        assert_eq!(outcome(Tape::new().with(|it| it.locks = false)), NotApplicable);
     }
 
     #[test]
@@ -270,10 +270,7 @@ mod tests {
 
     fn witness(tape: Tape) -> Witness {
         let tape = tape.refused(9, 9, 40..5_000).available_within(WITHIN_NS);
-        let Verdict::Violated(witness) = tape.finding("availability") else {
-            panic!("not violated")
-        };
-        witness
+        tape.witness("availability")
     }
 
     #[test]
