@@ -72,13 +72,7 @@ impl Checker for Availability {
             What::Fault { fault: Fault::Crash, .. } => return self.died(client, at_ns),
             // The last stall lasts until a client or the workload was last heard of: the looks at the key
             // that come after it, and what is still in flight, do not make it longer.
-            What::Command { .. }
-            | What::Answered { .. }
-            | What::Refused(_)
-            | What::Unanswered(_)
-            | What::Fault { .. }
-            | What::Probe(_)
-            | What::Phase(_) => return,
+            What::Fault { .. } | What::Probe(_) => return,
             _ => self.now_ns = at_ns,
         }
         match what {

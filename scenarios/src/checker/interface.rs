@@ -1,10 +1,20 @@
 //! What a checker is, and what it is shown.
 //!
-//! Invariant: every checker is shown every event once, in order. A command on the lock's key comes with
-//! the event that sends it and with the one that ends it, so no checker has to keep it in between.
+//! Invariant: a checker is shown every event of the kinds it looks at once, in order. A command on the lock's
+//! key comes with the event that sends it and with the one that ends it, so no checker has to keep it in
+//! between.
 
 use crate::history::{CommandOp, Event, Head, OpenOps, Text, Texts, Touch, What};
 use crate::verdict::Finding;
+
+/// Kinds of events, a bit each.
+pub(super) type Kinds = u8;
+/// The sending and the end of a command that may do something to the lock's key.
+pub(super) const LOCK_COMMANDS: Kinds = 1;
+pub(super) const OTHER_COMMANDS: Kinds = 2;
+pub(super) const PHASES: Kinds = 4;
+/// Whatever else happens.
+pub(super) const OTHERS: Kinds = 8;
 
 /// One invariant, or a family of them.
 pub(super) trait Checker {
@@ -25,6 +35,19 @@ pub(super) struct EventView<'a> {
     pub(super) texts: &'a Texts,
     /// The command that this event sends or ends, if it may do something to the lock's key.
     pub(super) command: Option<CommandOp>,
+}
+
+impl EventView<'_> {
+    /// Which kind of event it is.
+    pub(super) fn kind(&self) -> Kinds {
+        match self.event.what {
+            _ if self.command.is_some() => LOCK_COMMANDS,
+            What::Phase(_) => PHASES,
+            What::Command { .. } => OTHER_COMMANDS,
+            What::Answered { .. } | What::Refused(_) | What::Unanswered(_) => OTHER_COMMANDS,
+            _ => OTHERS,
+        }
+    }
 }
 
 /// The end of a history.
