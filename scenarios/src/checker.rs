@@ -98,10 +98,11 @@ impl<'a> Checkers<'a> {
         let unharmed = self.vacuity.unharmed(self.head).filter(|_| complete);
         let mut findings = self.verdicts(texts);
         if let Some(unharmed) = unharmed {
-            let of_work =
-                |it: &&mut Finding| it.level == Level::Effect && it.verdict == Verdict::Held;
-            let mut of_work: Vec<_> = findings.iter_mut().filter(of_work).collect();
-            of_work.iter_mut().for_each(|it| it.verdict = Verdict::Vacuous(unharmed));
+            for it in findings.iter_mut().filter(|it| it.level == Level::Effect) {
+                if it.verdict == Verdict::Held {
+                    it.verdict = Verdict::Vacuous(unharmed);
+                }
+            }
         }
         if let Some(doubt) = doubt {
             for finding in &mut findings {

@@ -16,6 +16,7 @@ mod timeline;
 mod values;
 
 pub use event::{Answer, Event, Intent, Stage, Touch, Update, What};
+pub(crate) use event::{FOR_EVER, GONE};
 pub use flaw::ReadError;
 pub use head::{Declared, FORMAT, Head, Promise};
 pub use journal::Journal;

@@ -13,7 +13,7 @@ use picklock::env::{CallError, Conn, Env, Node};
 use picklock::reply::Reply;
 
 use crate::call::answered;
-use crate::history::{Declared, FORMAT, Head, Journal, What};
+use crate::history::{Declared, FOR_EVER, FORMAT, GONE, Head, Journal, What};
 use crate::recipe::{self, About, BuildError, KeyValue, Params, Recipe, Servers, Validity};
 use crate::record::{Dialect, Observed, Recorded};
 use crate::scenario::{Scenario, WorkloadPart};
@@ -27,10 +27,6 @@ const NODE: Node = Node(0);
 const BOUND: Duration = Duration::from_secs(1);
 /// How long between two looks at the lock's key.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
-/// What PTTL answers where there is no key.
-const GONE: i64 = -2;
-/// What PTTL answers of a key that never expires.
-const FOR_EVER: i64 = -1;
 
 /// A scenario, put together for one run.
 pub struct Trial<W: Observed> {

@@ -85,14 +85,14 @@ impl Checker for Availability {
             }
             What::Acquired => {
                 self.look(at_ns);
-                self.give_up(acquisition);
+                self.wanting.remove(&acquisition);
                 let promised = self.promised.remove(&acquisition);
                 let until_ns = if self.tracked { promised.unwrap_or(at_ns) } else { u64::MAX };
                 self.holders.push(Holder { acquisition, client, until_ns });
             }
             What::NotAcquired(_) | What::AcquireUnknown(_) => {
                 self.look(at_ns);
-                self.give_up(acquisition);
+                self.wanting.remove(&acquisition);
                 self.promised.remove(&acquisition);
             }
             What::ValidUntil(until_ns) => self.promise(acquisition, until_ns),
@@ -122,10 +122,6 @@ impl Availability {
                 *promised = (*promised).max(until_ns);
             }
         }
-    }
-
-    fn give_up(&mut self, acquisition: u32) {
-        self.wanting.remove(&acquisition);
     }
 
     fn ends(&mut self, at_ns: u64, whose: impl Fn(&Holder) -> bool) {

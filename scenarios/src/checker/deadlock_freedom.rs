@@ -5,16 +5,11 @@
 
 use super::interface::{Checker, EventView, HistoryEnd};
 use super::story;
-use crate::history::{Head, What};
+use crate::history::{FOR_EVER, GONE, Head, What};
 use crate::span::rounded;
 use crate::verdict::{Finding, Level, Verdict};
 
 pub(super) const NAME: &str = "deadlock-freedom";
-
-/// What PTTL answers for a key that is not there.
-const GONE: i64 = -2;
-/// What PTTL answers for a key that never expires.
-const FOR_EVER: i64 = -1;
 
 /// What the looks at the lock's key showed after the last client had done.
 #[derive(Default)]

@@ -100,6 +100,7 @@ impl Harm {
 }
 
 /// What is known of the lock's key.
+#[derive(Default)]
 struct Ownership {
     /// A command was sent that may have done something to it.
     touched: bool,
@@ -113,8 +114,7 @@ struct Ownership {
 
 pub(super) fn checker(head: &Head) -> Option<Box<dyn Checker>> {
     let Head { margin_ns, stamped, .. } = *head;
-    let (ops, losses, jumps) = (Vec::new(), Vec::new(), Vec::new());
-    Some(Box::new(Ownership { touched: false, margin_ns, stamped, ops, losses, jumps }))
+    Some(Box::new(Ownership { margin_ns, stamped, ..Ownership::default() }))
 }
 
 impl Checker for Ownership {

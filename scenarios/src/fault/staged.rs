@@ -3,6 +3,8 @@
 //! Invariant: plain data; a [`Staged`] of a scenario that exists has been checked, so the methods here
 //! give what its kind needs.
 
+use std::sync::LazyLock;
+
 use picklock::env::Phase;
 use serde::de::{Deserializer, Error as _};
 use serde::{Deserialize, Serialize, Serializer};
@@ -180,15 +182,7 @@ impl Ways {
 }
 
 /// The names of all phases.
-static PHASES: [&str; Phase::ALL.len()] = {
-    let mut names = [""; Phase::ALL.len()];
-    let mut place = 0;
-    while place < names.len() {
-        names[place] = Phase::ALL[place].name();
-        place += 1;
-    }
-    names
-};
+static PHASES: LazyLock<[&str; Phase::ALL.len()]> = LazyLock::new(|| Phase::ALL.map(Phase::name));
 
 /// A phase by its name.
 mod named_phase {
@@ -201,7 +195,7 @@ mod named_phase {
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Phase, D::Error> {
         let name = String::deserialize(from)?;
-        Phase::from_name(&name).ok_or_else(|| D::Error::unknown_variant(&name, &PHASES))
+        Phase::from_name(&name).ok_or_else(|| D::Error::unknown_variant(&name, &*PHASES))
     }
 }
 

@@ -78,7 +78,7 @@ mod tests {
         ) {
             let (mut open, mut map) = (OpenOps::default(), std::collections::BTreeMap::new());
             for (nth, (begins, near, far)) in steps.into_iter().enumerate() {
-                let op = near + far * NEAR as u32;
+                let op = near + far * 256;
                 prop_assert_eq!(open.is_open(op), map.contains_key(&op));
                 if begins && !map.contains_key(&op) {
                     open.begin(op, nth);

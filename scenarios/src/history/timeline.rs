@@ -124,11 +124,6 @@ impl CommandOp {
     pub fn done(&self) -> Option<(u64, Touch)> {
         self.answer.map(|(at_ns, touch, _)| (at_ns, touch))
     }
-
-    /// True where nobody can say whether it was carried out.
-    pub fn is_open(&self) -> bool {
-        self.answer.is_none() && !self.refused
-    }
 }
 
 impl Acquisition {
