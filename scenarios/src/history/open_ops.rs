@@ -5,9 +5,8 @@
 
 use rustc_hash::FxHashMap;
 
-/// So many places there are for operations that end soon, each found by its number alone. A history of a
-/// hundred clients rarely has more under way.
-const NEAR: usize = 256;
+/// So many places there are for operations that end soon, each found by its number alone.
+const NEAR: u32 = 256;
 
 /// What is known of each open operation.
 #[derive(Debug)]
@@ -27,7 +26,7 @@ impl<T> Default for OpenOps<T> {
 impl<T> OpenOps<T> {
     /// It begins.
     pub(crate) fn begin(&mut self, op: u32, known: T) {
-        let before = self.near[op as usize % NEAR].replace((op, known));
+        let before = self.near[(op % NEAR) as usize].replace((op, known));
         if let Some((other, known)) = before.filter(|(other, _)| *other != op) {
             self.far.insert(other, known);
         }
@@ -35,7 +34,7 @@ impl<T> OpenOps<T> {
 
     /// It ends; none where it is not open.
     pub(crate) fn end(&mut self, op: u32) -> Option<T> {
-        match self.near[op as usize % NEAR].take_if(|(near, _)| *near == op) {
+        match self.near[(op % NEAR) as usize].take_if(|(near, _)| *near == op) {
             Some((_, known)) => Some(known),
             // Hashing costs more than to see that there is nothing.
             None if self.far.is_empty() => None,
@@ -44,7 +43,7 @@ impl<T> OpenOps<T> {
     }
 
     pub(crate) fn is_open(&self, op: u32) -> bool {
-        let near = &self.near[op as usize % NEAR];
+        let near = &self.near[(op % NEAR) as usize];
         near.as_ref().is_some_and(|(near, _)| *near == op) || self.far.contains_key(&op)
     }
 
@@ -78,7 +77,7 @@ mod tests {
         ) {
             let (mut open, mut map) = (OpenOps::default(), std::collections::BTreeMap::new());
             for (nth, (begins, near, far)) in steps.into_iter().enumerate() {
-                let op = near + far * 256;
+                let op = near + far * NEAR;
                 prop_assert_eq!(open.is_open(op), map.contains_key(&op));
                 if begins && !map.contains_key(&op) {
                     open.begin(op, nth);
