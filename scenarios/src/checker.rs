@@ -45,6 +45,7 @@ static ALL: [(MakeChecker, Kinds); 11] = [
     (ownership::checker, LOCK_COMMANDS | OTHERS),
     (mutual_exclusion::checker, OTHERS),
     (lease_validity::checker, PHASES | OTHERS),
+    // Any event, by its time, may show that a write under way is late: see `late_write`.
     (pool::checker, ANY),
     (register::checker, ANY),
     (fencing::checker, LOCK_COMMANDS | OTHERS),
