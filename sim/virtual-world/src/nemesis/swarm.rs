@@ -42,11 +42,11 @@ pub(crate) fn draw(swarm: &Swarm, clients: u32, servers: u32, choices: &mut Choi
     // Process 0, the run itself, has clocks, too.
     drawing.drift(1 + clients + servers);
     drawing.partitions(clients);
-    drawing.clock_step(swarm.clock_step_most_ns(), |_| Clocks::Server(Some(0)));
+    drawing.clock_step(swarm.clock_step.ns(), |_| Clocks::Server(Some(0)));
     if swarm.script_flush && drawing.has_kind() {
         drawing.plan(|_| PlannedFault::FlushScripts);
     }
-    drawing.clock_step(swarm.client_clock_step_most_ns(), |choices| {
+    drawing.clock_step(swarm.client_clock_step.ns(), |choices| {
         Clocks::Client(1 + choices.pick(clients))
     });
     drawing.server_ends(servers);
@@ -64,8 +64,8 @@ struct SwarmDrawing<'a> {
 impl SwarmDrawing<'_> {
     fn rates(&mut self) {
         let swarm = self.swarm;
-        let pause = (self.rate(swarm.pause.per_64k()), swarm.pause.most_ns());
-        let delay = (self.rate(swarm.delay.per_64k()), swarm.delay.most_ns());
+        let pause = (self.rate(swarm.pause.per_64k()), swarm.pause.max.ns());
+        let delay = (self.rate(swarm.delay.per_64k()), swarm.delay.max.ns());
         let crash = self.rate(swarm.crash.per_64k());
         let lose_request = self.rate(swarm.lose_request.per_64k());
         let lose_reply = self.rate(swarm.lose_reply.per_64k());
@@ -103,7 +103,7 @@ impl SwarmDrawing<'_> {
 
     /// Plans a fault for any time of the swarm.
     fn plan(&mut self, fault: impl FnOnce(&mut Choices) -> PlannedFault) {
-        let at_ns = self.choices.span(self.swarm.within_ns());
+        let at_ns = self.choices.span(self.swarm.within.ns());
         let fault = fault(self.choices);
         self.drawn.planned.push((at_ns, fault));
     }
@@ -125,7 +125,7 @@ impl SwarmDrawing<'_> {
     fn partitions(&mut self, clients: u32) {
         for _ in 0..self.count(self.swarm.partitions) {
             let process = 1 + self.choices.pick(clients);
-            let most_ns = self.swarm.partition_most_ns();
+            let most_ns = self.swarm.partition.ns();
             self.plan(|choices| {
                 let for_ns = choices.span(most_ns);
                 let directions = match choices.pick(3) {
