@@ -4,11 +4,10 @@
 //! A path is written from the root, so that it can be checked and found. Fenced blocks are not looked
 //! at, nor are names with a placeholder such as `<name>`.
 
-use std::ops::Range;
+use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
-use super::diagnostic::Diagnostic;
-use super::tree::{File, Tree};
-use crate::rust::line_of;
+use super::Diagnostic;
+use crate::tree::{File, Tree};
 
 const BOOK: &str = "docs";
 const SUMMARY: &str = "docs/SUMMARY.md";
@@ -19,14 +18,14 @@ const NAME_FILES: [&str; 2] = ["CONTRIBUTING.md", "ARCHITECTURE.md"];
 const ENDINGS: [&str; 3] = [".rs", ".toml", ".md"];
 
 /// Finds links and paths that lead nowhere, and pages that the summary leaves out.
-pub fn check(tree: &Tree) -> Vec<Diagnostic> {
+pub(super) fn check(tree: &Tree) -> Vec<Diagnostic> {
     let in_book = |file: &&File| file.dir() == BOOK && file.name().ends_with(".md");
     let in_front = |file: &&File| FRONT.contains(&file.path.as_str());
     let pages = tree.files.iter().filter(|file| in_front(file) || in_book(file));
     let mut findings: Vec<Diagnostic> = pages.flat_map(|page| check_page(tree, page)).collect();
     if let Some(summary) = tree.get(SUMMARY) {
         let prose = Prose::new(&summary.text);
-        let listed = |page: &File| prose.links().any(|(_, target)| target == page.name());
+        let listed = |page: &File| prose.links.iter().any(|(_, target)| target == page.name());
         let left_out = tree.files.iter().filter(in_book);
         for page in left_out.filter(|page| page.path != SUMMARY && !listed(page)) {
             let what = format!("{} is not in the summary of the book: add it", page.path);
@@ -38,15 +37,12 @@ pub fn check(tree: &Tree) -> Vec<Diagnostic> {
 
 fn check_page(tree: &Tree, page: &File) -> Vec<Diagnostic> {
     let prose = Prose::new(&page.text);
-    let links = prose.links().filter_map(|(at, target)| Some((at, dead_link(tree, page, target)?)));
     let names_files = NAME_FILES.contains(&page.path.as_str());
-    let spans = prose.spans.iter().filter(|_| names_files);
-    let paths = spans.filter_map(|span| {
-        let what = dead_path(tree, &page.text[span.clone()])?;
-        Some((span.start, what))
-    });
-    let all = links.chain(paths);
-    all.map(|(at, what)| Diagnostic::new(&page.path, line_of(&page.text, at), what)).collect()
+    let links = prose.links.iter().map(|(at, target)| (at, dead_link(tree, page, target)));
+    let code = prose.code.iter().filter(|_| names_files);
+    let all = links.chain(code.map(|(at, code)| (at, dead_path(tree, code))));
+    all.filter_map(|(at, what)| Some(Diagnostic::new(&page.path, page.line_of(*at), what?)))
+        .collect()
 }
 
 /// What is wrong with a link; other sites are not asked.
@@ -60,7 +56,7 @@ fn dead_link(tree: &Tree, page: &File, target: &str) -> Option<String> {
         return Some(format!("broken link to {target}: there is no {path}"));
     }
     let to = tree.get(&path).filter(|to| !anchor.is_empty() && to.name().ends_with(".md"))?;
-    (!Prose::new(&to.text).anchors().any(|heading| heading == anchor))
+    (!Prose::new(&to.text).anchors.iter().any(|heading| heading == anchor))
         .then(|| format!("broken link to {target}: {path} has no such heading"))
 }
 
@@ -104,74 +100,42 @@ fn dead_path(tree: &Tree, span: &str) -> Option<String> {
     })
 }
 
-/// A page with its code told from its prose.
-struct Prose<'a> {
-    text: &'a str,
-    /// The text with fenced blocks blanked.
-    unfenced: String,
+/// What a page leads to, with the offsets; fenced blocks apart.
+#[derive(Default)]
+struct Prose {
+    /// The targets of links and pictures.
+    links: Vec<(usize, String)>,
     /// What stands in backticks.
-    spans: Vec<Range<usize>>,
+    code: Vec<(usize, String)>,
+    /// What a link to one of the headings ends with, after the `#`.
+    anchors: Vec<String>,
 }
 
-impl<'a> Prose<'a> {
-    fn new(text: &'a str) -> Self {
-        let mut fenced = false;
-        let mut unfenced = String::new();
-        for line in text.split_inclusive('\n') {
-            let fence = line.trim_start().starts_with("```");
-            fenced ^= fence;
-            match fenced || fence {
-                true => {
-                    unfenced.extend(line.bytes().map(|byte| if byte == b'\n' { '\n' } else { ' ' }))
+impl Prose {
+    fn new(text: &str) -> Self {
+        let mut prose = Self::default();
+        let mut heading = String::new();
+        for (event, range) in Parser::new_ext(text, Options::ENABLE_TABLES).into_offset_iter() {
+            match event {
+                Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) => {
+                    prose.links.push((range.start, dest_url.into_string()));
                 }
-                false => unfenced.push_str(line),
+                Event::Start(Tag::Heading { .. }) => heading.clear(),
+                Event::End(TagEnd::Heading(_)) => {
+                    let words = heading.to_lowercase().replace(' ', "-");
+                    let kept = |c: &char| c.is_alphanumeric() || "-_".contains(*c);
+                    prose.anchors.push(words.chars().filter(kept).collect());
+                }
+                Event::Code(code) => {
+                    heading.push_str(&code);
+                    prose.code.push((range.start, code.into_string()));
+                }
+                Event::Text(text) => heading.push_str(&text),
+                _ => {}
             }
         }
-        let spans = spans(&unfenced);
-        Self { text, unfenced, spans }
+        prose
     }
-
-    /// The targets of the links, and where they stand.
-    fn links(&self) -> impl Iterator<Item = (usize, &'a str)> {
-        let starts = self.unfenced.match_indices("](").map(|(at, found)| at + found.len());
-        let prose = starts.filter(|at| !self.spans.iter().any(|span| span.contains(at)));
-        prose.filter_map(|at| {
-            let target = self.text[at..].split([')', ' ', '\n']).next()?;
-            Some((at, target))
-        })
-    }
-
-    /// What a link to one of the headings ends with, after the `#`.
-    fn anchors(&self) -> impl Iterator<Item = String> {
-        let headings = self.unfenced.lines().filter(|line| line.starts_with('#'));
-        headings.map(|line| {
-            let words = line.trim_start_matches('#').trim().to_lowercase().replace(' ', "-");
-            words.chars().filter(|&c| c.is_alphanumeric() || "-_".contains(c)).collect()
-        })
-    }
-}
-
-/// What stands between two equally long runs of backticks of one paragraph.
-fn spans(text: &str) -> Vec<Range<usize>> {
-    let run = |at: usize| text[at..].bytes().take_while(|&byte| byte == b'`').count();
-    let mut spans = Vec::new();
-    let mut at = 0;
-    while let Some(open) = text[at..].find('`').map(|found| at + found) {
-        let start = open + run(open);
-        let end = text[start..].find("\n\n").map_or(text.len(), |found| start + found);
-        let mut close = start;
-        at = loop {
-            match text[close..end].find('`').map(|found| close + found) {
-                None => break start,
-                Some(found) if run(found) == start - open => {
-                    spans.push(start..found);
-                    break found + run(found);
-                }
-                Some(found) => close = found + run(found),
-            }
-        };
-    }
-    spans
 }
 
 #[cfg(test)]

@@ -1,43 +1,68 @@
-//! Runs every check over the workspace of the current directory.
+//! The rules of the house that neither rustc nor clippy knows: one check a file, all run over the
+//! workspace of the current directory.
 //!
-//! Invariant: a workspace in which nothing was found to check is an error, never tidy.
+//! Invariants: a check reads only the files and the metadata it is given, so its tests need no
+//! repository. A workspace in which nothing was found to check is an error, never tidy.
 
-use std::io;
+mod apis;
+mod cycles;
+mod dependencies;
+mod heads;
+mod length;
+mod manifests;
+mod names;
+mod pages;
+mod type_names;
+mod wiring;
+mod words;
+
+use std::{fmt, io};
 
 use cargo_metadata::{Metadata, MetadataCommand};
 
-use super::diagnostic::Diagnostic;
-use super::tree::Tree;
-use super::{
-    apis, cycles, dependencies, heads, length, manifests, names, pages, type_names, wiring, words,
-};
+use crate::tree::Tree;
+
+/// One thing to put right.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Diagnostic {
+    /// From the root of the workspace.
+    path: String,
+    /// Counted from 1.
+    line: usize,
+    /// What is wrong, and what to do.
+    what: String,
+}
+
+impl Diagnostic {
+    pub(crate) fn new(path: &str, line: usize, what: impl Into<String>) -> Self {
+        Self { path: path.to_owned(), line, what: what.into() }
+    }
+}
+
+/// As editors expect it.
+impl fmt::Display for Diagnostic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}", self.path, self.line, self.what)
+    }
+}
 
 /// What all checks said.
-#[derive(Clone, Debug, Default)]
-pub struct TidyReport {
+pub(crate) struct TidyReport {
     /// What must be put right, in the order of files and lines.
-    pub findings: Vec<Diagnostic>,
+    pub(crate) findings: Vec<Diagnostic>,
     /// What may be worth a look.
-    pub notes: Vec<Diagnostic>,
+    pub(crate) notes: Vec<Diagnostic>,
     /// How many files were looked at.
-    pub files: usize,
+    pub(crate) files: usize,
 }
 
 /// Why the workspace could not be checked.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// `cargo metadata` failed.
+pub(crate) enum TidyError {
     #[error("cargo metadata failed; run it to see why: {0}")]
     Metadata(#[from] cargo_metadata::Error),
-    /// A file could not be read.
     #[error("the workspace at {root} could not be read: {error}")]
-    Read {
-        /// The root of the workspace.
-        root: String,
-        /// What went wrong.
-        error: io::Error,
-    },
-    /// There is no Rust under the root.
+    Read { root: String, error: io::Error },
     #[error("no Rust file under {0}; run tidy inside the workspace")]
     Empty(String),
 }
@@ -46,20 +71,20 @@ pub enum Error {
 ///
 /// # Errors
 /// Where it cannot be read, or there is nothing in it to check.
-pub fn workspace() -> Result<TidyReport, Error> {
+pub(crate) fn workspace() -> Result<TidyReport, TidyError> {
     let metadata = MetadataCommand::new().no_deps().exec()?;
     let root = &metadata.workspace_root;
     let tree = Tree::load(root.as_std_path())
-        .map_err(|error| Error::Read { root: root.to_string(), error })?;
+        .map_err(|error| TidyError::Read { root: root.to_string(), error })?;
     if tree.rust().next().is_none() {
-        return Err(Error::Empty(root.to_string()));
+        return Err(TidyError::Empty(root.to_string()));
     }
     Ok(check(&tree, &metadata))
 }
 
-/// Runs every check over a tree and its metadata.
-pub fn check(tree: &Tree, metadata: &Metadata) -> TidyReport {
+fn check(tree: &Tree, metadata: &Metadata) -> TidyReport {
     let mut findings = [
+        broken(tree),
         dependencies::check(tree, metadata),
         manifests::check(tree),
         length::check(tree),
@@ -78,10 +103,31 @@ pub fn check(tree: &Tree, metadata: &Metadata) -> TidyReport {
     TidyReport { findings, notes: length::notes(tree), files: tree.files.len() }
 }
 
+/// Finds Rust files that are none.
+fn broken(tree: &Tree) -> Vec<Diagnostic> {
+    let errors =
+        tree.files.iter().filter_map(|file| Some((file, file.rust.as_ref()?.as_ref().err()?)));
+    let findings = errors.map(|(file, error)| {
+        let what = format!("not readable as Rust: {error}");
+        Diagnostic::new(&file.path, error.span().start().line, what)
+    });
+    findings.collect()
+}
+
+/// What one check says of a tree of these files.
+#[cfg(test)]
+fn findings<P: Into<String>, T: Into<String>>(
+    check: impl Fn(&Tree) -> Vec<Diagnostic>,
+    files: impl IntoIterator<Item = (P, T)>,
+) -> Vec<Diagnostic> {
+    let tree = Tree::new(files);
+    // A check passes by what cannot be read, so a slip in a test's code would look like a pass.
+    assert_eq!(broken(&tree), []);
+    check(&tree)
+}
+
 #[cfg(test)]
 mod tests {
-    use cargo_metadata::MetadataCommand;
-
     use super::*;
 
     /// One breach of each check; so a check left out of the list is noticed.
@@ -93,6 +139,7 @@ mod tests {
             ("core/src/long.rs", long.as_str()),
             ("core/src/lib.rs", "//! A library with logic.\nfn f() { println!(\"\"); }"),
             ("core/src/bare.rs", ""),
+            ("core/src/broken.rs", "//! No Rust at all.\nfn f( {}"),
             ("core/src/a.rs", "//! One of a cycle.\nuse crate::b::B;\nstruct Twice;"),
             ("core/src/b.rs", "//! The other of it.\nuse crate::a::A;\nstruct Twice;"),
             ("core/src/word.rs", concat!("//! See /wo", "rk/x there.\n")),
@@ -100,18 +147,15 @@ mod tests {
             ("scenarios/catalog/gc-pause.toml", ""),
             ("scenarios/src/other.rs", "//! It knows a scenario.\nconst A: &str = \"gc-pause\";"),
         ]);
-        let metadata = MetadataCommand::parse(super::super::dependencies::fixture::workspace(&[(
-            "picklock",
-            &[("sim", "normal", true)],
-        )]));
-        let report = check(&tree, &metadata.expect("well formed"));
-        let said: Vec<String> = report.findings.iter().map(ToString::to_string).collect();
+        let metadata = dependencies::fixture("picklock", &[("sim", "normal", true)], &[]);
+        let said = check(&tree, &metadata).findings;
         for expected in [
             "core/Cargo.toml:1: picklock may not depend on sim",
             "core/Cargo.toml:1: the package does not inherit edition",
             "core/src/long.rs:501: ",
             "core/src/lib.rs:2: logic in lib.rs",
             "core/src/bare.rs:1: ",
+            "core/src/broken.rs:2: ",
             "README.md:1: ",
             "core/src/a.rs:2: import cycle",
             "core/src/a.rs:3: 2 types",
@@ -119,8 +163,9 @@ mod tests {
             "scenarios/src/other.rs:2: ",
             "core/src/lib.rs:2: println! in library code",
         ] {
-            assert!(said.iter().any(|line| line.starts_with(expected)), "{expected}: {said:#?}");
+            let found = said.iter().any(|finding| finding.to_string().starts_with(expected));
+            assert!(found, "{expected}: {said:#?}");
         }
-        assert!(said.is_sorted_by_key(|line| line.split(':').next().map(str::to_owned)));
+        assert!(said.is_sorted());
     }
 }
