@@ -7,9 +7,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use proc_macro2::{Ident, Span, TokenStream};
+use proc_macro2::{Ident, Span};
+use quote::ToTokens;
 use syn::visit::{self, Visit};
-use syn::{ItemMod, ItemUse, Macro, MetaList, Path, UseTree, VisRestricted};
+use syn::{Item, UseTree};
 
 use super::Diagnostic;
 use crate::rust::{RustSource, flat};
@@ -164,18 +165,14 @@ impl ImportReader<'_, '_> {
         }
     }
 
-    fn path(&mut self, path: ModulePath, span: Span) {
-        if path.len() > 1 && matches!(path[0].as_str(), "crate" | "self" | "super") {
-            self.import(path, None, span);
-        }
-    }
-
-    /// Finds the paths among tokens, which is all that syn says of the arguments of macros.
-    fn tokens(&mut self, tokens: &TokenStream) {
-        let tokens = flat(tokens.clone());
+    /// Finds the paths among the tokens of an item: those in macros are nothing else to syn.
+    fn paths(&mut self, item: &Item) {
+        let tokens = flat(item.to_token_stream());
         let texts: Vec<&str> = tokens.iter().map(|token| token.text.as_str()).collect();
         for (at, token) in tokens.iter().enumerate() {
-            if texts[..at].ends_with(&[":", ":"]) {
+            let begins = matches!(texts[at..], ["crate" | "self" | "super", ":", ":", ..]);
+            // `pub(in crate::a)` imports nothing.
+            if !begins || matches!(texts[..at], [.., ":", ":"] | [.., "(", "in"]) {
                 continue;
             }
             let mut path = vec![token.text.clone()];
@@ -184,44 +181,28 @@ impl ImportReader<'_, '_> {
                 path.push((*word).to_owned());
                 rest = after;
             }
-            self.path(path, token.span);
+            self.import(path, None, token.span);
         }
     }
 }
 
 impl<'ast> Visit<'ast> for ImportReader<'_, '_> {
-    fn visit_item_mod(&mut self, item: &'ast ItemMod) {
-        if item.content.is_some() && !self.source.is_test_at(item.ident.span()) {
-            self.module.push(item.ident.to_string());
-            self.modules.all.insert(self.module.clone());
-            visit::visit_item_mod(self, item);
-            self.module.pop();
+    fn visit_item(&mut self, item: &'ast Item) {
+        match item {
+            Item::Use(item) => self.branches(&item.tree, &[]),
+            Item::Mod(inline) if inline.content.is_some() => {
+                self.module.push(inline.ident.to_string());
+                self.modules.all.insert(self.module.clone());
+                visit::visit_item(self, item);
+                self.module.pop();
+            }
+            _ => {
+                self.paths(item);
+                // A function may have `use` items in it.
+                visit::visit_item(self, item);
+            }
         }
     }
-
-    fn visit_item_use(&mut self, item: &'ast ItemUse) {
-        self.branches(&item.tree, &[]);
-    }
-
-    fn visit_path(&mut self, path: &'ast Path) {
-        let words: ModulePath = path.segments.iter().map(|word| word.ident.to_string()).collect();
-        let last = path.segments.last().expect("a path has a word");
-        self.path(words, last.ident.span());
-        visit::visit_path(self, path);
-    }
-
-    fn visit_macro(&mut self, call: &'ast Macro) {
-        self.visit_path(&call.path);
-        self.tokens(&call.tokens);
-    }
-
-    fn visit_meta_list(&mut self, list: &'ast MetaList) {
-        self.visit_path(&list.path);
-        self.tokens(&list.tokens);
-    }
-
-    /// `pub(in crate::a)` imports nothing.
-    fn visit_vis_restricted(&mut self, _: &'ast VisRestricted) {}
 }
 
 /// The shortest cycle of each group of modules that all reach each other.

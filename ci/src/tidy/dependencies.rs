@@ -55,47 +55,44 @@ enum Runtime {
 
 /// Finds dependencies that go the wrong way.
 pub(super) fn check(tree: &Tree, metadata: &Metadata) -> Vec<Diagnostic> {
-    let packages = metadata.workspace_packages();
-    let members: Vec<&str> = packages.iter().map(|package| package.name.as_str()).collect();
     let mut findings = Vec::new();
-    for package in packages {
+    for package in metadata.workspace_packages() {
         let root = &metadata.workspace_root;
         let manifest = package.manifest_path.strip_prefix(root).unwrap_or(&package.manifest_path);
         let text = tree.get(manifest.as_str()).map_or("", |file| file.text.as_str());
-        for (name, what) in check_package(package, &members) {
-            findings.push(Diagnostic::new(manifest.as_str(), line_of_key(text, &name), what));
+        for (key, what) in check_package(package) {
+            findings.push(Diagnostic::new(manifest.as_str(), line_of_key(text, key), what));
         }
     }
     findings
 }
 
 /// What is wrong with a package: the key it is about, and what to say.
-fn check_package(package: &Package, members: &[&str]) -> Vec<(String, String)> {
+fn check_package(package: &Package) -> Vec<(&str, String)> {
     let name = package.name.as_str();
     let mut wrong = Vec::new();
     if name == "core" {
         let what = "a package called core breaks paths such as ::core::fmt: call it something else";
-        wrong.push(("name".to_owned(), what.to_owned()));
+        wrong.push(("name", what.to_owned()));
     }
-    let Some(&(_, allowed, may)) = PACKAGES.iter().find(|(known, ..)| *known == name) else {
+    let row = |name: &str| PACKAGES.iter().find(|(known, ..)| *known == name);
+    let Some(&(_, allowed, may)) = row(name) else {
         let what =
             format!("{name} is not in the map of packages: add it to ci/src/tidy/dependencies.rs");
-        wrong.push(("name".to_owned(), what));
+        wrong.push(("name", what));
         return wrong;
     };
     for dependency in &package.dependencies {
         let other = dependency.name.as_str();
-        if members.contains(&other) && !lists(allowed, other) {
+        if row(other).is_some() && !lists(allowed, other) {
+            let may_use = if allowed.is_empty() { "none" } else { allowed };
             let what = format!(
-                "{name} may not depend on {other} (of the workspace, it may on: {}): reverse \
-                 the dependency, or move the code",
-                if allowed.is_empty() { "none" } else { allowed }
+                "{name} may not depend on {other} (of the workspace, it may on: {may_use}): reverse \
+                 the dependency, or move the code"
             );
-            wrong.push((other.to_owned(), what));
+            wrong.push((other, what));
         }
-        if let Some(what) = runtime(package, dependency, may) {
-            wrong.push((other.to_owned(), what));
-        }
+        wrong.extend(runtime(package, dependency, may).map(|what| (other, what)));
     }
     wrong
 }
@@ -148,39 +145,32 @@ fn line_of_key(manifest: &str, key: &str) -> usize {
     manifest.lines().position(speaks).map_or(1, |place| place + 1)
 }
 
-/// The metadata of a workspace of all packages and this one, which needs these: a name, a kind, and
-/// whether it is optional.
+/// The metadata of a workspace of one package that needs these: a name, a kind, and whether it is
+/// optional.
 #[cfg(test)]
 pub(super) fn fixture(
     name: &str,
     needs: &[(&str, &str, bool)],
     features: &[(&str, &[&str])],
 ) -> Metadata {
-    use std::collections::{BTreeMap, BTreeSet};
+    use serde_json::{Map, Value, json};
 
-    use serde_json::{json, to_value};
-
-    let needs = needs.iter().map(|(name, kind, optional)| {
+    let need = |(name, kind, optional): &(&str, &str, bool)| {
         json!({
             "name": name, "kind": kind, "optional": optional, "req": "*", "features": [],
             "uses_default_features": true, "target": null,
         })
-    });
-    let needs: Vec<_> = needs.collect();
-    let features: BTreeMap<_, _> = features.iter().copied().collect();
-    let members: BTreeSet<&str> = PACKAGES.iter().map(|row| row.0).chain([name]).collect();
-    let packages = members.iter().map(|member| {
-        let dir = if *member == "picklock" { "core" } else { member };
-        json!({
-            "name": member, "version": "0.1.0", "id": member, "targets": [],
-            "manifest_path": format!("/r/{dir}/Cargo.toml"),
-            "dependencies": if *member == name { &needs[..] } else { &[] },
-            "features": if *member == name { to_value(&features).expect("text") } else { json!({}) },
-        })
+    };
+    let features = features.iter().map(|(name, wants)| ((*name).to_owned(), json!(wants)));
+    let dir = if name == "picklock" { "core" } else { name };
+    let package = json!({
+        "name": name, "version": "0.1.0", "id": name, "targets": [],
+        "manifest_path": format!("/r/{dir}/Cargo.toml"), "features": features.collect::<Map<_, _>>(),
+        "dependencies": needs.iter().map(need).collect::<Vec<Value>>(),
     });
     let metadata = json!({
-        "packages": packages.collect::<Vec<_>>(), "workspace_members": members, "version": 1,
-        "workspace_root": "/r", "target_directory": "/r/target", "resolve": null,
+        "packages": [package], "workspace_members": [name], "workspace_root": "/r", "version": 1,
+        "target_directory": "/r/target", "resolve": null,
     });
     serde_json::from_value(metadata).expect("well formed")
 }
