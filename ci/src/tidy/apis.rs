@@ -11,12 +11,6 @@ use crate::tree::{File, Tree};
 /// The packages that are programs; the others are libraries.
 const PROGRAMS: [&str; 3] = ["sim", "benches", "ci"];
 
-const SELECT: &str =
-    "select! without `biased;` as its first word: its order would not follow from the seed";
-const EXIT: &str = "process::exit outside main.rs skips destructors: return an ExitCode";
-const UNWRAP: &str = "unwrap without a message: use expect, and say which invariant holds";
-const IGNORE: &str = "an ignored test without a reason: write #[ignore = \"why\"]";
-
 /// Finds calls that are banned where they stand.
 pub(super) fn check(tree: &Tree) -> Vec<Diagnostic> {
     let mut findings = Vec::new();
@@ -29,21 +23,26 @@ pub(super) fn check(tree: &Tree) -> Vec<Diagnostic> {
             let in_test = || source.is_test_at(token.span);
             let what = match &texts[at..] {
                 ["select", "!", "{" | "(" | "[", "biased", ";", ..] => continue,
-                ["select", "!", "{" | "(" | "[", ..] => SELECT.to_owned(),
+                ["select", "!", "{" | "(" | "[", ..] => {
+                    "select! without `biased;` as its first word: its order would not follow from \
+                     the seed"
+                }
                 ["process", ":", ":", rest @ ..] if !may_exit && names_exit(rest) => {
-                    EXIT.to_owned()
+                    "process::exit outside main.rs skips destructors: return an ExitCode"
                 }
                 [".", "unwrap", "(", ")", ..] | [".", "expect", "(", "\"\"", ..]
                     if !may_unwrap && !in_test() =>
                 {
-                    UNWRAP.to_owned()
+                    "unwrap without a message: use expect, and say which invariant holds"
                 }
                 [call @ ("println" | "eprintln" | "print" | "eprint"), "!", ..]
                     if !may_print && !in_test() =>
                 {
-                    format!("{call}! in library code: return the text, or use tracing")
+                    &format!("{call}! in library code: return the text, or use tracing")
                 }
-                ["#", "[", attribute @ ..] if ignores(attribute) => IGNORE.to_owned(),
+                ["#", "[", attribute @ ..] if ignores(attribute) => {
+                    "an ignored test without a reason: write #[ignore = \"why\"]"
+                }
                 _ => continue,
             };
             findings.push(Diagnostic::new(&file.path, token.span.start().line, what));

@@ -6,6 +6,7 @@
 //! items lead there; a glob leads only to the module it stands for.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::slice;
 
 use proc_macro2::{Ident, Span};
 use quote::ToTokens;
@@ -18,15 +19,15 @@ use crate::tree::{File, Tree};
 
 /// The names of a module and of those it lies in, outermost first; or the words of a path.
 type ModulePath = Vec<String>;
-/// For two modules of one directory, the file and line where one first imports from the other.
-type Edges<'a> = BTreeMap<(String, String), (&'a str, usize)>;
+/// From each module of a directory to those it imports from, with the file and line of the first.
+type Edges<'a> = BTreeMap<String, BTreeMap<String, (&'a str, usize)>>;
 
 /// Names the shortest cycle among modules that import each other.
 pub(super) fn check(tree: &Tree) -> Vec<Diagnostic> {
     let mut findings = Vec::new();
     for dir in &tree.packages {
         for (parent, edges) in Modules::new(tree, dir).edges() {
-            let name = [&[dir.clone()], &parent[..]].concat().join("/");
+            let name = [slice::from_ref(dir), &parent].concat().join("/");
             findings.extend(cycles(&edges).iter().map(|cycle| describe(&name, cycle, &edges)));
         }
     }
@@ -77,7 +78,7 @@ impl<'a> Modules<'a> {
                     at.pop();
                 }
                 _ => {
-                    let child = [&at[..], &[word.clone()]].concat();
+                    let child = [&at, slice::from_ref(word)].concat();
                     if self.all.contains(&child) {
                         at = child;
                         continue;
@@ -102,7 +103,8 @@ impl<'a> Modules<'a> {
             let common = module.iter().zip(&definer).take_while(|(a, b)| a == b).count();
             if let (Some(user), Some(used)) = (module.get(common), definer.get(common)) {
                 let among = edges.entry(module[..common].to_vec()).or_default();
-                among.entry((user.clone(), used.clone())).or_insert((file, *line));
+                let of_user = among.entry(user.clone()).or_default();
+                of_user.entry(used.clone()).or_insert((file, *line));
             }
         }
         edges
@@ -207,8 +209,7 @@ impl<'ast> Visit<'ast> for ImportReader<'_, '_> {
 
 /// The shortest cycle of each group of modules that all reach each other.
 fn cycles<'a>(edges: &'a Edges<'_>) -> Vec<Vec<&'a str>> {
-    let modules: BTreeSet<&str> = edges.keys().map(|(user, _)| user.as_str()).collect();
-    let mut all: Vec<_> = modules.into_iter().filter_map(|at| way(edges, at, at)).collect();
+    let mut all: Vec<_> = edges.keys().filter_map(|at| way(edges, at, at)).collect();
     all.sort_by_key(Vec::len);
     let mut shortest: Vec<Vec<&str>> = Vec::new();
     for cycle in all {
@@ -228,8 +229,7 @@ fn way<'a>(edges: &'a Edges<'_>, from: &'a str, to: &str) -> Option<Vec<&'a str>
     let mut seen = BTreeSet::new();
     let mut ways = VecDeque::from([vec![from]]);
     while let Some(way) = ways.pop_front() {
-        let last = way[way.len() - 1];
-        for (_, next) in edges.keys().filter(|(user, _)| user == last) {
+        for next in edges.get(way[way.len() - 1]).into_iter().flat_map(BTreeMap::keys) {
             let longer = [&way[..], &[next]].concat();
             if next == to {
                 return Some(longer);
@@ -243,21 +243,13 @@ fn way<'a>(edges: &'a Edges<'_>, from: &'a str, to: &str) -> Option<Vec<&'a str>
 }
 
 fn describe(parent: &str, cycle: &[&str], edges: &Edges<'_>) -> Diagnostic {
-    let place = |user: &str, used: &str| edges[&(user.to_owned(), used.to_owned())];
-    let steps: Vec<String> = cycle
-        .windows(2)
-        .map(|step| {
-            let (path, line) = place(step[0], step[1]);
-            format!("{} ({path}:{line})", step[1])
-        })
-        .collect();
-    let what = format!(
-        "import cycle in {parent}: {} -> {}; reverse one import, or move what both need \
-         to a module of its own",
-        cycle[0],
-        steps.join(" -> ")
-    );
-    let (path, line) = place(cycle[0], cycle[1]);
+    let mut what = format!("import cycle in {parent}: {}", cycle[0]);
+    for step in cycle.windows(2) {
+        let (path, line) = edges[step[0]][step[1]];
+        what += &format!(" -> {} ({path}:{line})", step[1]);
+    }
+    what += "; reverse one import, or move what both need to a module of its own";
+    let (path, line) = edges[cycle[0]][cycle[1]];
     Diagnostic::new(path, line, what)
 }
 
@@ -282,12 +274,9 @@ mod tests {
             ("c/deep.rs", "\n\nfn f() -> crate::d::D {}"),
             ("d.rs", "use super::{std, b::{self, B}};"),
         ]);
-        let cycle = "b -> c (a/src/b.rs:2) -> d (a/src/c/deep.rs:3) -> b (a/src/d.rs:1);";
-        assert_eq!(said.len(), 1);
-        assert!(
-            said[0].starts_with(&format!("a/src/b.rs:2: import cycle in a: {cycle}")),
-            "{said:?}"
-        );
+        let steps = "b -> c (a/src/b.rs:2) -> d (a/src/c/deep.rs:3) -> b (a/src/d.rs:1); reverse \
+            one import, or move what both need to a module of its own";
+        assert_eq!(said, [format!("a/src/b.rs:2: import cycle in a: {steps}")]);
     }
 
     #[test]
@@ -305,45 +294,37 @@ mod tests {
         assert!(said[1].contains("in a/x: y -> z"), "{said:?}");
     }
 
+    /// Beside a module `b` that imports from `c`.
     #[test]
-    fn a_module_and_its_own_parts_may_use_each_other() {
-        let files = [
-            ("lib.rs", "mod b; use b::B; use crate::b::c::C;"),
-            ("b.rs", "mod c; use c::C; use crate::Root;"),
-            ("b/c.rs", "use super::B; use crate::{Root, b::D}; use self::c::E;"),
-        ];
-        assert_eq!(said(&files), [""; 0]);
-    }
-
-    #[test]
-    fn a_name_that_is_passed_on_counts_for_its_definer() {
-        let user = ("c.rs", "use crate::B;");
-        let definer = ("b.rs", "use crate::c::C;");
-        assert_eq!(said(&[("lib.rs", ""), user, definer]), [""; 0]);
-        for passes_on in ["pub use b::{A, B};", "pub use crate::b::inner::X as B;"] {
-            assert_eq!(said(&[("lib.rs", passes_on), user, definer]).len(), 1, "{passes_on}");
+    fn every_import_of_c_from_b_is_found() {
+        for c in [
+            "use crate::b::B as D;",
+            "use super::{d, b::*};",
+            "use crate::{b::{self, d}};",
+            "fn f(x: Vec<super::b::B>) {}",
+            "fn f() { let x = self::super::b::B::<u8>::new() as u8; }",
+            "fn f() { use crate::{b::B, d}; }",
+            "fn f() { g!(h, vec![crate::b::B]); }",
+            "macro_rules! m { () => { $crate::b::go() } }",
+            "#[derive(crate::b::B)] struct D;",
+            "impl crate::b::B for D { type E = u8; }",
+            // By way of a name that another module passes on.
+            "use crate::B;",
+            "use crate::Renamed;",
+            "use crate::d::deep::B;",
+        ] {
+            let said = said(&[
+                ("lib.rs", "pub use b::{A, B}; pub use crate::b::inner::X as Renamed;"),
+                ("b.rs", "use crate::c::C;"),
+                ("c.rs", c),
+                ("d/mod.rs", "pub mod deep { pub use crate::b::B; }"),
+            ]);
+            assert!(said.len() == 1 && said[0].contains("in a: b -> c"), "{c}: {said:?}");
         }
-        let through = ("d/mod.rs", "pub use crate::b::B;");
-        let user = ("c.rs", "use crate::d::B;");
-        let said = said(&[("lib.rs", ""), through, user, definer]);
-        assert!(said.len() == 1 && said[0].contains("b -> c (a/src/b.rs:1) -> b"), "{said:?}");
     }
 
     #[test]
-    fn names_that_only_lead_to_each_other_end_the_search() {
-        said(&[("b.rs", "pub use crate::c::X;"), ("c.rs", "pub use crate::b::X;")]);
-    }
-
-    #[test]
-    fn a_module_in_a_file_is_a_module() {
-        let inner = "mod d { use super::super::c::C; use super::e::E; }\nmod e { fn f() {} }";
-        assert_eq!(said(&[("b.rs", inner), ("c.rs", "use crate::b::d::D;")]).len(), 1);
-        let cycle = "mod d { use super::e::E; }\nmod e { fn f() -> super::d::D {} }";
-        assert!(said(&[("b.rs", cycle)])[0].contains("in a/b: d -> e"));
-    }
-
-    #[test]
-    fn tests_programs_and_other_packages_are_not_looked_at() {
+    fn what_is_no_import_of_the_package_passes() {
         let back = "use crate::c::C;";
         let inside = format!("#[cfg(test)]\nmod tests {{ {back} }}\n// {back}");
         for (path, text) in [
@@ -352,13 +333,26 @@ mod tests {
             ("bin/b.rs", back),
             ("main.rs", back),
             ("b.rs", "use c::C; use other::crate_like; pub(in crate::c) fn f() {}"),
+            ("b.rs", "fn f() -> impl Iterator<Item = u8> + use<'_> { Self::c() }"),
             ("../tests/b.rs", back),
+            // A module and its own parts may use each other.
+            ("c/d.rs", "use super::C; use crate::{Root, c::E}; use self::f::G;"),
+            // Names that only lead to each other end the search.
+            ("d.rs", "pub use crate::d::X as Y; pub use crate::d::Y as X;"),
         ] {
-            let files = [("lib.rs", ""), (path, text), ("c.rs", "use crate::{b::B, main::M};")];
-            assert_eq!(said(&files), [""; 0], "{path}");
+            let c = "mod d; use d::D; use crate::{b::B, c::d::F, main::M};";
+            assert_eq!(said(&[("lib.rs", ""), (path, text), ("c.rs", c)]), [""; 0], "{path}");
         }
         let nested =
             [("c.rs", "use crate::b::B;"), ("b/Cargo.toml", "[package]"), ("b/src/lib.rs", back)];
         assert_eq!(said(&nested), [""; 0]);
+    }
+
+    #[test]
+    fn a_module_in_a_file_is_a_module() {
+        let inner = "mod d { use super::super::c::C; use super::e::E; }\nmod e { fn f() {} }";
+        assert_eq!(said(&[("b.rs", inner), ("c.rs", "use crate::b::d::D;")]).len(), 1);
+        let cycle = "mod d { use super::e::E; }\nmod e { fn f() -> super::d::D {} }";
+        assert!(said(&[("b.rs", cycle)])[0].contains("in a/b: d -> e"));
     }
 }

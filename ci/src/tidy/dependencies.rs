@@ -145,47 +145,47 @@ fn line_of_key(manifest: &str, key: &str) -> usize {
     manifest.lines().position(speaks).map_or(1, |place| place + 1)
 }
 
-/// The metadata of a workspace of one package that needs these: a name, a kind, and whether it is
-/// optional.
-#[cfg(test)]
-pub(super) fn fixture(
-    name: &str,
-    needs: &[(&str, &str, bool)],
-    features: &[(&str, &[&str])],
-) -> Metadata {
-    use serde_json::{Map, Value, json};
-
-    let need = |(name, kind, optional): &(&str, &str, bool)| {
-        json!({
-            "name": name, "kind": kind, "optional": optional, "req": "*", "features": [],
-            "uses_default_features": true, "target": null,
-        })
-    };
-    let features = features.iter().map(|(name, wants)| ((*name).to_owned(), json!(wants)));
-    let dir = if name == "picklock" { "core" } else { name };
-    let package = json!({
-        "name": name, "version": "0.1.0", "id": name, "targets": [],
-        "manifest_path": format!("/r/{dir}/Cargo.toml"), "features": features.collect::<Map<_, _>>(),
-        "dependencies": needs.iter().map(need).collect::<Vec<Value>>(),
-    });
-    let metadata = json!({
-        "packages": [package], "workspace_members": [name], "workspace_root": "/r", "version": 1,
-        "target_directory": "/r/target", "resolve": null,
-    });
-    serde_json::from_value(metadata).expect("well formed")
-}
-
 #[cfg(test)]
 mod tests {
+    use serde_json::{Map, Value, json};
+
     use super::*;
 
     const KINDS: [&str; 3] = ["normal", "dev", "build"];
+
+    /// The metadata of a workspace of one package that needs these: a name, a kind, and whether it
+    /// is optional.
+    fn metadata(
+        name: &str,
+        needs: &[(&str, &str, bool)],
+        features: &[(&str, &[&str])],
+    ) -> Metadata {
+        let need = |(name, kind, optional): &(&str, &str, bool)| {
+            json!({
+                "name": name, "kind": kind, "optional": optional, "req": "*", "features": [],
+                "uses_default_features": true, "target": null,
+            })
+        };
+        let features = features.iter().map(|(name, wants)| ((*name).to_owned(), json!(wants)));
+        let dir = if name == "picklock" { "core" } else { name };
+        let metadata = json!({
+            "packages": [{
+                "name": name, "version": "0.1.0", "id": name, "targets": [],
+                "manifest_path": format!("/r/{dir}/Cargo.toml"),
+                "features": features.collect::<Map<_, _>>(),
+                "dependencies": needs.iter().map(need).collect::<Vec<Value>>(),
+            }],
+            "workspace_members": [name], "workspace_root": "/r", "version": 1, "resolve": null,
+            "target_directory": "/r/target",
+        });
+        serde_json::from_value(metadata).expect("well formed")
+    }
 
     fn said(name: &str, needs: &[(&str, &str, bool)], features: &[(&str, &[&str])]) -> Vec<String> {
         let manifest =
             "[package]\nname = \"a\"\n[dependencies]\nsim = \"1\"\ntokio.workspace = true\n";
         let tree = Tree::new(["core", "ci"].map(|dir| (format!("{dir}/Cargo.toml"), manifest)));
-        check(&tree, &fixture(name, needs, features)).iter().map(ToString::to_string).collect()
+        check(&tree, &metadata(name, needs, features)).iter().map(ToString::to_string).collect()
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use super::{Diagnostic, words};
 use crate::tree::{File, Tree};
 
-const SCENARIOS: &str = "scenarios/catalog";
+const SCENARIOS: &str = "scenarios/catalog/";
 const RECIPES: &str = "scenarios/src/recipe";
 const LIST_OF_RECIPES: &str = "scenarios/src/recipe.rs";
 /// What every recipe says of itself, and no part that they share.
@@ -49,23 +49,15 @@ pub(super) fn check(tree: &Tree) -> Vec<Diagnostic> {
 
 /// Every name, with dashes, and what it names.
 fn names(tree: &Tree) -> BTreeMap<String, &'static str> {
-    let recipes = recipes(tree).into_iter().map(|stem| (dashed(stem), "recipe"));
-    let in_catalog = |file: &&File| {
-        let inside = file.path.strip_prefix(SCENARIOS).is_some_and(|rest| rest.starts_with('/'));
-        inside && file.name().ends_with(".toml")
-    };
-    let scenarios =
-        tree.files.iter().filter(in_catalog).map(|file| (dashed(file.stem()), "scenario"));
-    recipes.chain(scenarios).filter(|(name, _)| name != COMMON_WORD).collect()
+    let named = tree.files.iter().filter_map(|file| Some((dashed(file.stem()), kind(file)?)));
+    named.filter(|(name, _)| name != COMMON_WORD).collect()
 }
 
-/// The stems of the recipes: the files among them that say what they are.
-fn recipes(tree: &Tree) -> Vec<&str> {
-    let beside = tree.rust().map(|(file, _)| file);
-    let of_recipe = |file: &&File| {
-        file.dir() == RECIPES && !file.is_test && words::alone(&file.text, ABOUT).next().is_some()
-    };
-    beside.filter(of_recipe).map(File::stem).collect()
+fn kind(file: &File) -> Option<&'static str> {
+    let is_scenario = file.path.starts_with(SCENARIOS) && file.name().ends_with(".toml");
+    let is_recipe =
+        file.dir() == RECIPES && !file.is_test && words::alone(&file.text, ABOUT).next().is_some();
+    is_scenario.then_some("scenario").or(is_recipe.then_some("recipe"))
 }
 
 fn dashed(name: &str) -> String {
