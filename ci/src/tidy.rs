@@ -106,7 +106,7 @@ fn check(tree: &Tree, metadata: &Metadata) -> TidyReport {
 /// Finds Rust files that are none.
 fn broken(tree: &Tree) -> Vec<Diagnostic> {
     let errors =
-        tree.files.iter().filter_map(|file| Some((file, file.rust.as_ref()?.as_ref().err()?)));
+        tree.files.iter().filter_map(|file| Some((file, file.read.as_ref()?.as_ref().err()?)));
     let findings = errors.map(|(file, error)| {
         let what = format!("not readable as Rust: {error}");
         Diagnostic::new(&file.path, error.span().start().line, what)

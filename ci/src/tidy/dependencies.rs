@@ -138,10 +138,7 @@ fn lists(list: &str, word: &str) -> bool {
 
 /// The line on which a manifest speaks of this key; the first where it does not.
 fn line_of_key(manifest: &str, key: &str) -> usize {
-    let speaks = |line: &str| {
-        let rest = line.strip_prefix(key);
-        rest.is_some_and(|rest| rest.starts_with([' ', '=', '.']))
-    };
+    let speaks = |line: &str| line.split([' ', '=', '.']).next() == Some(key);
     manifest.lines().position(speaks).map_or(1, |place| place + 1)
 }
 

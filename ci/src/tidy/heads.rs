@@ -6,7 +6,7 @@
 
 use syn::{Expr, ExprLit, Lit, Meta};
 
-use super::{Diagnostic, words};
+use super::Diagnostic;
 use crate::rust::RustSource;
 use crate::tree::{File, Tree};
 
@@ -54,7 +54,8 @@ fn head(source: &RustSource) -> (usize, Vec<String>) {
 /// What is wrong with the four parts; nothing where the head has none of them.
 fn parts(head: &[String]) -> Vec<String> {
     let marks: Vec<Option<(usize, &str)>> = PARTS.iter().map(|part| mark(head, part)).collect();
-    let says_flaw = head.iter().any(|line| words::alone(line, "Flaw").next().is_some());
+    let mut words = head.iter().flat_map(|line| line.split(|c: char| !c.is_alphanumeric()));
+    let says_flaw = words.any(|word| word == "Flaw");
     if !says_flaw && marks.iter().all(Option::is_none) {
         return Vec::new();
     }

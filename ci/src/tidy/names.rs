@@ -6,7 +6,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{Diagnostic, words};
+use super::Diagnostic;
+use crate::rust::RustSource;
 use crate::tree::{File, Tree};
 
 const SCENARIOS: &str = "scenarios/catalog/";
@@ -55,8 +56,8 @@ fn names(tree: &Tree) -> BTreeMap<String, &'static str> {
 
 fn kind(file: &File) -> Option<&'static str> {
     let is_scenario = file.path.starts_with(SCENARIOS) && file.name().ends_with(".toml");
-    let is_recipe =
-        file.dir() == RECIPES && !file.is_test && words::alone(&file.text, ABOUT).next().is_some();
+    let says = |source: &RustSource| source.tokens.iter().any(|token| token.text == ABOUT);
+    let is_recipe = file.dir() == RECIPES && !file.is_test && file.rust().is_some_and(says);
     is_scenario.then_some("scenario").or(is_recipe.then_some("recipe"))
 }
 

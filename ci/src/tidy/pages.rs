@@ -63,13 +63,11 @@ fn dead_link(tree: &Tree, page: &File, target: &str) -> Option<String> {
 /// `path` as seen from the directory, from the root.
 fn joined(dir: &str, path: &str) -> String {
     let mut parts: Vec<&str> = dir.split('/').filter(|part| !part.is_empty()).collect();
-    for part in path.split('/') {
-        match part {
-            "" | "." => {}
-            ".." => {
-                parts.pop();
-            }
-            _ => parts.push(part),
+    for part in path.split('/').filter(|part| !matches!(*part, "" | ".")) {
+        if part == ".." {
+            parts.pop();
+        } else {
+            parts.push(part);
         }
     }
     parts.join("/")
@@ -82,8 +80,7 @@ fn dead_path(tree: &Tree, span: &str) -> Option<String> {
         return None;
     }
     let Some((_, name)) = span.rsplit_once('/') else {
-        let is_file =
-            ENDINGS.iter().any(|ending| span.len() > ending.len() && span.ends_with(ending));
+        let is_file = ENDINGS.iter().any(|ending| span.ends_with(ending));
         let there = tree.files.iter().any(|file| file.name() == span);
         return (is_file && !there)
             .then(|| format!("no file is called {span}: name one that exists"));
