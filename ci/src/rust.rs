@@ -108,17 +108,13 @@ fn test_parts(stream: TokenStream, parts: &mut Vec<RangeInclusive<LineColumn>>) 
                 if hash.as_char() == '#'
                     && syn::parse2(attribute.stream()).is_ok_and(|meta| needs_test(&meta)) =>
             {
-                // The item ends with its `;` or its body.
-                let end = item.iter().position(|tree| match tree {
-                    TokenTree::Punct(punct) => punct.as_char() == ';',
-                    TokenTree::Group(group) => group.delimiter() == Delimiter::Brace,
-                    _ => false,
-                });
-                let (inside, beyond) = item.split_at(end.map_or(item.len(), |end| end + 1));
-                if let Some(last) = inside.last() {
-                    parts.push(hash.span().start()..=last.span().end());
-                }
-                rest = beyond;
+                let end = item.iter().position(|tree| is_semicolon(tree) || is_body(tree));
+                let mut end = end.map_or(item.len(), |end| end + 1);
+                // `use a::{b};` has a semicolon after what looks like its body.
+                end += usize::from(item.get(end).is_some_and(is_semicolon));
+                let last = item[..end].last().unwrap_or(tree);
+                parts.push(hash.span().start()..=last.span().end());
+                rest = &item[end..];
             }
             (TokenTree::Group(group), _) => test_parts(group.stream(), parts),
             _ => {}
@@ -126,7 +122,15 @@ fn test_parts(stream: TokenStream, parts: &mut Vec<RangeInclusive<LineColumn>>) 
     }
 }
 
-/// True for `cfg(test)`, and for `cfg(all(…))` with `test` among its parts.
+fn is_semicolon(tree: &TokenTree) -> bool {
+    matches!(tree, TokenTree::Punct(punct) if punct.as_char() == ';')
+}
+
+fn is_body(tree: &TokenTree) -> bool {
+    matches!(tree, TokenTree::Group(group) if group.delimiter() == Delimiter::Brace)
+}
+
+/// True for `test`, `cfg(test)`, and for `cfg(all(…))` with `test` among its parts.
 fn needs_test(condition: &Meta) -> bool {
     match condition {
         Meta::Path(path) => path.is_ident("test"),
@@ -165,6 +169,7 @@ mod tests {
             ("/// Docs.\n#[cfg(all(unix, all(test)))]\nfn it(\n) -> [u8; 3]\n{}", 4),
             ("mod a { impl B {\n#[cfg(test)] fn it() {} } }", 1),
             ("#[test]\nfn it() {}", 2),
+            ("#[cfg(test)]\nuse a::{it};", 2),
         ] {
             let source = source(&format!("fn before() {{}}\n{yes}\nfn after() {{}}"));
             let at = |word| {

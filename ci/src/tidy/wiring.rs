@@ -50,7 +50,7 @@ mod tests {
     fn wiring_is_allowed() {
         let text = "//! Docs; fn f() {}\n#![warn(a)]\n#[macro_use]\nextern crate a;\nmod b;\n\
             /// Docs.\npub(crate) mod c;\npub use b::{d, e as f};\npub mod prelude { pub use g::*; }\n\
-            #[cfg(test)]\nmod tests { fn h() {} }\n";
+            #[cfg(test)]\nmod tests { fn h() {} }\n/// Docs.\n#[cfg(test)]\nstatic A: B = B {};\n";
         assert_eq!(lines("a/src/lib.rs", text), [0; 0]);
         assert_eq!(lines("a/src/b.rs", "fn f() {}"), [0; 0]);
         assert_eq!(lines("a/tests/support/mod.rs", "fn f() {}"), [0; 0]);
