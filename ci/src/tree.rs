@@ -14,50 +14,60 @@ use crate::rust::RustSource;
 /// Directories that are never part of the source, for a tree without git.
 const NOT_SOURCE: [&str; 3] = [".git", "target", "picklock-out"];
 
-/// A text file.
-#[derive(Clone, Debug)]
-pub struct File {
+pub(crate) struct File {
     /// From the root of the workspace, with forward slashes.
-    pub path: String,
-    /// All of it.
-    pub text: String,
-    /// The file as Rust, if it is Rust.
-    pub rust: Option<RustSource>,
+    pub(crate) path: String,
+    pub(crate) text: String,
+    /// The file as Rust, if it is to be Rust.
+    pub(crate) read: Option<syn::Result<RustSource>>,
     /// True where only a test build compiles any of it.
-    pub is_test: bool,
+    pub(crate) is_test: bool,
 }
 
 impl File {
+    pub(crate) fn rust(&self) -> Option<&RustSource> {
+        self.read.as_ref()?.as_ref().ok()
+    }
+
     /// The last part of the path.
-    pub fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         self.path.rsplit('/').next().unwrap_or_default()
     }
 
     /// The last part of the path without its ending.
-    pub fn stem(&self) -> &str {
+    pub(crate) fn stem(&self) -> &str {
         self.name().rsplit_once('.').map_or(self.name(), |(stem, _)| stem)
     }
 
     /// The path of the directory; empty at the root.
-    pub fn dir(&self) -> &str {
+    pub(crate) fn dir(&self) -> &str {
         self.path.rsplit_once('/').map_or("", |(dir, _)| dir)
+    }
+
+    /// The line, counted from 1, of a byte offset.
+    pub(crate) fn line_of(&self, offset: usize) -> usize {
+        1 + self.text[..offset].matches('\n').count()
     }
 }
 
 /// The files a check looks at.
-#[derive(Clone, Debug, Default)]
-pub struct Tree {
+#[derive(Default)]
+pub(crate) struct Tree {
     /// In the order of their paths.
-    pub files: Vec<File>,
+    pub(crate) files: Vec<File>,
     /// The paths of pictures, fonts and what else is no text.
-    pub not_text: Vec<String>,
+    not_text: Vec<String>,
     /// The directories of the packages; one may lie inside another's.
-    pub packages: Vec<String>,
+    pub(crate) packages: Vec<String>,
 }
 
 impl Tree {
     /// A tree of these paths and texts.
-    pub fn new<P: Into<String>, T: Into<String>>(files: impl IntoIterator<Item = (P, T)>) -> Self {
+    pub(crate) fn new<P, T>(files: impl IntoIterator<Item = (P, T)>) -> Self
+    where
+        P: Into<String>,
+        T: Into<String>,
+    {
         let mut files: Vec<File> =
             files.into_iter().map(|(path, text)| file(path.into(), text.into())).collect();
         files.sort_by(|a, b| a.path.cmp(&b.path));
@@ -75,7 +85,7 @@ impl Tree {
     ///
     /// # Errors
     /// Where a directory or a file that is listed cannot be read.
-    pub fn load(root: &Path) -> io::Result<Self> {
+    pub(crate) fn load(root: &Path) -> io::Result<Self> {
         let paths = match listed_by_git(root) {
             Some(paths) => paths,
             None => walked(root)?,
@@ -97,18 +107,18 @@ impl Tree {
     }
 
     /// The Rust files, with their source.
-    pub fn rust(&self) -> impl Iterator<Item = (&File, &RustSource)> {
-        self.files.iter().filter_map(|file| Some((file, file.rust.as_ref()?)))
+    pub(crate) fn rust(&self) -> impl Iterator<Item = (&File, &RustSource)> {
+        self.files.iter().filter_map(|file| Some((file, file.rust()?)))
     }
 
     /// The directory of the package that a file belongs to: the nearest above it.
-    pub fn package_of(&self, file: &File) -> Option<&str> {
+    pub(crate) fn package_of(&self, file: &File) -> Option<&str> {
         let holds = |dir: &&String| dir.is_empty() || belongs_to(&file.path, dir);
         self.packages.iter().filter(holds).max_by_key(|dir| dir.len()).map(String::as_str)
     }
 
     /// True where a file or a directory is at this path.
-    pub fn has(&self, path: &str) -> bool {
+    pub(crate) fn has(&self, path: &str) -> bool {
         let mut paths = self.files.iter().map(|file| &file.path).chain(&self.not_text);
         paths.any(|other| {
             other == path || other.strip_prefix(path).is_some_and(|rest| rest.starts_with('/'))
@@ -116,27 +126,29 @@ impl Tree {
     }
 
     /// The file at this path.
-    pub fn get(&self, path: &str) -> Option<&File> {
+    pub(crate) fn get(&self, path: &str) -> Option<&File> {
         self.files.iter().find(|file| file.path == path)
     }
 }
 
 fn file(path: String, text: String) -> File {
-    let rust = path.ends_with(".rs").then(|| RustSource::new(&text));
+    let read = path.ends_with(".rs").then(|| RustSource::new(&text));
     let in_tests =
         |part: &str| part == "tests" || part == "tests.rs" || part.ends_with("_tests.rs");
     let is_test = path.split('/').any(in_tests);
-    File { path, text, rust, is_test }
+    let mut file = File { path, text, read, is_test };
+    file.is_test |= file.rust().is_some_and(RustSource::is_test);
+    file
 }
 
 /// The paths, without an ending, of the test-only modules that a file declares.
 fn test_modules(file: &File) -> Vec<String> {
-    let Some(source) = &file.rust else { return Vec::new() };
+    let Some(source) = file.rust() else { return Vec::new() };
     let inside = match file.name() {
         "mod.rs" | "lib.rs" | "main.rs" => file.dir().to_owned(),
         _ => file.path.trim_end_matches(".rs").to_owned(),
     };
-    source.test_modules().into_iter().map(|name| format!("{inside}/{name}")).collect()
+    source.test_modules().map(|name| format!("{inside}/{name}")).collect()
 }
 
 fn belongs_to(path: &str, module: &str) -> bool {
@@ -177,52 +189,48 @@ mod tests {
 
     #[test]
     fn a_file_of_tests_is_known_by_its_place_or_its_parent() {
-        let tree = Tree::new([
-            ("a/src/lib.rs", "#[cfg(test)] mod check;\nmod plain;"),
-            ("a/src/check.rs", ""),
-            ("a/src/check/deep.rs", ""),
-            ("a/src/checks.rs", ""),
-            ("a/src/plain.rs", "#[cfg(all(test, picklock_loom))] mod loom;"),
-            ("a/src/plain/loom.rs", ""),
-            ("a/tests/whole.rs", ""),
-            ("a/src/b/tests.rs", ""),
-            ("a/src/c_tests.rs", ""),
-        ]);
-        let tests: Vec<&str> =
-            tree.files.iter().filter(|file| file.is_test).map(|file| file.path.as_str()).collect();
-        let expected = [
-            "a/src/b/tests.rs",
-            "a/src/c_tests.rs",
-            "a/src/check.rs",
-            "a/src/check/deep.rs",
-            "a/src/plain/loom.rs",
-            "a/tests/whole.rs",
+        let files = [
+            ("a/src/lib.rs", "#[cfg(test)] mod check;\nmod plain;", false),
+            ("a/src/check.rs", "", true),
+            ("a/src/check/deep.rs", "", true),
+            ("a/src/checks.rs", "", false),
+            ("a/src/plain.rs", "#[cfg(all(test, picklock_loom))] mod loom;", false),
+            ("a/src/plain/loom.rs", "", true),
+            ("a/src/whole.rs", "#![cfg(test)]", true),
+            ("a/tests/whole.rs", "", true),
+            ("a/src/b/tests.rs", "", true),
+            ("a/src/c_tests.rs", "", true),
         ];
-        assert_eq!(tests, expected);
+        let tree = Tree::new(files.map(|(path, text, _)| (path, text)));
+        for (path, _, is_test) in files {
+            assert_eq!(tree.get(path).map(|file| file.is_test), Some(is_test), "{path}");
+        }
     }
 
     #[test]
     fn a_file_belongs_to_the_nearest_package() {
-        let tree = Tree::new([
-            ("Cargo.toml", "[workspace]\n"),
-            ("a/Cargo.toml", "[package]\nname = \"a\"\n"),
-            ("a/b/Cargo.toml", "# A package.\n[package]\n"),
-            ("a/src/x.rs", ""),
-            ("a/b/src/x.rs", ""),
-            ("a/bc/x.rs", ""),
-            ("c/x.rs", ""),
-        ]);
-        let package = |path| tree.package_of(tree.get(path).expect("it is there"));
-        assert_eq!(tree.packages, ["a", "a/b"]);
-        assert_eq!((package("a/src/x.rs"), package("a/b/src/x.rs")), (Some("a"), Some("a/b")));
-        assert_eq!((package("a/bc/x.rs"), package("c/x.rs")), (Some("a"), None));
-    }
-
-    #[test]
-    fn names_stems_and_directories() {
-        let tree = Tree::new([("a/b.toml", ""), ("c", "")]);
-        assert_eq!((tree.files[0].stem(), tree.files[0].dir()), ("b", "a"));
-        assert_eq!((tree.files[1].stem(), tree.files[1].dir()), ("c", ""));
+        let files = [
+            ("Cargo.toml", "[workspace]\n", None),
+            ("a/Cargo.toml", "[package]\nname = \"a\"\n", Some("a")),
+            ("a/b/Cargo.toml", "# A package.\n[package]\n", Some("a/b")),
+            ("a/src/x.rs", "", Some("a")),
+            ("a/b/src/x.rs", "", Some("a/b")),
+            ("a/bc/x.rs", "", Some("a")),
+            ("c/x", "", None),
+        ];
+        let tree = Tree::new(files.map(|(path, text, _)| (path, text)));
+        for (path, _, package) in files {
+            assert_eq!(tree.get(path).and_then(|file| tree.package_of(file)), package, "{path}");
+        }
+        let parts = |file: &File| [file.dir(), file.name(), file.stem()].map(str::to_owned);
+        assert_eq!(
+            tree.get("a/b/src/x.rs").map(parts),
+            Some(["a/b/src", "x.rs", "x"].map(str::to_owned))
+        );
+        assert_eq!(
+            tree.get("Cargo.toml").map(parts),
+            Some(["", "Cargo.toml", "Cargo"].map(str::to_owned))
+        );
     }
 
     #[test]
@@ -235,14 +243,8 @@ mod tests {
             fs::create_dir_all(place.parent().expect("it has one")).expect("created");
             fs::write(place, bytes).expect("written");
         }
-        let mut walked = walked(root.path()).expect("readable");
-        walked.sort();
-        assert_eq!(walked, ["a/b.rs", "d.png"]);
         let tree = Tree::load(root.path()).expect("readable");
-        assert_eq!(
-            tree.files.iter().map(|file| file.path.as_str()).collect::<Vec<_>>(),
-            ["a/b.rs"]
-        );
+        assert!(tree.files.len() == 1 && tree.get("a/b.rs").is_some());
         assert!(tree.has("a/b.rs") && tree.has("a") && tree.has("d.png"));
         assert!(!tree.has("a/b") && !tree.has("target") && !tree.has("d"));
     }
