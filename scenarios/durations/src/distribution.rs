@@ -7,7 +7,6 @@
 
 mod csv;
 mod error;
-mod file;
 mod form;
 mod histogram;
 mod hlog;
@@ -69,16 +68,6 @@ impl Uniform {
             return Err(DistributionError::Reversed { min, max });
         }
         Ok(Self { min, max })
-    }
-
-    /// The shortest.
-    pub fn min(self) -> Span {
-        self.min
-    }
-
-    /// The longest.
-    pub fn max(self) -> Span {
-        self.max
     }
 }
 

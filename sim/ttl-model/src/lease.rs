@@ -75,9 +75,7 @@ impl<'a> LeaseModel<'a> {
             }
             round_trip_ns = conditions.round_trip.draw(random);
         }
-        let work_ns = conditions.hold.draw(random);
-        let crash_ns = u64::MAX;
-        HoldStart { round_trip_ns, work_ns, first_pause_ns: None, pauses: true, crash_ns }
+        HoldStart::new(round_trip_ns, conditions.hold.draw(random))
     }
 
     /// The ratio of the server's clock to the client's, drawn within the drift.

@@ -86,17 +86,7 @@ impl Traffic {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn traffic(clients: u32) -> Traffic {
-        Traffic {
-            clients,
-            every_ns: 1_000_000_000,
-            locks: 10,
-            poll_ns: 50_000_000,
-            if_taken: IfTaken::Wait,
-            waiting: 0.0,
-        }
-    }
+    use crate::testing::traffic;
 
     #[test]
     fn nobody_takes_over_from_the_only_client() {

@@ -44,31 +44,23 @@ struct DistributionForm {
     histogram: Option<Vec<Bucket>>,
 }
 
-/// A kind of distribution: its name, and its fields. The first fields that are there decide.
-const FORMS: [(&str, &[&str]); 4] = [
-    ("constant", &["constant"]),
-    ("uniform", &["min", "max"]),
-    ("log-normal", &["median", "p99", "floor", "cap"]),
-    ("measured", &["file", "histogram", "tag", "unit"]),
-];
-
 impl DistributionForm {
-    /// The names of the fields that are there.
-    fn given(&self) -> Vec<&'static str> {
+    /// The fields that are there, each with the kind of distribution to which it belongs.
+    fn given(&self) -> Vec<(&'static str, &'static str)> {
         let all = [
-            ("constant", self.constant.is_some()),
-            ("min", self.min.is_some()),
-            ("max", self.max.is_some()),
-            ("median", self.median.is_some()),
-            ("p99", self.p99.is_some()),
-            ("floor", self.floor.is_some()),
-            ("cap", self.cap.is_some()),
-            ("file", self.file.is_some()),
-            ("histogram", self.histogram.is_some()),
-            ("tag", self.tag.is_some()),
-            ("unit", self.unit.is_some()),
+            ("constant", "constant", self.constant.is_some()),
+            ("uniform", "min", self.min.is_some()),
+            ("uniform", "max", self.max.is_some()),
+            ("log-normal", "median", self.median.is_some()),
+            ("log-normal", "p99", self.p99.is_some()),
+            ("log-normal", "floor", self.floor.is_some()),
+            ("log-normal", "cap", self.cap.is_some()),
+            ("measured", "file", self.file.is_some()),
+            ("measured", "histogram", self.histogram.is_some()),
+            ("measured", "tag", self.tag.is_some()),
+            ("measured", "unit", self.unit.is_some()),
         ];
-        all.into_iter().filter_map(|(name, is_there)| is_there.then_some(name)).collect()
+        all.into_iter().filter_map(|(form, part, is)| is.then_some((form, part))).collect()
     }
 }
 
@@ -77,11 +69,10 @@ impl TryFrom<DistributionForm> for Distribution {
 
     fn try_from(table: DistributionForm) -> Result<Self, DistributionError> {
         let given = table.given();
-        let first = *given.first().ok_or(DistributionError::Empty)?;
-        let of_first = |(_, fields): &&(&str, &[&str])| fields.contains(&first);
-        let (form, fields) = *FORMS.iter().find(of_first).expect("every field has its form");
-        if let Some(foreign) = given.iter().find(|name| !fields.contains(name)) {
-            return Err(DistributionError::Foreign { form, part: (*foreign).to_owned() });
+        // The first field that is there decides.
+        let (form, _) = *given.first().ok_or(DistributionError::Empty)?;
+        if let Some((_, part)) = given.iter().find(|it| it.0 != form) {
+            return Err(DistributionError::Foreign { form, part: (*part).to_owned() });
         }
         let part = |value: Option<Span>, part: &'static str| {
             value.ok_or(DistributionError::Missing { form, part })
@@ -105,7 +96,7 @@ impl TryFrom<DistributionForm> for Distribution {
                         Ok(Self::Histogram(histogram.found_in(measured)))
                     }
                     (Some(measured), None) => Ok(Self::Histogram(Histogram::of_file(measured))),
-                    (None, Some(histogram)) if given == ["histogram"] => {
+                    (None, Some(histogram)) if given == [(form, "histogram")] => {
                         Ok(Self::Histogram(histogram))
                     }
                     // A tag or a unit, of no file.
@@ -122,11 +113,11 @@ impl From<&Distribution> for DistributionForm {
         match distribution {
             Distribution::Constant(span) => Self { constant: Some(*span), ..none },
             Distribution::Uniform(uniform) => {
-                Self { min: Some(uniform.min()), max: Some(uniform.max()), ..none }
+                Self { min: Some(uniform.min), max: Some(uniform.max), ..none }
             }
             Distribution::LogNormal(shape) => {
-                let (median, p99) = (Some(shape.median()), Some(shape.p99()));
-                Self { median, p99, floor: shape.floor(), cap: shape.cap(), ..none }
+                let (median, p99) = (Some(shape.median), Some(shape.p99));
+                Self { median, p99, floor: shape.floor, cap: shape.cap, ..none }
             }
             Distribution::Histogram(histogram) => {
                 let measured = histogram.measured();

@@ -7,7 +7,7 @@
 use picklock::time::span_ns;
 
 use super::Distribution;
-use super::portable::{exp, ln, normal_quantile};
+use super::portable::{exp, float, ln, normal_quantile, rounded};
 
 /// Below this share the tables' quantile is not made for it.
 const RARE: f64 = 1e-9;
@@ -45,20 +45,17 @@ impl Distribution {
         Tail(match self {
             Self::Constant(span) => TailKind::Constant(span_ns(span.0)),
             Self::Uniform(it) => {
-                TailKind::Uniform { min_ns: span_ns(it.min().0), max_ns: span_ns(it.max().0) }
+                TailKind::Uniform { min_ns: span_ns(it.min.0), max_ns: span_ns(it.max.0) }
             }
-            Self::LogNormal(shape) if shape.median() == shape.p99() => {
-                TailKind::Constant(span_ns(shape.median().0))
-            }
-            Self::LogNormal(shape) => {
-                let [median, p99] = [shape.median(), shape.p99()].map(|it| float(span_ns(it.0)));
-                TailKind::LogNormal {
-                    median,
-                    sigma: ln(p99 / median) / -normal_quantile(0.01),
-                    floor_ns: shape.floor().map_or(0, |it| span_ns(it.0)),
-                    cap_ns: shape.cap().map(|it| span_ns(it.0)),
-                }
-            }
+            Self::LogNormal(shape) => match shape.sigma() {
+                None => TailKind::Constant(span_ns(shape.median.0)),
+                Some(sigma) => TailKind::LogNormal {
+                    median: float(span_ns(shape.median.0)),
+                    sigma,
+                    floor_ns: shape.floor.map_or(0, |it| span_ns(it.0)),
+                    cap_ns: shape.cap.map(|it| span_ns(it.0)),
+                },
+            },
             Self::Histogram(histogram) => {
                 let total = histogram.count();
                 assert!(total > 0, "a histogram is read before it is asked: {histogram:?}");
@@ -113,11 +110,11 @@ impl Tail {
         match &self.0 {
             TailKind::Constant(always) => *always,
             TailKind::Uniform { min_ns, max_ns } => {
-                let below = whole(float(max_ns - min_ns) * share.clamp(0.0, 1.0));
+                let below = rounded(float(max_ns - min_ns) * share.clamp(0.0, 1.0));
                 max_ns - below.min(max_ns - min_ns)
             }
             TailKind::LogNormal { median, sigma, floor_ns, cap_ns } => {
-                let ns = whole(median * exp(sigma * point_beyond(share)));
+                let ns = rounded(median * exp(sigma * point_beyond(share)));
                 ns.clamp(*floor_ns, cap_ns.unwrap_or(u64::MAX))
             }
             TailKind::Measured(reached) => {
@@ -201,16 +198,6 @@ fn point_beyond(share: f64) -> f64 {
         point += off / (point + 1.0 / point);
     }
     point
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a share needs no more digits than a double has")]
-fn float(number: u64) -> f64 {
-    number as f64
-}
-
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates")]
-fn whole(ns: f64) -> u64 {
-    ns.round() as u64
 }
 
 #[cfg(test)]

@@ -205,14 +205,16 @@ fn any() -> impl Strategy<Value = Distribution> {
             let (min, max) = (span(one.min(other)), span(one.max(other)));
             Distribution::Uniform(Uniform::new(min, max).unwrap())
         }),
-        (prop::array::uniform4(ns), any_bool(), any_bool()).prop_map(|(mut ns, floor, cap)| {
-            ns.sort_unstable();
-            let [floor_at, median, p99, cap_at] = ns.map(|ns| span(ns.max(1)));
-            let shape = LogNormal::new(median, p99).unwrap();
-            let shape = shape.within(floor.then_some(floor_at), cap.then_some(cap_at)).unwrap();
-            Distribution::LogNormal(shape)
-        }),
-        (buckets, any_bool()).prop_filter_map("counts nothing", |(buckets, of_file)| {
+        (prop::array::uniform4(ns), prop::bool::ANY, prop::bool::ANY).prop_map(
+            |(mut ns, floor, cap)| {
+                ns.sort_unstable();
+                let [floor_at, median, p99, cap_at] = ns.map(|ns| span(ns.max(1)));
+                let shape = LogNormal::new(median, p99).unwrap();
+                let shape = shape.within(floor.then_some(floor_at), cap.then_some(cap_at)).unwrap();
+                Distribution::LogNormal(shape)
+            }
+        ),
+        (buckets, prop::bool::ANY).prop_filter_map("counts nothing", |(buckets, of_file)| {
             let buckets = buckets.into_iter().map(|(ns, count)| (span(ns), count).into());
             let histogram = Histogram::new(buckets).ok()?;
             let measured = Measured { file: "rtt.csv".to_owned(), ..Measured::default() };
@@ -220,10 +222,6 @@ fn any() -> impl Strategy<Value = Distribution> {
             Some(Distribution::Histogram(found))
         }),
     ]
-}
-
-fn any_bool() -> impl Strategy<Value = bool> {
-    prop::bool::ANY
 }
 
 #[derive(Debug, PartialEq, serde::Serialize, serde::Deserialize)]

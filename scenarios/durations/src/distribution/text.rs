@@ -91,13 +91,13 @@ impl fmt::Display for Distribution {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Constant(span) => write!(f, "constant:{span}"),
-            Self::Uniform(uniform) => write!(f, "{UNIFORM}:{}..{}", uniform.min(), uniform.max()),
+            Self::Uniform(uniform) => write!(f, "{UNIFORM}:{}..{}", uniform.min, uniform.max),
             Self::LogNormal(shape) => {
-                write!(f, "{LOG_NORMAL}:{},p99={}", shape.median(), shape.p99())?;
-                if let Some(floor) = shape.floor() {
+                write!(f, "{LOG_NORMAL}:{},p99={}", shape.median, shape.p99)?;
+                if let Some(floor) = shape.floor {
                     write!(f, ",floor={floor}")?;
                 }
-                shape.cap().map_or(Ok(()), |cap| write!(f, ",cap={cap}"))
+                shape.cap.map_or(Ok(()), |cap| write!(f, ",cap={cap}"))
             }
             Self::Histogram(histogram) => match (histogram.measured(), histogram.buckets()) {
                 (Some(Measured { file, tag, unit }), _) => {

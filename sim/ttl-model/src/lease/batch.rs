@@ -100,30 +100,18 @@ impl LeaseModel<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::Traffic;
     use crate::importance_sampling::ImportanceSampling;
     use crate::lease::{Conditions, HoldStart, NoObserver, Setting};
     use crate::monte_carlo::MonteCarlo;
     use crate::stat::{Interval, wilson};
-    use crate::tuning::IfTaken;
-
-    const MS: Duration = Duration::from_millis(1);
-
-    fn law(text: &str) -> Law {
-        Law::new(&text.parse().expect("a distribution"))
-    }
+    use crate::testing::{self, MS, law, traffic};
 
     fn conditions(hold: &str, round_trip: &str, per_s: f64) -> Conditions {
-        Conditions {
-            hold: law(hold),
-            round_trip: law(round_trip),
-            pause: Some((per_s / 1e9, law("lognormal:300ms,p99=3s"))),
-            drift_ppm: 100,
-            write_ns: 1_000_000,
-        }
+        let pause = Some((per_s, "lognormal:300ms,p99=3s"));
+        let round_trip = law(round_trip);
+        Conditions { round_trip, drift_ppm: 100, ..testing::conditions(hold, pause) }
     }
 
     fn overlap(one: Interval, other: Interval) -> bool {
@@ -136,14 +124,7 @@ mod tests {
         let together = LeaseModel::new(conditions, setting).expect("a setting");
         assert!(together.fast.is_some(), "{setting:?}");
         let walked = LeaseModel { fast: None, ..together.clone() };
-        let traffic = Traffic {
-            clients: 10,
-            every_ns: 100_000_000_000,
-            locks: 10,
-            poll_ns: 50_000_000,
-            if_taken: IfTaken::Wait,
-            waiting: 0.0,
-        };
+        let traffic = Traffic { every_ns: 100_000_000_000, ..traffic(10) };
         let found = |lease: &LeaseModel<'_>, seed: u64| {
             let (mut counted, mut rare) = (MonteCarlo::default(), ImportanceSampling::default());
             counted.add(lease, &traffic, 3_000, &mut Random::new(seed, 1));
@@ -200,13 +181,7 @@ mod tests {
         let setting = Setting { ttl: 1_000 * MS, renew: Some(333 * MS), tracked: true };
         let lease = LeaseModel::new(&hours, setting).expect("a setting");
         let work_ns = 7_200_000_000_000;
-        let start = HoldStart {
-            round_trip_ns: 1_000_000,
-            work_ns,
-            first_pause_ns: None,
-            pauses: true,
-            crash_ns: u64::MAX,
-        };
+        let start = HoldStart::new(1_000_000, work_ns);
         let (mut asked, mut random) = (Asked::default(), Random::new(1, 1));
         let end = lease.walk(start, &mut asked, &mut random);
         let renewals = u64::from(end.state.renewals);

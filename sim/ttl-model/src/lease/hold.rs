@@ -75,6 +75,15 @@ pub(crate) struct HoldStart {
     pub(crate) crash_ns: u64,
 }
 
+impl HoldStart {
+    /// With pauses as they come, and without a crash.
+    #[inline]
+    pub(crate) fn new(round_trip_ns: u64, work_ns: u64) -> Self {
+        let crash_ns = u64::MAX;
+        Self { round_trip_ns, work_ns, first_pause_ns: None, pauses: true, crash_ns }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct HoldEnd {
     pub(crate) state: SimulatedHold,
