@@ -24,5 +24,4 @@ pub use manifest::{Manifest, Platform};
 pub use write::write_all;
 
 #[cfg(test)]
-#[path = "../tests/support/mod.rs"]
 mod support;
