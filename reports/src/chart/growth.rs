@@ -11,14 +11,14 @@ use super::axis::Tick;
 use super::error::ChartError;
 use super::labels;
 use super::layout::{
-    BOTTOM, Frame, LABEL_HEIGHT, LEFT, LINE_WIDTH, MARGIN, MARK_RADIUS, SCALE, TOP,
+    BOTTOM, LABEL_HEIGHT, LEFT, LINE_WIDTH, MARGIN, MARK_RADIUS, PlotArea, SCALE, TOP,
 };
 use super::palette::{INK, MOST_LINES, line};
 use super::pen::Pen;
 use super::render::Drawing;
 use crate::format::plain;
 
-const FRAME: Frame = Frame { left: LEFT, right: 690.0, top: TOP, bottom: BOTTOM, gap: 10.0 };
+const AREA: PlotArea = PlotArea { left: LEFT, right: 690.0, top: TOP, bottom: BOTTOM, gap: 10.0 };
 const LABELS: f64 = 718.0;
 const LABEL_WIDTH: f64 = 960.0 - LABELS - 32.0;
 
@@ -104,15 +104,15 @@ impl Growth {
         x: LogScale,
         y: LogScale,
     ) -> Result<(), ChartError> {
-        let up = y.powers().map(|it| Tick { at: FRAME.at((0.0, y.at(it))).1, label: number(it) });
+        let up = y.powers().map(|it| Tick { at: AREA.at((0.0, y.at(it))).1, label: number(it) });
         // What was measured is named, and nothing else.
         let mut named: Vec<f64> =
             self.series.iter().flat_map(|series| series.points.iter().map(|it| it.0)).collect();
         named.sort_by(f64::total_cmp);
         named.dedup();
         let across =
-            named.into_iter().map(|it| Tick { at: FRAME.at((x.at(it), 0.0)).0, label: number(it) });
-        pen.axes(&FRAME, &up.collect::<Vec<_>>(), &across.collect::<Vec<_>>())?;
+            named.into_iter().map(|it| Tick { at: AREA.at((x.at(it), 0.0)).0, label: number(it) });
+        pen.axes(&AREA, &up.collect::<Vec<_>>(), &across.collect::<Vec<_>>())?;
         let above = format!("{}, logarithmic scale", plain(&self.y));
         pen.text((MARGIN, TOP - 16.0), &above, SCALE, INK, HPos::Left)?;
         let below = format!("{}, logarithmic scale", plain(&self.x));
@@ -125,7 +125,7 @@ impl Growth {
         x: LogScale,
         y: LogScale,
     ) -> Result<(), ChartError> {
-        let place = |point: &(f64, f64)| FRAME.at((x.at(point.0), y.at(point.1)));
+        let place = |point: &(f64, f64)| AREA.at((x.at(point.0), y.at(point.1)));
         let drawn: Vec<(&Series, Vec<(f64, f64)>)> = self
             .series
             .iter()

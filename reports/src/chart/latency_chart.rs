@@ -12,7 +12,7 @@ use super::axis::{Percentiles, Tick, Times};
 use super::error::ChartError;
 use super::font::Type;
 use super::layout::{
-    BOTTOM, Frame, LABEL_HEIGHT, LEFT, LINE_WIDTH, MARGIN, MARK_RADIUS, SCALE, SIZE, TOP,
+    BOTTOM, LABEL_HEIGHT, LEFT, LINE_WIDTH, MARGIN, MARK_RADIUS, PlotArea, SCALE, SIZE, TOP,
 };
 use super::palette::{FAINT_INK, INK, MOST_LINES, Marker, line};
 use super::pen::Pen;
@@ -26,14 +26,14 @@ use crate::latency::{Latencies, LatencyHistogram, Operation};
 pub struct LatencyChart<'a> {
     latencies: &'a Latencies,
     head: &'a Head,
-    shape: &'static Shape,
+    frame: &'static ChartFrame,
 }
 
 /// Where the parts of the chart stand.
 #[derive(Clone, Copy, Debug)]
-struct Shape {
+struct ChartFrame {
     size: (u32, u32),
-    frame: Frame,
+    area: PlotArea,
     /// Whether it has a title of its own; on a page it stands under one.
     titled: bool,
     legend: Legend,
@@ -49,17 +49,17 @@ enum Legend {
     Below { y: f64, columns: [f64; 2], width: f64 },
 }
 
-const WIDE: Shape = Shape {
+const WIDE: ChartFrame = ChartFrame {
     size: SIZE,
-    frame: Frame { left: LEFT, right: 742.0, top: TOP, bottom: BOTTOM, gap: 10.0 },
+    area: PlotArea { left: LEFT, right: 742.0, top: TOP, bottom: BOTTOM, gap: 10.0 },
     titled: true,
     legend: Legend::Beside { x: 772.0, width: 152.0 },
     below: "percentile of operations; each line ends at its slowest one",
 };
 /// Nothing of it lies outside a width of 400, and its letters stay legible.
-const NARROW: Shape = Shape {
+const NARROW: ChartFrame = ChartFrame {
     size: (400, 580),
-    frame: Frame { left: 62.0, right: 382.0, top: 34.0, bottom: 330.0, gap: 10.0 },
+    area: PlotArea { left: 62.0, right: 382.0, top: 34.0, bottom: 330.0, gap: 10.0 },
     titled: false,
     legend: Legend::Below { y: 412.0, columns: [26.0, 216.0], width: 160.0 },
     below: "percentile of operations",
@@ -78,12 +78,12 @@ struct LatencyLine<'a> {
 impl<'a> LatencyChart<'a> {
     /// For a file, and for a page on a screen.
     pub fn wide(latencies: &'a Latencies, head: &'a Head) -> Self {
-        Self { latencies, head, shape: &WIDE }
+        Self { latencies, head, frame: &WIDE }
     }
 
     /// For a page on a telephone: its legend stands below, and the page says what it is of.
     pub fn narrow(latencies: &'a Latencies, head: &'a Head) -> Self {
-        Self { latencies, head, shape: &NARROW }
+        Self { latencies, head, frame: &NARROW }
     }
 
     /// How much was measured.
@@ -105,7 +105,7 @@ impl<'a> LatencyChart<'a> {
 
 impl Drawing for LatencyChart<'_> {
     fn size(&self) -> (u32, u32) {
-        self.shape.size
+        self.frame.size
     }
 
     fn title(&self) -> String {
@@ -116,7 +116,7 @@ impl Drawing for LatencyChart<'_> {
     }
 
     fn paint<DB: DrawingBackend>(&self, pen: &Pen<'_, DB>) -> Result<(), ChartError> {
-        let Shape { size, frame, titled, .. } = self.shape;
+        let ChartFrame { size, area, titled, .. } = self.frame;
         pen.fill(WHITE)?;
         if *titled {
             pen.titles(&self.title(), &self.subtitle())?;
@@ -124,22 +124,22 @@ impl Drawing for LatencyChart<'_> {
         let chosen = chosen(self.latencies);
         let counts = chosen.iter().map(|(_, distribution)| distribution.count());
         let Some(samples) = counts.max() else {
-            let middle = (f64::from(size.0) / 2.0, (frame.top + frame.bottom) / 2.0);
+            let middle = (f64::from(size.0) / 2.0, (area.top + area.bottom) / 2.0);
             return pen.text(middle, "No operation was completed.", EMPTY, FAINT_INK, HPos::Center);
         };
         let shortest = chosen.iter().map(|(_, it)| it.min_ns()).min().unwrap_or_default();
         let longest = chosen.iter().map(|(_, it)| it.max_ns()).max().unwrap_or_default();
         let percentiles = Percentiles::up_to(samples);
         let times = Times::covering(shortest, longest);
-        scales(pen, percentiles, times, self.shape)?;
+        scales(pen, percentiles, times, self.frame)?;
 
         let drawn = chosen.into_iter().enumerate().map(|(number, (operation, distribution))| {
             let points = curve::points(distribution, percentiles, times);
-            let points = points.into_iter().map(|it| frame.at(it)).collect();
+            let points = points.into_iter().map(|it| area.at(it)).collect();
             let name = plain(&operation.to_string()).into_owned();
             LatencyLine { name, distribution, points, look: line(number) }
         });
-        lines(pen, &drawn.collect::<Vec<_>>(), self.shape)
+        lines(pen, &drawn.collect::<Vec<_>>(), self.frame)
     }
 }
 
@@ -164,13 +164,13 @@ fn scales<DB: DrawingBackend>(
     pen: &Pen<'_, DB>,
     percentiles: Percentiles,
     times: Times,
-    Shape { frame, below, .. }: &Shape,
+    ChartFrame { area, below, .. }: &ChartFrame,
 ) -> Result<(), ChartError> {
-    let Frame { left, right, top, bottom, .. } = *frame;
+    let PlotArea { left, right, top, bottom, .. } = *area;
     let (mut up, mut across) = (times.ticks(), percentiles.ticks(right - left));
-    up.iter_mut().for_each(|Tick { at, .. }| *at = frame.at((0.0, *at)).1);
-    across.iter_mut().for_each(|Tick { at, .. }| *at = frame.at((*at, 0.0)).0);
-    pen.axes(frame, &up, &across)?;
+    up.iter_mut().for_each(|Tick { at, .. }| *at = area.at((0.0, *at)).1);
+    across.iter_mut().for_each(|Tick { at, .. }| *at = area.at((*at, 0.0)).0);
+    pen.axes(area, &up, &across)?;
     let unit = if times.is_logarithmic() { "latency, logarithmic scale" } else { "latency" };
     pen.text((MARGIN.min(left / 2.0), top - 16.0), unit, SCALE, INK, HPos::Left)?;
     pen.text((left, bottom + 48.0), below, SCALE, INK, HPos::Left)
@@ -179,9 +179,9 @@ fn scales<DB: DrawingBackend>(
 fn lines<DB: DrawingBackend>(
     pen: &Pen<'_, DB>,
     lines: &[LatencyLine<'_>],
-    Shape { frame, legend, .. }: &Shape,
+    ChartFrame { area, legend, .. }: &ChartFrame,
 ) -> Result<(), ChartError> {
-    let Frame { left, right, top, bottom, .. } = *frame;
+    let PlotArea { left, right, top, bottom, .. } = *area;
     let ends: Vec<(f64, f64)> =
         lines.iter().map(|line| line.points.last().copied().unwrap_or((left, bottom))).collect();
     let hidden = hidden(&ends);

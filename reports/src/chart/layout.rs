@@ -32,7 +32,7 @@ pub(crate) const NOTE: Type = Type::regular(11.5);
 
 /// Where the plot of a chart stands.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Frame {
+pub(crate) struct PlotArea {
     pub(crate) left: f64,
     pub(crate) right: f64,
     pub(crate) top: f64,
@@ -41,7 +41,7 @@ pub(crate) struct Frame {
     pub(crate) gap: f64,
 }
 
-impl Frame {
+impl PlotArea {
     /// The point at these parts of both scales, from 0 to 1.
     pub(crate) fn at(&self, (x, y): (f64, f64)) -> (f64, f64) {
         let Self { left, right, top, bottom, .. } = self;
@@ -62,11 +62,11 @@ impl<DB: DrawingBackend> Pen<'_, DB> {
     /// The grid with its names, and the horizontal axis. Ticks stand at places of the chart.
     pub(crate) fn axes(
         &self,
-        frame: &Frame,
+        area: &PlotArea,
         up: &[Tick],
         across: &[Tick],
     ) -> Result<(), ChartError> {
-        let Frame { left, right, top, bottom, gap } = *frame;
+        let PlotArea { left, right, top, bottom, gap } = *area;
         for Tick { at: y, label } in up {
             self.line(&[(left, *y), (right, *y)], GRID, 1.0)?;
             self.text((left - gap, y + 4.3), label, SCALE, FAINT_INK, HPos::Right)?;

@@ -20,7 +20,7 @@ use ttl_model::tuning::{Protection, Tuning};
 use self::captions::{ASCENT, Callout, Captions, LEADING, RING, TextBox};
 use self::plot::{LEFT, Plot, PlotLine, RIGHT, TOP};
 use self::series::{FailureMode, RenewalRule};
-use crate::chart::layout::{BOTTOM, Frame, LINE_WIDTH, MARGIN, MARK_RADIUS, SCALE, SIZE};
+use crate::chart::layout::{BOTTOM, LINE_WIDTH, MARGIN, MARK_RADIUS, PlotArea, SCALE, SIZE};
 use crate::chart::palette::{AXIS, FAINT_INK, INK, MET, MET_INK, Marker, line};
 use crate::chart::pen::Pen;
 use crate::chart::{ChartError, Drawing};
@@ -78,13 +78,13 @@ impl Frontier<'_> {
         if met.left < met.right && met.top < met.bottom {
             pen.shape(&[corners[0], corners[1], corners[2], (met.left, met.bottom)], MET)?;
         }
-        let frame = Frame { left: LEFT, right: RIGHT, top: TOP, bottom: BOTTOM, gap: 8.0 };
-        pen.axes(&frame, &plot.up, &plot.across)?;
+        let area = PlotArea { left: LEFT, right: RIGHT, top: TOP, bottom: BOTTOM, gap: 8.0 };
+        pen.axes(&area, &plot.up, &plot.across)?;
         if plot.floor < BOTTOM {
             pen.line(&[(LEFT, plot.floor), (RIGHT, plot.floor)], AXIS, 1.0)?;
             let middle = (plot.floor + BOTTOM) / 2.0;
             pen.text(
-                (LEFT - frame.gap, middle + 4.3),
+                (LEFT - area.gap, middle + 4.3),
                 "rarer still",
                 SCALE,
                 FAINT_INK,

@@ -65,7 +65,7 @@ impl Uniform {
     /// [`DistributionError::Reversed`] where `min` is longer than `max`.
     pub fn new(min: Span, max: Span) -> Result<Self, DistributionError> {
         if min > max {
-            return Err(DistributionError::Reversed { min, max });
+            return Err(DistributionError::Reversed(min, max));
         }
         Ok(Self { min, max })
     }

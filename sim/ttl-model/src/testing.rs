@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::law::Law;
+use crate::stat::Interval;
 use crate::tuning::IfTaken;
 use crate::{Conditions, Traffic};
 
@@ -33,4 +34,8 @@ pub(crate) fn traffic(clients: u32) -> Traffic {
         if_taken: IfTaken::Wait,
         waiting: 0.0,
     }
+}
+
+pub(crate) fn overlap(one: Interval, other: Interval) -> bool {
+    one.low <= other.high && other.low <= one.high
 }

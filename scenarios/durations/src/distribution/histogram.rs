@@ -66,7 +66,7 @@ impl Histogram {
         if let (Some(measured), true) = (&self.measured, self.buckets.is_empty()) {
             let path = base.join(&measured.file);
             let counts = read(&path, measured)?;
-            self.buckets = sorted(counts).map_err(|why| FileError::Whole { path, why })?;
+            self.buckets = sorted(counts).map_err(|why| FileError::Whole(path, why))?;
         }
         Ok(())
     }
@@ -93,12 +93,12 @@ impl Histogram {
 
 /// What was counted in this file: an HdrHistogram log, or CSV.
 fn read(path: &Path, measured: &Measured) -> Result<Vec<Bucket>, FileError> {
-    let io = |source| FileError::Io { path: path.to_owned(), source };
+    let io = |source| FileError::Io(path.to_owned(), source);
     let mut bytes = Vec::new();
     let file = std::fs::File::open(path).map_err(io)?;
     file.take(FILE_MOST_BYTES + 1).read_to_end(&mut bytes).map_err(io)?;
     if bytes.len() as u64 > FILE_MOST_BYTES {
-        return Err(FileError::TooLong { path: path.to_owned(), most_bytes: FILE_MOST_BYTES });
+        return Err(FileError::TooLong(path.to_owned(), FILE_MOST_BYTES));
     }
     let is_log = path.extension().is_some_and(|it| it == "hlog")
         || LOG_BEGINS.iter().any(|begins| bytes.starts_with(begins));

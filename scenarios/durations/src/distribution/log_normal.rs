@@ -34,7 +34,7 @@ impl LogNormal {
             return Err(DistributionError::MedianZero);
         }
         if p99 < median {
-            return Err(DistributionError::P99BelowMedian { median, p99 });
+            return Err(DistributionError::P99BelowMedian(p99, median));
         }
         Ok(Self { median, p99, floor: None, cap: None })
     }
@@ -46,10 +46,10 @@ impl LogNormal {
     pub fn within(self, floor: Option<Span>, cap: Option<Span>) -> Result<Self, DistributionError> {
         let Self { median, p99, .. } = self;
         if let Some(floor) = floor.filter(|floor| *floor > median) {
-            return Err(DistributionError::FloorAboveMedian { floor, median });
+            return Err(DistributionError::FloorAboveMedian(floor, median));
         }
         if let Some(cap) = cap.filter(|cap| *cap < p99) {
-            return Err(DistributionError::CapBelowP99 { cap, p99 });
+            return Err(DistributionError::CapBelowP99(cap, p99));
         }
         Ok(Self { floor, cap, ..self })
     }

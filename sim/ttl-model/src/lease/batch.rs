@@ -105,17 +105,13 @@ mod tests {
     use crate::importance_sampling::ImportanceSampling;
     use crate::lease::{Conditions, HoldStart, NoObserver, Setting};
     use crate::monte_carlo::MonteCarlo;
-    use crate::stat::{Interval, wilson};
-    use crate::testing::{self, MS, law, traffic};
+    use crate::stat::wilson;
+    use crate::testing::{self, MS, law, overlap, traffic};
 
     fn conditions(hold: &str, round_trip: &str, per_s: f64) -> Conditions {
         let pause = Some((per_s, "lognormal:300ms,p99=3s"));
         let round_trip = law(round_trip);
         Conditions { round_trip, drift_ppm: 100, ..testing::conditions(hold, pause) }
-    }
-
-    fn overlap(one: Interval, other: Interval) -> bool {
-        one.low <= other.high && other.low <= one.high
     }
 
     /// What is walked renewal by renewal and what is taken together say the same, counted and asked.

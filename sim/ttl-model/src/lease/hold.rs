@@ -96,13 +96,6 @@ pub(crate) struct HoldEnd {
     pub(crate) orphaned_ns: u64,
 }
 
-impl HoldEnd {
-    /// Whether the last command arrived after the end of the lease.
-    pub(crate) fn outlived(&self) -> bool {
-        self.overrun_ns > 0
-    }
-}
-
 impl SimulatedHold {
     #[inline]
     pub(super) fn renews(&self) -> bool {

@@ -1,7 +1,7 @@
 //! The model against itself: counting against asking, both against formulas, and threads against one thread.
 
 use super::*;
-use crate::testing::{MS, conditions, law, traffic};
+use crate::testing::{MS, conditions, law, overlap, traffic};
 
 fn study(hold: &str, pause: Option<(f64, &str)>, grid: &[(u32, Option<u32>)]) -> Study {
     let conditions = conditions(hold, pause);
@@ -28,14 +28,11 @@ fn agree(study: &Study) {
         let seen = wilson(hits, counted.holds);
         let asked = rare.wrong.interval();
         assert!(hits >= 100, "{setting:?}: {hits} are too few to be compared");
-        assert!(
-            seen.low <= asked.high && asked.low <= seen.high,
-            "{setting:?}: {seen:?} {asked:?}"
-        );
+        assert!(overlap(seen, asked), "{setting:?}: {seen:?} {asked:?}");
         if !setting.tracked {
             let (seen, asked) = (counted.overlap.interval(), rare.overlap.interval());
-            let apart = seen.high < asked.low || asked.high < seen.low;
-            assert!(seen.low > 0.0 && !apart, "{setting:?}: overlaps {seen:?} {asked:?}");
+            let agrees = seen.low > 0.0 && overlap(seen, asked);
+            assert!(agrees, "{setting:?}: overlaps {seen:?} {asked:?}");
         }
     }
 }
