@@ -7,10 +7,13 @@ use std::collections::BTreeMap;
 use scenarios::history::{
     AcquireEnd, Answer, Event, FORMAT, Head, History, Intent, Timeline, Touch, What,
 };
+use scenarios::matrix::{Pair, VerdictCounts};
 use scenarios::result::{
     BypassFigures, Capable, Invariant, RunResult, SCHEMA, ServerFacts, Stats, Tally,
 };
 use scenarios::verdict::{Level, Outcome, Witness, WitnessStep, worst};
+
+use crate::latency::Latencies;
 
 const TTL_NS: u64 = 500_000_000;
 
@@ -185,7 +188,7 @@ pub(crate) fn result(history: &History, invariants: Vec<Invariant>) -> RunResult
         commands,
         commands_per_acquisition: Some(2.5),
         bypass: Some(BypassFigures { p99: 7, max: 9 }),
-        latencies: Vec::new(),
+        latencies: Latencies::of(history).summaries(),
     };
     RunResult {
         searched: false,
@@ -212,4 +215,16 @@ pub(crate) fn result(history: &History, invariants: Vec<Invariant>) -> RunResult
         stats,
         replay: "picklock --scenario bonus-pool --lock single --world redis --seed 42".to_owned(),
     }
+}
+
+/// A recipe in the scenario gc-pause, with what is expected of it, but for its key where that is said.
+pub(crate) fn pair(lock: &str, key: Option<Outcome>) -> Pair {
+    let scenario = Pair::scenario("gc-pause", lock).unwrap();
+    let runs = Level::ALL.map(|level| {
+        let mut tally = VerdictCounts::default();
+        let expected = scenario.expected(lock, level);
+        tally.add(3, if level == Level::Key { key.unwrap_or(expected) } else { expected });
+        tally
+    });
+    Pair::found(&scenario, runs)
 }

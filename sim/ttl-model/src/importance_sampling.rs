@@ -200,14 +200,7 @@ impl HoldObserver for RiskObserver<'_> {
         }
     }
 
-    fn message(
-        &mut self,
-        hold: &SimulatedHold,
-        stands_for: u64,
-        fatal_ns: u64,
-        overrun_ns: u64,
-        _: &mut Random,
-    ) {
+    fn message(&mut self, hold: &SimulatedHold, stands_for: u64, fatal_ns: u64, overrun_ns: u64) {
         self.asked = true;
         let each = self.lease.conditions.round_trip.tail.at_least(fatal_ns);
         let share = each * float(stands_for);

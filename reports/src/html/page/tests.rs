@@ -8,16 +8,13 @@ use scenarios::history::Head;
 use scenarios::verdict::{Level, Outcome};
 
 fn result() -> RunResult {
-    let history = support::bonus_pool();
     let reason = "no fault met a hold";
     let invariants = vec![
         support::held("ownership", Level::Key),
         support::overlap(),
         support::because("distinct-prizes", Level::Effect, Outcome::Inconclusive, reason),
     ];
-    let mut result = support::result(&history, invariants);
-    result.stats.latencies = Latencies::of(&history).summaries();
-    result
+    support::result(&support::bonus_pool(), invariants)
 }
 
 /// The same picture for every width.

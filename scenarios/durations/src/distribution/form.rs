@@ -7,6 +7,7 @@ use std::fmt;
 
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, Error, MapAccess, Visitor};
+use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};
 
 use super::error::DistributionError;
@@ -17,30 +18,19 @@ use super::{Distribution, Uniform};
 use crate::span::Span;
 
 /// Every field there is.
-#[derive(Default, Serialize, Deserialize)]
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a distribution")]
 struct DistributionForm {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     constant: Option<Span>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     min: Option<Span>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     max: Option<Span>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     median: Option<Span>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     p99: Option<Span>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     floor: Option<Span>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     cap: Option<Span>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     file: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     tag: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     unit: Option<TimeUnit>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     histogram: Option<Vec<Bucket>>,
 }
 
@@ -107,36 +97,34 @@ impl TryFrom<DistributionForm> for Distribution {
     }
 }
 
-impl From<&Distribution> for DistributionForm {
-    fn from(distribution: &Distribution) -> Self {
-        let none = Self::default();
-        match distribution {
-            Distribution::Constant(span) => Self { constant: Some(*span), ..none },
-            Distribution::Uniform(uniform) => {
-                Self { min: Some(uniform.min), max: Some(uniform.max), ..none }
+impl Serialize for Distribution {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut table = serializer.serialize_map(None)?;
+        match self {
+            Self::Constant(span) => table.serialize_entry("constant", span)?,
+            Self::Uniform(Uniform { min, max }) => {
+                table.serialize_entry("min", min)?;
+                table.serialize_entry("max", max)?;
             }
-            Distribution::LogNormal(shape) => {
-                let (median, p99) = (Some(shape.median), Some(shape.p99));
-                Self { median, p99, floor: shape.floor, cap: shape.cap, ..none }
+            Self::LogNormal(shape) => {
+                table.serialize_entry("median", &shape.median)?;
+                table.serialize_entry("p99", &shape.p99)?;
+                for (part, bound) in [("floor", shape.floor), ("cap", shape.cap)] {
+                    bound.map_or(Ok(()), |bound| table.serialize_entry(part, &bound))?;
+                }
             }
-            Distribution::Histogram(histogram) => {
-                let measured = histogram.measured();
-                let buckets = histogram.buckets();
-                Self {
-                    file: measured.map(|it| it.file.clone()),
-                    tag: measured.and_then(|it| it.tag.clone()),
-                    unit: measured.and_then(|it| it.unit),
-                    histogram: (!buckets.is_empty()).then(|| buckets.to_vec()),
-                    ..none
+            Self::Histogram(histogram) => {
+                if let Some(Measured { file, tag, unit }) = histogram.measured() {
+                    table.serialize_entry("file", file)?;
+                    tag.iter().try_for_each(|tag| table.serialize_entry("tag", tag))?;
+                    unit.iter().try_for_each(|unit| table.serialize_entry("unit", unit))?;
+                }
+                if !histogram.buckets().is_empty() {
+                    table.serialize_entry("histogram", histogram.buckets())?;
                 }
             }
         }
-    }
-}
-
-impl Serialize for Distribution {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        DistributionForm::from(self).serialize(serializer)
+        table.end()
     }
 }
 

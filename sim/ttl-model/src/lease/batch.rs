@@ -91,7 +91,7 @@ impl LeaseModel<'_> {
             Some(last) => after(it, it.due_ns + last * every_ns, random),
             None => *it,
         };
-        self.ask(&then, count, (then.due_ns, end_ns), watch, random);
+        self.ask(&then, count, (then.due_ns, end_ns), watch);
         let last_ns = it.due_ns + (count - 1) * every_ns;
         *it = after(it, last_ns, random);
         it.renewals = it.renewals.saturating_add(u32::try_from(count).unwrap_or(u32::MAX));
@@ -165,7 +165,7 @@ mod tests {
     impl HoldObserver for Asked {
         const STOPS: bool = false;
         fn pause(&mut self, _: &SimulatedHold, _: u64, _: u64, _: &mut Random) {}
-        fn message(&mut self, _: &SimulatedHold, stands_for: u64, _: u64, _: u64, _: &mut Random) {
+        fn message(&mut self, _: &SimulatedHold, stands_for: u64, _: u64, _: u64) {
             self.times += 1;
             self.renewals += stands_for;
         }

@@ -13,14 +13,7 @@ pub(crate) trait HoldObserver {
 
     /// `stands_for` commands are sent. The hold goes wrong if the round trip of one takes `fatal_ns` or longer;
     /// its work then outlasts the lease by `overrun_ns`.
-    fn message(
-        &mut self,
-        hold: &SimulatedHold,
-        stands_for: u64,
-        fatal_ns: u64,
-        overrun_ns: u64,
-        random: &mut Random,
-    );
+    fn message(&mut self, hold: &SimulatedHold, stands_for: u64, fatal_ns: u64, overrun_ns: u64);
 }
 
 pub(crate) struct NoObserver;
@@ -30,7 +23,7 @@ impl HoldObserver for NoObserver {
     #[inline]
     fn pause(&mut self, _: &SimulatedHold, _: u64, _: u64, _: &mut Random) {}
     #[inline]
-    fn message(&mut self, _: &SimulatedHold, _: u64, _: u64, _: u64, _: &mut Random) {}
+    fn message(&mut self, _: &SimulatedHold, _: u64, _: u64, _: u64) {}
 }
 
 /// The state of a hold. Times are by the server's clock, since the send of the acquisition.
