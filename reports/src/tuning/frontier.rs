@@ -60,55 +60,47 @@ impl Drawing for Frontier<'_> {
         pen.titles(&self.title(), &plain(&says))?;
         let Some(plot) = Plot::of(self.0) else { return Ok(()) };
         let captions = Captions::of(self.0, &plot)?;
-        self.scales(pen, &plot)?;
+        scales(pen, self.0, &plot)?;
         lines(pen, &plot)?;
         legend::paint(pen, self.0, &plot)?;
         write(pen, &captions)
     }
 }
 
-impl Frontier<'_> {
-    fn scales<DB: DrawingBackend>(
-        &self,
-        pen: &Pen<'_, DB>,
-        plot: &Plot<'_>,
-    ) -> Result<(), ChartError> {
-        let (met, (edge, level)) = (plot.met(), plot.wanted);
-        let corners = [(met.left, met.top), (met.right, met.top), (met.right, met.bottom)];
-        if met.left < met.right && met.top < met.bottom {
-            pen.shape(&[corners[0], corners[1], corners[2], (met.left, met.bottom)], MET)?;
-        }
-        let area = PlotArea { left: LEFT, right: RIGHT, top: TOP, bottom: BOTTOM, gap: 8.0 };
-        pen.axes(&area, &plot.up, &plot.across)?;
-        if plot.floor < BOTTOM {
-            pen.line(&[(LEFT, plot.floor), (RIGHT, plot.floor)], AXIS, 1.0)?;
-            let middle = (plot.floor + BOTTOM) / 2.0;
-            pen.text(
-                (LEFT - area.gap, middle + 4.3),
-                "rarer still",
-                SCALE,
-                FAINT_INK,
-                HPos::Right,
-            )?;
-        }
-        pen.dashes(((LEFT, level), (RIGHT, level)), MET_INK, 1.25)?;
-        pen.dashes(((edge, TOP), (edge, BOTTOM)), MET_INK, 1.25)?;
-        let targets = &self.0.targets;
-        let (overlaps, lost) = (plain(&targets.overlaps), plain(&targets.lost));
-        let wanted = match self.0.keeping {
-            Protection::None => format!("overlaps {overlaps}"),
-            Protection::Tracked => format!("overlaps {overlaps}, lost holds {lost}"),
-            Protection::Fenced => format!("lost holds {lost}"),
-        };
-        let above = format!("how often it goes wrong at most, against what is wanted ({wanted})");
-        let width = f64::from(SIZE.0) - 2.0 * MARGIN;
-        pen.text((MARGIN, TOP - 18.0), &SCALE.fit(&above, width)?, SCALE, INK, HPos::Left)?;
-        let below = format!(
-            "after a crash another has the lock within, in 99 of 100 cases (wanted: {})",
-            time(targets.takeover)
-        );
-        pen.text((LEFT, BOTTOM + 48.0), &below, SCALE, INK, HPos::Left)
+fn scales<DB: DrawingBackend>(
+    pen: &Pen<'_, DB>,
+    tuning: &Tuning,
+    plot: &Plot<'_>,
+) -> Result<(), ChartError> {
+    let (met, (edge, level)) = (plot.met(), plot.wanted);
+    let corners = [(met.left, met.top), (met.right, met.top), (met.right, met.bottom)];
+    if met.left < met.right && met.top < met.bottom {
+        pen.shape(&[corners[0], corners[1], corners[2], (met.left, met.bottom)], MET)?;
     }
+    let area = PlotArea { left: LEFT, right: RIGHT, top: TOP, bottom: BOTTOM, gap: 8.0 };
+    pen.axes(&area, &plot.up, &plot.across)?;
+    if plot.floor < BOTTOM {
+        pen.line(&[(LEFT, plot.floor), (RIGHT, plot.floor)], AXIS, 1.0)?;
+        let middle = (plot.floor + BOTTOM) / 2.0;
+        pen.text((LEFT - area.gap, middle + 4.3), "rarer still", SCALE, FAINT_INK, HPos::Right)?;
+    }
+    pen.dashes(((LEFT, level), (RIGHT, level)), MET_INK, 1.25)?;
+    pen.dashes(((edge, TOP), (edge, BOTTOM)), MET_INK, 1.25)?;
+    let targets = &tuning.targets;
+    let (overlaps, lost) = (plain(&targets.overlaps), plain(&targets.lost));
+    let wanted = match tuning.keeping {
+        Protection::None => format!("overlaps {overlaps}"),
+        Protection::Tracked => format!("overlaps {overlaps}, lost holds {lost}"),
+        Protection::Fenced => format!("lost holds {lost}"),
+    };
+    let above = format!("how often it goes wrong at most, against what is wanted ({wanted})");
+    let width = f64::from(SIZE.0) - 2.0 * MARGIN;
+    pen.text((MARGIN, TOP - 18.0), &SCALE.fit(&above, width)?, SCALE, INK, HPos::Left)?;
+    let below = format!(
+        "after a crash another has the lock within, in 99 of 100 cases (wanted: {})",
+        time(targets.takeover)
+    );
+    pen.text((LEFT, BOTTOM + 48.0), &below, SCALE, INK, HPos::Left)
 }
 
 fn lines<DB: DrawingBackend>(pen: &Pen<'_, DB>, plot: &Plot<'_>) -> Result<(), ChartError> {

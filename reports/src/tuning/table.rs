@@ -97,8 +97,8 @@ pub(super) fn row(point: &Point) -> [String; 8] {
     let names: Vec<&str> = point.misses.iter().filter_map(|it| it.split(':').next()).collect();
     let (ttl, renew) = (time(point.ttl), point.renew.map_or("-".to_owned(), time));
     if point.unfinished {
-        let [none, misses] = ["-", "unfinished"].map(str::to_owned);
-        let none = || none.clone();
+        let none = || "-".to_owned();
+        let misses = "unfinished".to_owned();
         return [ttl, renew, none(), none(), none(), none(), none(), misses];
     }
     [
