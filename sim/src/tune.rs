@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use picklock::time::span_ns;
 use reports::RunDirectory;
+use reports::chart::{png, svg};
 use reports::latency::Latencies;
 use reports::tuning::{Frontier, page, text};
 use scenarios::span::Span;
@@ -358,7 +359,7 @@ fn write(
     let failed = |error: reports::WriteError| Failure::unavailable(&error);
     let stamp: String = now().chars().filter(|c| !matches!(c, '-' | ':')).collect();
     let directory = RunDirectory::create(&args.out, "tune", &stamp, args.seed).map_err(failed)?;
-    let drawing = Frontier(tuning).svg().map_err(|error| Failure::internal(error.to_string()))?;
+    let drawing = svg(&Frontier(tuning)).map_err(|error| Failure::internal(error.to_string()))?;
     directory
         .write("tune.json", |out| {
             serde_json::to_writer_pretty(&mut *out, tuning)?;
@@ -368,7 +369,7 @@ fn write(
     directory.write("frontier.svg", |out| out.write_all(drawing.as_bytes())).map_err(failed)?;
     directory
         .write_by_path("frontier.png", |path| {
-            Frontier(tuning).png(path).map_err(std::io::Error::other)
+            png(&Frontier(tuning), path).map_err(std::io::Error::other)
         })
         .map_err(failed)?;
     if let Some((latencies, length_ns)) = log {

@@ -17,7 +17,7 @@ use benches::locks::{Kind, Ours, asking, for_long, in_line, notified};
 use benches::served::beside_server;
 use live_world::server::PrivateServer;
 use picklock::TokioEnv;
-use reports::chart::{Growth, Series};
+use reports::chart::{Growth, Series, png, svg};
 use reports::file;
 use tokio::runtime::Builder;
 
@@ -62,8 +62,8 @@ async fn measure(server: &PrivateServer) -> Result<(), Box<dyn Error>> {
             y: "requests".to_owned(),
             series,
         };
-        file::write(&directory.join("polling-load.svg"), &chart.svg()?)?;
-        chart.png(&directory.join("polling-load.png"))?;
+        file::write(&directory.join("polling-load.svg"), &svg(&chart)?)?;
+        png(&chart, &directory.join("polling-load.png"))?;
     }
     Ok(())
 }

@@ -18,7 +18,7 @@ use benches::served::beside_server;
 use live_world::server::PrivateServer;
 use picklock::Options;
 use picklock::time::span_ns;
-use reports::chart::{Growth, Series};
+use reports::chart::{Growth, Series, png, svg};
 use reports::file;
 use tokio::runtime::Builder;
 use ttl_model::closed_form::orphaned_renewed_ns;
@@ -239,8 +239,8 @@ fn charts(
         series: takeovers.into(),
     };
     for (name, chart) in [("tuning-load", load), ("tuning-takeover", takeover)] {
-        file::write(&directory.join(format!("{name}.svg")), &chart.svg()?)?;
-        chart.png(&directory.join(format!("{name}.png")))?;
+        file::write(&directory.join(format!("{name}.svg")), &svg(&chart)?)?;
+        png(&chart, &directory.join(format!("{name}.png")))?;
     }
     Ok(())
 }

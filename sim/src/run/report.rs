@@ -127,7 +127,7 @@ impl<'a> Report<'a> {
             return Err(Failure::unavailable(&error));
         }
         match directory.finish() {
-            Ok(Latest::Set(_) | Latest::Unsupported) => {}
+            Ok(Latest::Set(_)) => {}
             Ok(Latest::Taken(place)) => {
                 let place = place.display();
                 print::note(&format!(
@@ -144,7 +144,7 @@ impl<'a> Report<'a> {
 /// tomorrow.
 fn no_directory(error: &WriteError) -> Failure {
     match error {
-        WriteError::Create { source, .. } if source.kind() == ErrorKind::StorageFull => {
+        WriteError::Create(_, source) if source.kind() == ErrorKind::StorageFull => {
             Failure::unavailable(error)
         }
         _ => Failure::usage_error(error),

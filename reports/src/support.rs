@@ -1,18 +1,19 @@
-//! A plausible run of 100 clients, made by arithmetic alone, for tests and the gallery.
+//! A plausible run of 100 clients, made by arithmetic alone, for tests.
 //!
 //! Invariant: the same call gives the same history.
-
-#![allow(dead_code, unreachable_pub, reason = "each user takes what it needs")]
 
 use std::collections::BTreeMap;
 
 use scenarios::history::{
     AcquireEnd, Answer, Event, FORMAT, Head, History, Intent, Timeline, Touch, What,
 };
+use scenarios::matrix::{Pair, VerdictCounts};
 use scenarios::result::{
     BypassFigures, Capable, Invariant, RunResult, SCHEMA, ServerFacts, Stats, Tally,
 };
 use scenarios::verdict::{Level, Outcome, Witness, WitnessStep, worst};
+
+use crate::latency::Latencies;
 
 const TTL_NS: u64 = 500_000_000;
 
@@ -66,7 +67,7 @@ impl Pen {
 }
 
 /// The head of such a run.
-pub fn head() -> Head {
+pub(crate) fn head() -> Head {
     Head {
         format: FORMAT.to_owned(),
         scenario: "bonus-pool".to_owned(),
@@ -86,7 +87,7 @@ pub fn head() -> Head {
 
 /// 100 clients want ten prizes: each polls for the lock, reads the pool, and takes one if there is
 /// one. The last five give up.
-pub fn bonus_pool() -> History {
+pub(crate) fn bonus_pool() -> History {
     let mut pen = Pen { history: History::new(head()), ops: 0 };
     let mut free_ns = 0;
     for client in 1..=100_u32 {
@@ -131,18 +132,18 @@ pub fn bonus_pool() -> History {
 }
 
 /// An invariant that held.
-pub fn held(name: &str, level: Level) -> Invariant {
+pub(crate) fn held(name: &str, level: Level) -> Invariant {
     let (name, verdict) = (name.to_owned(), Outcome::Held);
     Invariant { name, level, verdict, vacuous: false, reason: None, witness: None }
 }
 
 /// An invariant of which this is said, for this reason.
-pub fn because(name: &str, level: Level, verdict: Outcome, reason: &str) -> Invariant {
+pub(crate) fn because(name: &str, level: Level, verdict: Outcome, reason: &str) -> Invariant {
     Invariant { verdict, reason: Some(reason.to_owned()), ..held(name, level) }
 }
 
 /// A violation of mutual exclusion, with its story.
-pub fn overlap() -> Invariant {
+pub(crate) fn overlap() -> Invariant {
     let step = |at_ns, client, text: &str| WitnessStep { at_ns, client, text: text.to_owned() };
     let witness = Witness {
         summary: "clients 3 and 7 both believed to hold the lock, for 41.882 ms".to_owned(),
@@ -163,7 +164,7 @@ pub fn overlap() -> Invariant {
 }
 
 /// A result of this history with these invariants.
-pub fn result(history: &History, invariants: Vec<Invariant>) -> RunResult {
+pub(crate) fn result(history: &History, invariants: Vec<Invariant>) -> RunResult {
     let timeline = Timeline::of(history);
     let ended = |wanted: fn(&AcquireEnd) -> bool| {
         let ends = timeline.acquisitions.iter().filter_map(|it| it.end);
@@ -187,7 +188,7 @@ pub fn result(history: &History, invariants: Vec<Invariant>) -> RunResult {
         commands,
         commands_per_acquisition: Some(2.5),
         bypass: Some(BypassFigures { p99: 7, max: 9 }),
-        latencies: Vec::new(),
+        latencies: Latencies::of(history).summaries(),
     };
     RunResult {
         searched: false,
@@ -216,18 +217,14 @@ pub fn result(history: &History, invariants: Vec<Invariant>) -> RunResult {
     }
 }
 
-/// The bytes of a base64 text.
-pub fn base64(text: &str) -> Vec<u8> {
-    const ALPHABET: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let sextets = text.bytes().filter_map(|c| ALPHABET.iter().position(|&it| it == c));
-    let (mut bytes, mut bits, mut held) = (Vec::new(), 0_u32, 0_u32);
-    for sextet in sextets {
-        bits = (bits << 6) | u32::try_from(sextet).unwrap();
-        held += 6;
-        if held >= 8 {
-            held -= 8;
-            bytes.push(u8::try_from((bits >> held) & 0xff).unwrap());
-        }
-    }
-    bytes
+/// A recipe in the scenario gc-pause, with what is expected of it, but for its key where that is said.
+pub(crate) fn pair(lock: &str, key: Option<Outcome>) -> Pair {
+    let scenario = Pair::scenario("gc-pause", lock).unwrap();
+    let runs = Level::ALL.map(|level| {
+        let mut tally = VerdictCounts::default();
+        let expected = scenario.expected(lock, level);
+        tally.add(3, if level == Level::Key { key.unwrap_or(expected) } else { expected });
+        tally
+    });
+    Pair::found(&scenario, runs)
 }
