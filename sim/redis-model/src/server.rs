@@ -25,7 +25,7 @@ use self::pubsub::Subscriptions;
 use self::replication::{Following, Replica};
 use self::session::Session;
 pub(crate) use self::table::{
-    CommandSpec, CommandTable, Execution, Handler, KeyPositions, Lookup, TableRow, flag,
+    CommandSpec, CommandTable, Execution, Handler, KeyPositions, Lookup, TableRow, flag, group,
 };
 use crate::journal::WriteJournal;
 use crate::keyspace::Db;

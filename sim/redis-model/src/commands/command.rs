@@ -5,22 +5,20 @@
 
 use resp::{ErrorReply, Reply};
 
-use crate::server::{CommandResult, CommandSpec, Execution, Request, Server, TableRow, flag};
+use crate::server::{CommandResult, CommandSpec, Request, Server, TableRow, flag, group};
 
 const FLAGS: u32 = flag::LOADING | flag::STALE;
 
 pub(crate) const SPECS: &[CommandSpec] = &[CommandSpec {
-    arity: -1,
-    flags: FLAGS,
-    run: Execution::Plain(command),
-    ..CommandSpec::container("command", SUBCOMMANDS).group("connection")
+    subcommands: SUBCOMMANDS,
+    ..group::CONNECTION.command("command", -1, FLAGS, command)
 }];
 
 const SUBCOMMANDS: &[CommandSpec] = &[
-    CommandSpec::new("count", 2, FLAGS, count).group("connection"),
-    CommandSpec::new("info", -2, FLAGS, info).group("connection"),
-    CommandSpec::new("docs", -2, FLAGS, docs).group("connection"),
-    CommandSpec::new("list", -2, FLAGS, list).group("connection"),
+    group::CONNECTION.command("count", 2, FLAGS, count),
+    group::CONNECTION.command("info", -2, FLAGS, info),
+    group::CONNECTION.command("docs", -2, FLAGS, docs),
+    group::CONNECTION.command("list", -2, FLAGS, list),
 ];
 
 fn top_level(server: &Server) -> impl Iterator<Item = &'static TableRow> {

@@ -4,16 +4,16 @@
 //! `tests/model_agrees_with_servers.rs`, where these are there. Not modelled: DIGEST, and conditions on
 //! digests.
 
-use resp::{ErrorReply, Reply, is_word};
+use resp::{Blob, ErrorReply, Reply, is_word};
 
-use crate::server::{CommandResult, CommandSpec, Request, Server, flag};
+use crate::server::{CommandResult, CommandSpec, Request, Server, flag, group};
 use crate::value::StoredValue;
 
 const FLAGS: u32 = flag::WRITE | flag::FAST;
 
 pub(crate) const SPECS: &[CommandSpec] = &[
-    CommandSpec::keyed("delex", -2, FLAGS | flag::REDIS_84, delex).group("string"),
-    CommandSpec::keyed("delifeq", 3, FLAGS | flag::VALKEY_9, delifeq).group("string"),
+    group::STRING.keyed("delex", -2, FLAGS | flag::REDIS_84, delex),
+    group::STRING.keyed("delifeq", 3, FLAGS | flag::VALKEY_9, delifeq),
 ];
 
 fn delete(server: &mut Server, request: &Request<'_>, slot: u32) -> CommandResult {
@@ -57,7 +57,7 @@ fn delex(server: &mut Server, request: &Request<'_>) -> CommandResult {
 
 fn delifeq(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let Some(slot) = server.find(request, request.args[1]) else { return Ok(Reply::Int(0)) };
-    let equal = server.db(request).at(slot).value.as_str()?[..] == *request.args[2];
+    let equal = server.value::<Blob>(request, slot)?[..] == *request.args[2];
     if equal { delete(server, request, slot) } else { Ok(Reply::Int(0)) }
 }
 

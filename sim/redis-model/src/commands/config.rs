@@ -6,16 +6,16 @@ use resp::{ErrorReply, Reply, decimal, glob};
 
 use crate::options::{PARAMETERS, ParameterKind};
 use crate::server::notify;
-use crate::server::{CommandResult, CommandSpec, Request, Server, flag};
+use crate::server::{CommandResult, CommandSpec, Request, Server, flag, group};
 
 const FLAGS: u32 = flag::ADMIN | flag::NOSCRIPT | flag::LOADING | flag::STALE;
 
 pub(crate) const SPECS: &[CommandSpec] = &[CommandSpec::container("config", SUBCOMMANDS)];
 
 const SUBCOMMANDS: &[CommandSpec] = &[
-    CommandSpec::new("get", -3, FLAGS, get).group("dangerous"),
-    CommandSpec::new("set", -4, FLAGS, set).group("dangerous"),
-    CommandSpec::new("resetstat", 2, FLAGS, resetstat).group("dangerous"),
+    group::DANGEROUS.command("get", -3, FLAGS, get),
+    group::DANGEROUS.command("set", -4, FLAGS, set),
+    group::DANGEROUS.command("resetstat", 2, FLAGS, resetstat),
 ];
 
 fn get(server: &mut Server, request: &Request<'_>) -> CommandResult {

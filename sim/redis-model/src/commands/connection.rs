@@ -6,18 +6,18 @@ use resp::{ErrorReply, ProtocolVersion, Reply, blob, decimal, is_word};
 
 use super::client::check_name;
 use crate::server::session::Replies;
-use crate::server::{CommandResult, CommandSpec, Request, Server, flag};
+use crate::server::{CommandResult, CommandSpec, Request, Server, flag, group};
 
 const OPEN: u32 =
     flag::NOSCRIPT | flag::LOADING | flag::STALE | flag::FAST | flag::NO_AUTH | flag::ALLOW_BUSY;
 
 pub(crate) const SPECS: &[CommandSpec] = &[
-    CommandSpec::new("ping", -1, flag::FAST, ping).group("connection"),
-    CommandSpec::new("echo", 2, flag::LOADING | flag::STALE | flag::FAST, echo).group("connection"),
-    CommandSpec::new("auth", -2, OPEN, auth).group("connection"),
-    CommandSpec::new("hello", -1, OPEN, hello).group("connection"),
-    CommandSpec::new("reset", 1, OPEN, reset).group("connection"),
-    CommandSpec::new("quit", -1, OPEN, quit).group("connection"),
+    group::CONNECTION.command("ping", -1, flag::FAST, ping),
+    group::CONNECTION.command("echo", 2, flag::LOADING | flag::STALE | flag::FAST, echo),
+    group::CONNECTION.command("auth", -2, OPEN, auth),
+    group::CONNECTION.command("hello", -1, OPEN, hello),
+    group::CONNECTION.command("reset", 1, OPEN, reset),
+    group::CONNECTION.command("quit", -1, OPEN, quit),
 ];
 
 fn ping(server: &mut Server, request: &Request<'_>) -> CommandResult {

@@ -6,15 +6,13 @@
 
 use resp::{Blob, ErrorReply, Reply, glob, is_word};
 
-use super::scripting::{EVAL, EVAL_RO, kill, unreachable};
+use super::arguments::are_flush_mode;
+use super::scripting::{EVAL, EVAL_RO, kill};
 use crate::libraries::{Function, Library};
-use crate::server::{CommandResult, CommandSpec, Execution, Request, Server, flag};
+use crate::server::{CommandResult, CommandSpec, Execution, Request, Server, flag, group};
 
 const fn call(name: &'static str, flags: u32, read_only: bool) -> CommandSpec {
-    CommandSpec::new(name, -3, flags, unreachable)
-        .run(Execution::Function { read_only })
-        .counted_keys(2)
-        .group("scripting")
+    group::SCRIPTING.run(name, -3, flags, Execution::Function { read_only }).counted_keys(2)
 }
 
 pub(crate) const SPECS: &[CommandSpec] = &[
@@ -23,15 +21,15 @@ pub(crate) const SPECS: &[CommandSpec] = &[
     CommandSpec::container("function", SUBCOMMANDS),
 ];
 
+const LOAD: u32 = flag::WRITE | flag::DENYOOM | flag::NOSCRIPT;
+
 const SUBCOMMANDS: &[CommandSpec] = &[
-    CommandSpec::new("load", -3, flag::WRITE | flag::DENYOOM | flag::NOSCRIPT, unreachable)
-        .run(Execution::LoadLibrary)
-        .group("scripting"),
-    CommandSpec::new("delete", 3, flag::WRITE | flag::NOSCRIPT, delete).group("scripting"),
-    CommandSpec::new("flush", -2, flag::WRITE | flag::NOSCRIPT, flush).group("scripting"),
-    CommandSpec::new("list", -2, flag::NOSCRIPT, list).group("scripting"),
-    CommandSpec::new("stats", 2, flag::NOSCRIPT | flag::ALLOW_BUSY, stats).group("scripting"),
-    CommandSpec::new("kill", 2, flag::NOSCRIPT | flag::ALLOW_BUSY, kill).group("scripting"),
+    group::SCRIPTING.run("load", -3, LOAD, Execution::LoadLibrary),
+    group::SCRIPTING.command("delete", 3, flag::WRITE | flag::NOSCRIPT, delete),
+    group::SCRIPTING.command("flush", -2, flag::WRITE | flag::NOSCRIPT, flush),
+    group::SCRIPTING.command("list", -2, flag::NOSCRIPT, list),
+    group::SCRIPTING.command("stats", 2, flag::NOSCRIPT | flag::ALLOW_BUSY, stats),
+    group::SCRIPTING.command("kill", 2, flag::NOSCRIPT | flag::ALLOW_BUSY, kill),
 ];
 
 /// The code of a FUNCTION LOAD, and whether it may replace a library.
@@ -57,10 +55,8 @@ fn delete(server: &mut Server, request: &Request<'_>) -> CommandResult {
 }
 
 fn flush(server: &mut Server, request: &Request<'_>) -> CommandResult {
-    match request.args {
-        [_, _] => {}
-        [_, _, mode] if is_word(mode, "SYNC") || is_word(mode, "ASYNC") => {}
-        _ => return Err(ErrorReply::new("ERR FUNCTION FLUSH only supports SYNC|ASYNC option")),
+    if !are_flush_mode(&request.args[2..]) {
+        return Err(ErrorReply::new("ERR FUNCTION FLUSH only supports SYNC|ASYNC option"));
     }
     server.libraries.clear();
     server.compiled_is_stale = true;

@@ -9,10 +9,10 @@ use resp::{Blob, Reply};
 
 use crate::options::VERSION;
 use crate::server::pubsub::Topic;
-use crate::server::{CommandResult, CommandSpec, FIRST_CLIENT, Request, Server, flag};
+use crate::server::{CommandResult, CommandSpec, FIRST_CLIENT, Request, Server, flag, group};
 
 pub(crate) const SPECS: &[CommandSpec] =
-    &[CommandSpec::new("info", -1, flag::LOADING | flag::STALE, info).group("dangerous")];
+    &[group::DANGEROUS.command("info", -1, flag::LOADING | flag::STALE, info)];
 
 type Section = fn(&Server, &Request<'_>, &mut String);
 

@@ -6,11 +6,11 @@
 use resp::{Blob, ErrorReply, Reply, is_word};
 
 use super::arguments::number;
-use crate::server::{CommandResult, CommandSpec, Request, Server, flag};
+use crate::server::{CommandResult, CommandSpec, Request, Server, flag, group};
 use crate::value::StoredValue;
 
 pub(crate) const SPECS: &[CommandSpec] =
-    &[CommandSpec::new("lcs", -3, flag::READONLY, lcs).keys(1, 2, 1).group("string")];
+    &[group::STRING.command("lcs", -3, flag::READONLY, lcs).keys(1, 2, 1)];
 
 /// The table that is filled has at most so many cells.
 const CELLS_MAX: usize = 1 << 28;

@@ -6,40 +6,36 @@
 use resp::{Blob, ErrorReply, Reply, glob};
 
 use crate::server::pubsub::Topic;
-use crate::server::{CommandResult, CommandSpec, Request, Server, flag};
+use crate::server::{CommandResult, CommandSpec, Request, Server, flag, group};
 
 const FLAGS: u32 = flag::PUBSUB | flag::NOSCRIPT | flag::LOADING | flag::STALE;
 const SEND: u32 = flag::PUBSUB | flag::LOADING | flag::STALE | flag::FAST | flag::MAY_REPLICATE;
 const ASK: u32 = flag::PUBSUB | flag::LOADING | flag::STALE;
 
 pub(crate) const SPECS: &[CommandSpec] = &[
-    CommandSpec::new("subscribe", -2, FLAGS, |s, r| add(s, r, Topic::Channel, "subscribe"))
-        .group("pubsub"),
-    CommandSpec::new("psubscribe", -2, FLAGS, |s, r| add(s, r, Topic::Pattern, "psubscribe"))
-        .group("pubsub"),
-    CommandSpec::new("unsubscribe", -1, FLAGS, |s, r| remove(s, r, Topic::Channel, "unsubscribe"))
-        .group("pubsub"),
-    CommandSpec::new("punsubscribe", -1, FLAGS, |s, r| {
-        remove(s, r, Topic::Pattern, "punsubscribe")
-    })
-    .group("pubsub"),
-    CommandSpec::new("ssubscribe", -2, FLAGS, |s, r| add(s, r, Topic::Shard, "ssubscribe"))
-        .keys(1, -1, 1)
-        .group("pubsub"),
-    CommandSpec::new("sunsubscribe", -1, FLAGS, |s, r| remove(s, r, Topic::Shard, "sunsubscribe"))
-        .keys(1, -1, 1)
-        .group("pubsub"),
-    CommandSpec::keyed("spublish", 3, SEND, spublish).group("pubsub"),
-    CommandSpec::new("publish", 3, SEND, publish).group("pubsub"),
+    group::PUBSUB.command("subscribe", -2, FLAGS, |s, r| add(s, r, Topic::Channel, "subscribe")),
+    group::PUBSUB.command("psubscribe", -2, FLAGS, |s, r| add(s, r, Topic::Pattern, "psubscribe")),
+    group::PUBSUB
+        .command("unsubscribe", -1, FLAGS, |s, r| remove(s, r, Topic::Channel, "unsubscribe")),
+    group::PUBSUB
+        .command("punsubscribe", -1, FLAGS, |s, r| remove(s, r, Topic::Pattern, "punsubscribe")),
+    group::PUBSUB
+        .command("ssubscribe", -2, FLAGS, |s, r| add(s, r, Topic::Shard, "ssubscribe"))
+        .keys(1, -1, 1),
+    group::PUBSUB
+        .command("sunsubscribe", -1, FLAGS, |s, r| remove(s, r, Topic::Shard, "sunsubscribe"))
+        .keys(1, -1, 1),
+    group::PUBSUB.keyed("spublish", 3, SEND, spublish),
+    group::PUBSUB.command("publish", 3, SEND, publish),
     CommandSpec::container("pubsub", SUBCOMMANDS),
 ];
 
 const SUBCOMMANDS: &[CommandSpec] = &[
-    CommandSpec::new("channels", -2, ASK, |s, r| channels(s, r, Topic::Channel)).group("pubsub"),
-    CommandSpec::new("numsub", -2, ASK, |s, r| numsub(s, r, Topic::Channel)).group("pubsub"),
-    CommandSpec::new("shardchannels", -2, ASK, |s, r| channels(s, r, Topic::Shard)).group("pubsub"),
-    CommandSpec::new("shardnumsub", -2, ASK, |s, r| numsub(s, r, Topic::Shard)).group("pubsub"),
-    CommandSpec::new("numpat", 2, ASK, numpat).group("pubsub"),
+    group::PUBSUB.command("channels", -2, ASK, |s, r| channels(s, r, Topic::Channel)),
+    group::PUBSUB.command("numsub", -2, ASK, |s, r| numsub(s, r, Topic::Channel)),
+    group::PUBSUB.command("shardchannels", -2, ASK, |s, r| channels(s, r, Topic::Shard)),
+    group::PUBSUB.command("shardnumsub", -2, ASK, |s, r| numsub(s, r, Topic::Shard)),
+    group::PUBSUB.command("numpat", 2, ASK, numpat),
 ];
 
 fn add(server: &mut Server, request: &Request<'_>, kind: Topic, verb: &str) -> CommandResult {

@@ -5,8 +5,9 @@
 
 use resp::{ErrorReply, ProtocolVersion, Reply, decimal, is_word};
 
-use crate::server::{CommandResult, CommandSpec, Request, Server, flag};
-use crate::value::StoredValue;
+use crate::scored::Scored;
+use crate::server::{CommandResult, CommandSpec, Request, Server, flag, group};
+use crate::value::{Fields, SetMembers, StoredValue};
 
 const READ: u32 = flag::READONLY;
 
@@ -14,28 +15,26 @@ const READ: u32 = flag::READONLY;
 const MOST: u64 = 1 << 20;
 
 pub(crate) const SPECS: &[CommandSpec] = &[
-    CommandSpec::keyed("srandmember", -2, READ, |s, r| pick(s, r, None, members)).group("set"),
-    CommandSpec::keyed("hrandfield", -2, READ, |s, r| pick(s, r, Some("WITHVALUES"), fields))
-        .group("hash"),
-    CommandSpec::keyed("zrandmember", -2, READ, |s, r| pick(s, r, Some("WITHSCORES"), scored))
-        .group("sortedset"),
+    group::SET.keyed("srandmember", -2, READ, |s, r| pick(s, r, None, members)),
+    group::HASH.keyed("hrandfield", -2, READ, |s, r| pick(s, r, Some("WITHVALUES"), fields)),
+    group::SORTED_SET.keyed("zrandmember", -2, READ, |s, r| pick(s, r, Some("WITHSCORES"), scored)),
 ];
 
 /// An element, and what belongs to it.
 type Sample = [Reply; 2];
 
 fn members(value: &StoredValue) -> Result<Vec<Sample>, ErrorReply> {
-    let set = value.as_set()?.iter();
+    let set = value.get::<SetMembers>()?.iter();
     Ok(set.map(|member| [Reply::Bulk(member.clone()), Reply::Nil]).collect())
 }
 
 fn fields(value: &StoredValue) -> Result<Vec<Sample>, ErrorReply> {
-    let fields = value.as_hash()?.iter();
+    let fields = value.get::<Fields>()?.iter();
     Ok(fields.map(|(name, value)| [name, value].map(|it| Reply::Bulk(it.clone()))).collect())
 }
 
 fn scored(value: &StoredValue) -> Result<Vec<Sample>, ErrorReply> {
-    let set = value.as_scored()?.as_slice().iter();
+    let set = value.get::<Scored>()?.as_slice().iter();
     Ok(set.map(|(score, it)| [Reply::Bulk(it.clone()), Reply::Double(*score)]).collect())
 }
 

@@ -6,32 +6,36 @@
 
 use resp::{Blob, ErrorReply, Reply, blob, decimal, double, glob, is_word};
 
-use crate::server::{CommandResult, CommandSpec, Request, Server, flag};
-use crate::value::StoredValue;
+use crate::scored::Scored;
+use crate::server::{CommandResult, CommandSpec, Request, Server, flag, group};
+use crate::value::{Fields, SetMembers, StoredValue};
 
 pub(crate) const SPECS: &[CommandSpec] = &[
-    CommandSpec::new("keys", 2, flag::READONLY, keys).group("keyspace dangerous"),
-    CommandSpec::new("scan", -2, flag::READONLY, scan).group("keyspace"),
-    CommandSpec::keyed("hscan", -3, flag::READONLY, |s, r| scan_value(s, r, fields)).group("hash"),
-    CommandSpec::keyed("sscan", -3, flag::READONLY, |s, r| scan_value(s, r, members)).group("set"),
-    CommandSpec::keyed("zscan", -3, flag::READONLY, |s, r| scan_value(s, r, scored))
-        .group("sortedset"),
+    group::KEYSPACE_DANGEROUS.command("keys", 2, flag::READONLY, keys),
+    group::KEYSPACE.command("scan", -2, flag::READONLY, scan),
+    group::HASH.keyed("hscan", -3, flag::READONLY, |s, r| scan_value(s, r, fields)),
+    group::SET.keyed("sscan", -3, flag::READONLY, |s, r| scan_value(s, r, members)),
+    group::SORTED_SET.keyed("zscan", -3, flag::READONLY, |s, r| scan_value(s, r, scored)),
 ];
 
 /// An element, and what is answered with it.
 type ScanItem = (Blob, Option<Blob>);
 
 fn fields(value: &StoredValue) -> Result<Vec<ScanItem>, ErrorReply> {
-    Ok(value.as_hash()?.iter().map(|(name, value)| (name.clone(), Some(value.clone()))).collect())
+    Ok(value
+        .get::<Fields>()?
+        .iter()
+        .map(|(name, value)| (name.clone(), Some(value.clone())))
+        .collect())
 }
 
 fn members(value: &StoredValue) -> Result<Vec<ScanItem>, ErrorReply> {
-    Ok(value.as_set()?.iter().map(|member| (member.clone(), None)).collect())
+    Ok(value.get::<SetMembers>()?.iter().map(|member| (member.clone(), None)).collect())
 }
 
 fn scored(value: &StoredValue) -> Result<Vec<ScanItem>, ErrorReply> {
     let shown = |score: f64| Some(blob(double(score).as_bytes()));
-    let set = value.as_scored()?.as_slice();
+    let set = value.get::<Scored>()?.as_slice();
     Ok(set.iter().map(|(score, member)| (member.clone(), shown(*score))).collect())
 }
 

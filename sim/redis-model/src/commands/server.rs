@@ -4,14 +4,13 @@
 
 use resp::{ErrorReply, Reply, integer};
 
-use crate::server::{CommandResult, CommandSpec, Request, Server, flag};
+use crate::server::{CommandResult, CommandSpec, Request, Server, flag, group};
 
 const FLAGS: u32 = flag::LOADING | flag::STALE;
 
 pub(crate) const SPECS: &[CommandSpec] = &[
-    CommandSpec::new("time", 1, FLAGS | flag::FAST, time),
-    CommandSpec::new("monitor", 1, FLAGS | flag::ADMIN | flag::NOSCRIPT, monitor)
-        .group("dangerous"),
+    group::SERVER.command("time", 1, FLAGS | flag::FAST, time),
+    group::DANGEROUS.command("monitor", 1, FLAGS | flag::ADMIN | flag::NOSCRIPT, monitor),
 ];
 
 fn time(_server: &mut Server, request: &Request<'_>) -> CommandResult {

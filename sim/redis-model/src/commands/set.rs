@@ -3,22 +3,22 @@
 //! Invariant: a write takes any expiry away unless KEEPTTL or a new one is given; a refused NX or XX
 //! touches nothing.
 
-use resp::{ErrorReply, Reply, blob, is_word};
+use resp::{Blob, ErrorReply, Reply, blob, is_word};
 
 use super::expire_option::{Comparison, ExpireOptions, ExpireUnit, For, expires_at_ms};
 use crate::options::Profile;
 use crate::server::notify::event;
-use crate::server::{CommandResult, CommandSpec, Expiry, Request, Server, flag};
+use crate::server::{CommandResult, CommandSpec, Expiry, Request, Server, flag, group};
 use crate::value::StoredValue;
 
 const WRITE: u32 = flag::WRITE | flag::DENYOOM;
 
 pub(crate) const SPECS: &[CommandSpec] = &[
-    CommandSpec::keyed("set", -3, WRITE, set).group("string"),
-    CommandSpec::keyed("setnx", 3, WRITE | flag::FAST, setnx).group("string"),
-    CommandSpec::keyed("setex", 4, WRITE, setex).group("string"),
-    CommandSpec::keyed("psetex", 4, WRITE, psetex).group("string"),
-    CommandSpec::keyed("getset", 3, WRITE | flag::FAST, getset).group("string"),
+    group::STRING.keyed("set", -3, WRITE, set),
+    group::STRING.keyed("setnx", 3, WRITE | flag::FAST, setnx),
+    group::STRING.keyed("setex", 4, WRITE, |s, r| set_for(s, r, ExpireUnit::Ex, "setex")),
+    group::STRING.keyed("psetex", 4, WRITE, |s, r| set_for(s, r, ExpireUnit::Px, "psetex")),
+    group::STRING.keyed("getset", 3, WRITE | flag::FAST, getset),
 ];
 
 fn set(server: &mut Server, request: &Request<'_>) -> CommandResult {
@@ -78,14 +78,6 @@ fn setnx(server: &mut Server, request: &Request<'_>) -> CommandResult {
     Ok(Reply::Int(1))
 }
 
-fn setex(server: &mut Server, request: &Request<'_>) -> CommandResult {
-    set_for(server, request, ExpireUnit::Ex, "setex")
-}
-
-fn psetex(server: &mut Server, request: &Request<'_>) -> CommandResult {
-    set_for(server, request, ExpireUnit::Px, "psetex")
-}
-
 fn set_for(
     server: &mut Server,
     request: &Request<'_>,
@@ -109,13 +101,7 @@ fn getset(server: &mut Server, request: &Request<'_>) -> CommandResult {
 }
 
 /// What GET answers.
-pub(super) fn get(
-    server: &mut Server,
-    request: &Request<'_>,
-    key: &[u8],
-) -> Result<Reply, ErrorReply> {
-    match server.read(request, key) {
-        Some(entry) => Ok(Reply::bulk(entry.value.as_str()?)),
-        None => Ok(Reply::Nil),
-    }
+pub(super) fn get(server: &mut Server, request: &Request<'_>, key: &[u8]) -> CommandResult {
+    let value = server.read_as::<Blob>(request, key)?;
+    Ok(Reply::bulk_or_nil(value.map(|value| &value[..])))
 }

@@ -128,11 +128,8 @@ impl Server {
 
     fn drop_expired(&mut self, now_ms: i64) {
         for db in &mut self.dbs {
-            for slot in 0..db.slots() {
-                let when = db.peek(slot).and_then(|entry| entry.expires_at_ms);
-                if when.is_some_and(|when| now_ms > when) {
-                    db.remove(u32::try_from(slot).expect("slots fit in 32 bits"));
-                }
+            for (_, slot) in db.expired(now_ms).collect::<Vec<_>>() {
+                db.remove(slot);
             }
         }
     }

@@ -136,17 +136,6 @@ pub(crate) struct CommandSpec {
 }
 
 impl CommandSpec {
-    /// A command without keys.
-    pub(crate) const fn new(name: &'static str, arity: i8, flags: u32, handler: Handler) -> Self {
-        let run = Execution::Plain(handler);
-        Self { name, arity, flags, keys: KeyPositions::None, group: "", run, subcommands: &[] }
-    }
-
-    /// A command whose only key is its first argument.
-    pub(crate) const fn keyed(name: &'static str, arity: i8, flags: u32, handler: Handler) -> Self {
-        Self::new(name, arity, flags, handler).keys(1, 1, 1)
-    }
-
     /// A command that is nothing without its subcommands.
     pub(crate) const fn container(name: &'static str, subcommands: &'static [CommandSpec]) -> Self {
         let run = Execution::Container;
@@ -166,18 +155,6 @@ impl CommandSpec {
         self
     }
 
-    /// The same in this group.
-    pub(crate) const fn group(mut self, group: &'static str) -> Self {
-        self.group = group;
-        self
-    }
-
-    /// The same, carried out otherwise.
-    pub(crate) const fn run(mut self, run: Execution) -> Self {
-        self.run = run;
-        self
-    }
-
     /// Whether a request of so many arguments, the name included, is of the right length.
     pub(crate) fn takes(&self, args: usize) -> bool {
         let wanted = usize::from(self.arity.unsigned_abs());
@@ -193,6 +170,71 @@ impl CommandSpec {
     pub(crate) fn has(&self, flag: u32) -> bool {
         self.flags & flag != 0
     }
+}
+
+/// The commands of ACL categories that do not follow from their flags.
+#[derive(Clone, Copy)]
+pub(crate) struct CommandGroup(&'static str);
+
+impl CommandGroup {
+    /// A command without keys.
+    pub(crate) const fn command(
+        self,
+        name: &'static str,
+        arity: i8,
+        flags: u32,
+        handler: Handler,
+    ) -> CommandSpec {
+        self.run(name, arity, flags, Execution::Plain(handler))
+    }
+
+    /// A command whose only key is its first argument.
+    pub(crate) const fn keyed(
+        self,
+        name: &'static str,
+        arity: i8,
+        flags: u32,
+        handler: Handler,
+    ) -> CommandSpec {
+        self.command(name, arity, flags, handler).keys(1, 1, 1)
+    }
+
+    /// A command without keys that is carried out like this.
+    pub(crate) const fn run(
+        self,
+        name: &'static str,
+        arity: i8,
+        flags: u32,
+        run: Execution,
+    ) -> CommandSpec {
+        let keys = KeyPositions::None;
+        CommandSpec { name, arity, flags, keys, group: self.0, run, subcommands: &[] }
+    }
+}
+
+/// The groups that there are.
+pub(crate) mod group {
+    use super::CommandGroup;
+
+    pub(crate) const ADMIN_DANGEROUS: CommandGroup = CommandGroup("admin dangerous");
+    pub(crate) const BITMAP: CommandGroup = CommandGroup("bitmap");
+    pub(crate) const CONNECTION: CommandGroup = CommandGroup("connection");
+    pub(crate) const CONNECTION_DANGEROUS: CommandGroup = CommandGroup("connection dangerous");
+    pub(crate) const DANGEROUS: CommandGroup = CommandGroup("dangerous");
+    pub(crate) const HASH: CommandGroup = CommandGroup("hash");
+    pub(crate) const KEYSPACE: CommandGroup = CommandGroup("keyspace");
+    pub(crate) const KEYSPACE_DANGEROUS: CommandGroup = CommandGroup("keyspace dangerous");
+    pub(crate) const LIST: CommandGroup = CommandGroup("list");
+    pub(crate) const LIST_BLOCKING: CommandGroup = CommandGroup("list blocking");
+    pub(crate) const PUBSUB: CommandGroup = CommandGroup("pubsub");
+    pub(crate) const SCRIPTING: CommandGroup = CommandGroup("scripting");
+    pub(crate) const SET: CommandGroup = CommandGroup("set");
+    pub(crate) const SORTED_SET: CommandGroup = CommandGroup("sortedset");
+    pub(crate) const SORTED_SET_BLOCKING: CommandGroup = CommandGroup("sortedset blocking");
+    pub(crate) const STRING: CommandGroup = CommandGroup("string");
+    pub(crate) const TRANSACTION: CommandGroup = CommandGroup("transaction");
+    /// Of no such category.
+    pub(crate) const SERVER: CommandGroup = CommandGroup("");
 }
 
 /// A command or subcommand in its place.
