@@ -3,7 +3,7 @@
 use resp::{ErrorReply, Parsed, RequestParser};
 
 use super::*;
-use crate::server::refusal::WriteRefusal;
+use crate::server::admission::WriteRefusal;
 
 fn at(ms: u64) -> WallTime {
     WallTime::from_unix_ns(ms * 1_000_000)

@@ -10,7 +10,6 @@ pub(crate) mod notify;
 pub(crate) mod persistence;
 pub(crate) mod propagate;
 pub(crate) mod pubsub;
-pub(crate) mod refusal;
 pub(crate) mod replication;
 pub(crate) mod session;
 mod table;
@@ -25,7 +24,8 @@ use self::pubsub::Subscriptions;
 use self::replication::{Following, Replica};
 use self::session::Session;
 pub(crate) use self::table::{
-    CommandSpec, CommandTable, Execution, Handler, KeyPositions, Lookup, TableRow, flag, group,
+    CommandGroup, CommandSpec, CommandTable, Execution, Handler, KeyPositions, Lookup, TableRow,
+    flag, group,
 };
 use crate::journal::WriteJournal;
 use crate::keyspace::Db;
@@ -49,6 +49,11 @@ impl Request<'_> {
     /// Milliseconds since the epoch.
     pub(crate) fn now_ms(&self) -> i64 {
         self.now_us / 1000
+    }
+
+    /// The command's name, as errors show it.
+    pub(crate) fn name(&self) -> String {
+        String::from_utf8_lossy(&self.args[0].to_ascii_lowercase()).into_owned()
     }
 }
 
@@ -162,33 +167,38 @@ impl Server {
 
     /// As after `new`, the memory kept.
     pub(crate) fn reset(&mut self) {
+        self.end_process();
         self.parameters = Parameters::new(&self.options);
+        self.next_id = 1;
+        self.compiled_is_stale = false;
+        self.dirty = 0;
+        self.rewritten = false;
+        self.journal.reset();
+        self.file = AppendOnlyFile::default();
+        self.start_file();
+    }
+
+    /// Takes away what a process loses when it ends: all but its parameters, its stream and its file.
+    pub(crate) fn end_process(&mut self) {
         self.dbs.iter_mut().for_each(Db::clear);
         self.sessions.truncate(FIRST_CLIENT);
         self.sessions.fill(Session::internal());
         self.free_places.clear();
-        self.next_id = 1;
         self.started_us = None;
         self.stats.reset();
         self.max_memory_bytes = 0;
         self.out_of_memory = false;
         self.watchers.clear();
         self.scripts.clear();
-        self.compiled_is_stale = false;
         self.libraries.clear();
-        self.dirty = 0;
-        self.rewritten = false;
-        self.journal.reset();
         self.applying = false;
         self.in_exec = false;
         self.following = None;
         self.replicas.clear();
-        self.file = AppendOnlyFile::default();
         self.blocking.clear();
         self.subscriptions.clear();
         self.monitors.clear();
         self.outbox.clear();
-        self.start_file();
     }
 
     pub(crate) fn session(&mut self, request: &Request<'_>) -> &mut Session {

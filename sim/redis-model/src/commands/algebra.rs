@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use resp::{Blob, ErrorReply, ProtocolVersion, Reply, decimal, float, is_word};
+use resp::{Blob, ErrorReply, ProtocolVersion, Reply, float, is_word};
 
 use super::arguments::positive;
 use super::zrange::listed;
@@ -223,11 +223,10 @@ fn combined(
     args: &[&[u8]],
     form: OptionSet,
 ) -> Result<(WeightedMembers, AlgebraOptions), ErrorReply> {
-    let count = decimal(args[0]).ok_or(ErrorReply::NOT_AN_INTEGER)?;
-    let name = request.args[0].to_ascii_lowercase();
-    let name = String::from_utf8_lossy(&name);
+    let count = super::arguments::number(args[0])?;
     let count = usize::try_from(count).ok().filter(|&count| count > 0);
     let count = count.ok_or_else(|| {
+        let name = request.name();
         ErrorReply::of(format!("ERR at least 1 input key is needed for '{name}' command"))
     })?;
     let keys = args[1..].get(..count).ok_or(ErrorReply::SYNTAX)?;

@@ -11,42 +11,43 @@ use super::zrange::listed;
 use super::zsets::pop_scored_at;
 use crate::scored::Scored;
 use crate::server::blocking::{Awaited, Blocked, ListEnd, MoveCommand, Take};
-use crate::server::{CommandResult, CommandSpec, Request, Server, flag, group};
+use crate::server::{
+    CommandGroup, CommandResult, CommandSpec, Handler, Request, Server, flag, group,
+};
 use crate::value::{Elements, StoredValue};
 
-const FLAGS: u32 = flag::WRITE | flag::NOSCRIPT | flag::BLOCKING;
+const WRITE: u32 = flag::WRITE;
+const FLAGS: u32 = WRITE | flag::NOSCRIPT | flag::BLOCKING;
+const QUICK: u32 = FLAGS | flag::FAST;
 const MOVE: u32 = FLAGS | flag::DENYOOM;
 
 pub(crate) const SPECS: &[CommandSpec] = &[
-    group::LIST_BLOCKING
-        .command("blpop", -3, FLAGS, |s, r| pop(s, r, Take::Pop(ListEnd::Left, None)))
-        .keys(1, -2, 1),
-    group::LIST_BLOCKING
-        .command("brpop", -3, FLAGS, |s, r| pop(s, r, Take::Pop(ListEnd::Right, None)))
-        .keys(1, -2, 1),
-    group::LIST_BLOCKING.command("blmove", 6, MOVE, blmove).keys(1, 2, 1),
-    group::LIST_BLOCKING.command("brpoplpush", 4, MOVE, brpoplpush).keys(1, 2, 1),
-    group::SORTED_SET_BLOCKING
-        .command("bzpopmin", -3, FLAGS | flag::FAST, |s, r| {
-            pop(s, r, Take::PopScored(ListEnd::Left, None))
-        })
-        .keys(1, -2, 1),
-    group::SORTED_SET_BLOCKING
-        .command("bzpopmax", -3, FLAGS | flag::FAST, |s, r| {
-            pop(s, r, Take::PopScored(ListEnd::Right, None))
-        })
-        .keys(1, -2, 1),
-    group::LIST.command("lmpop", -4, flag::WRITE, |s, r| mpop(s, r, false, None)).counted_keys(1),
-    group::LIST_BLOCKING
-        .command("blmpop", -5, FLAGS, |s, r| mpop(s, r, false, Some(1)))
-        .counted_keys(2),
+    pops(group::LIST, "blpop", FLAGS, |s, r| pop(s, r, Take::Pop(ListEnd::Left, None))),
+    pops(group::LIST, "brpop", FLAGS, |s, r| pop(s, r, Take::Pop(ListEnd::Right, None))),
+    pops(group::SORTED_SET, "bzpopmin", QUICK, |s, r| {
+        pop(s, r, Take::PopScored(ListEnd::Left, None))
+    }),
+    pops(group::SORTED_SET, "bzpopmax", QUICK, |s, r| {
+        pop(s, r, Take::PopScored(ListEnd::Right, None))
+    }),
+    group::LIST.command("blmove", 6, MOVE, blmove).keys(1, 2, 1),
+    group::LIST.command("brpoplpush", 4, MOVE, brpoplpush).keys(1, 2, 1),
+    group::LIST.command("lmpop", -4, WRITE, |s, r| mpop(s, r, false, None)).counted_keys(1),
+    group::LIST.command("blmpop", -5, FLAGS, |s, r| mpop(s, r, false, Some(1))).counted_keys(2),
+    group::SORTED_SET.command("zmpop", -4, WRITE, |s, r| mpop(s, r, true, None)).counted_keys(1),
     group::SORTED_SET
-        .command("zmpop", -4, flag::WRITE, |s, r| mpop(s, r, true, None))
-        .counted_keys(1),
-    group::SORTED_SET_BLOCKING
         .command("bzmpop", -5, FLAGS, |s, r| mpop(s, r, true, Some(1)))
         .counted_keys(2),
 ];
+
+const fn pops(
+    group: CommandGroup,
+    name: &'static str,
+    flags: u32,
+    handler: Handler,
+) -> CommandSpec {
+    group.command(name, -3, flags, handler).keys(1, -2, 1)
+}
 
 /// A time-out in seconds, as milliseconds rounded up. Redis calls one that is far too long negative.
 fn timeout_ms(text: &[u8]) -> Result<i64, ErrorReply> {

@@ -75,6 +75,7 @@ fn categories(spec: &CommandSpec) -> Vec<String> {
             categories.push(name.to_owned());
         }
     };
+    also(spec.has(flag::BLOCKING), "@blocking");
     also(spec.has(flag::WRITE), "@write");
     also(spec.has(flag::READONLY) && spec.group != "scripting", "@read");
     also(spec.has(flag::ADMIN), "@admin");

@@ -7,6 +7,7 @@
 use resp::{ErrorReply, decimal};
 
 use crate::options::Profile;
+use crate::server::Request;
 
 /// The longest option is one byte shorter.
 const WORD_BYTES: usize = 8;
@@ -161,9 +162,9 @@ impl<'a> ExpireOptions<'a> {
     }
 
     /// When the key is to expire, in milliseconds since the epoch.
-    pub(crate) fn when(&self, now_ms: i64, command: &str) -> Result<Option<i64>, ErrorReply> {
+    pub(crate) fn when(&self, request: &Request<'_>) -> Result<Option<i64>, ErrorReply> {
         let Some((unit, text)) = self.expiry else { return Ok(None) };
-        expires_at_ms(unit, text, now_ms, command).map(Some)
+        expires_at_ms(unit, text, request).map(Some)
     }
 }
 
@@ -171,21 +172,20 @@ impl<'a> ExpireOptions<'a> {
 pub(crate) fn expires_at_ms(
     unit: ExpireUnit,
     text: &[u8],
-    now_ms: i64,
-    command: &str,
+    request: &Request<'_>,
 ) -> Result<i64, ErrorReply> {
     let value = decimal(text).ok_or(ErrorReply::NOT_AN_INTEGER)?;
     let scaled = if unit.is_seconds() { value.checked_mul(1000) } else { Some(value) };
     let based = scaled.filter(|_| value > 0).and_then(|span| match unit.is_absolute() {
         true => Some(span),
-        false => span.checked_add(now_ms),
+        false => span.checked_add(request.now_ms()),
     });
-    based.ok_or_else(|| invalid_expire_time(command))
+    based.ok_or_else(|| invalid_expire_time(request))
 }
 
 /// `ERR invalid expire time in '…' command`.
-pub(crate) fn invalid_expire_time(command: &str) -> ErrorReply {
-    ErrorReply::of(format!("ERR invalid expire time in '{command}' command"))
+pub(crate) fn invalid_expire_time(request: &Request<'_>) -> ErrorReply {
+    ErrorReply::of(format!("ERR invalid expire time in '{}' command", request.name()))
 }
 
 #[cfg(test)]
@@ -241,7 +241,8 @@ mod tests {
 
     #[test]
     fn expiry_overflows_on_neither_side() {
-        let at = |unit, text: &str| expires_at_ms(unit, text.as_bytes(), 1_000, "set");
+        let request = Request { now_us: 1_000_000, session: 0, args: &[b"SET"] };
+        let at = |unit, text: &str| expires_at_ms(unit, text.as_bytes(), &request);
         assert_eq!(at(ExpireUnit::Px, "5"), Ok(1_005));
         assert_eq!(at(ExpireUnit::Exat, "5"), Ok(5_000));
         assert_eq!(at(ExpireUnit::Px, "9223372036854774807"), Ok(i64::MAX));
@@ -251,7 +252,7 @@ mod tests {
             (ExpireUnit::Px, "9223372036854774808"),
             (ExpireUnit::Ex, "9223372036854776"),
         ] {
-            assert_eq!(at(unit, text), Err(invalid_expire_time("set")), "{text}");
+            assert_eq!(at(unit, text), Err(invalid_expire_time(&request)), "{text}");
         }
         assert_eq!(at(ExpireUnit::Ex, "x"), Err(ErrorReply::NOT_AN_INTEGER));
     }

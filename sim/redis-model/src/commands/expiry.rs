@@ -12,10 +12,10 @@ const WRITE: u32 = flag::WRITE | flag::FAST;
 const READ: u32 = flag::READONLY | flag::FAST;
 
 pub(crate) const SPECS: &[CommandSpec] = &[
-    group::KEYSPACE.keyed("expire", -3, WRITE, |s, r| expire_at(s, r, r.now_ms(), 1000, "expire")),
-    group::KEYSPACE.keyed("pexpire", -3, WRITE, |s, r| expire_at(s, r, r.now_ms(), 1, "pexpire")),
-    group::KEYSPACE.keyed("expireat", -3, WRITE, |s, r| expire_at(s, r, 0, 1000, "expireat")),
-    group::KEYSPACE.keyed("pexpireat", -3, WRITE, |s, r| expire_at(s, r, 0, 1, "pexpireat")),
+    group::KEYSPACE.keyed("expire", -3, WRITE, |s, r| expire_at(s, r, r.now_ms(), 1000)),
+    group::KEYSPACE.keyed("pexpire", -3, WRITE, |s, r| expire_at(s, r, r.now_ms(), 1)),
+    group::KEYSPACE.keyed("expireat", -3, WRITE, |s, r| expire_at(s, r, 0, 1000)),
+    group::KEYSPACE.keyed("pexpireat", -3, WRITE, |s, r| expire_at(s, r, 0, 1)),
     group::KEYSPACE.keyed("ttl", 2, READ, |s, r| remaining(s, r, r.now_ms(), 1000)),
     group::KEYSPACE.keyed("pttl", 2, READ, |s, r| remaining(s, r, r.now_ms(), 1)),
     group::KEYSPACE.keyed("expiretime", 2, READ, |s, r| remaining(s, r, 0, 1000)),
@@ -75,14 +75,13 @@ fn expire_at(
     request: &Request<'_>,
     base_ms: i64,
     unit_ms: i64,
-    command: &str,
 ) -> CommandResult {
     let condition = Condition::parse(&request.args[3..])?;
     let value = number(request.args[2])?;
     let when = value
         .checked_mul(unit_ms)
         .and_then(|span_ms| span_ms.checked_add(base_ms))
-        .ok_or_else(|| invalid_expire_time(command))?;
+        .ok_or_else(|| invalid_expire_time(request))?;
     let Some(slot) = server.find(request, request.args[1]) else { return Ok(Reply::Int(0)) };
     if !condition.holds(server.db(request).at(slot).expires_at_ms, when) {
         return Ok(Reply::Int(0));

@@ -8,7 +8,7 @@ use resp::{Blob, ErrorReply, Reply, glob, is_word};
 
 use super::arguments::are_flush_mode;
 use super::scripting::{EVAL, EVAL_RO, kill};
-use crate::libraries::{Function, Library};
+use crate::libraries::{Function, Library, function_count};
 use crate::server::{CommandResult, CommandSpec, Execution, Request, Server, flag, group};
 
 const fn call(name: &'static str, flags: u32, read_only: bool) -> CommandSpec {
@@ -48,10 +48,8 @@ fn unknown(what: &str, word: &[u8]) -> ErrorReply {
 }
 
 fn delete(server: &mut Server, request: &Request<'_>) -> CommandResult {
-    match server.libraries.remove(request.args[2]) {
-        true => Ok(Reply::Ok),
-        false => Err(ErrorReply::new("ERR Library not found")),
-    }
+    let removed = server.libraries.remove(request.args[2]);
+    removed.map(|_| Reply::Ok).ok_or(ErrorReply::new("ERR Library not found"))
 }
 
 fn flush(server: &mut Server, request: &Request<'_>) -> CommandResult {
@@ -109,12 +107,11 @@ fn about(name: &Blob, library: &Library, with_code: bool) -> Reply {
 }
 
 fn stats(server: &mut Server, _request: &Request<'_>) -> CommandResult {
-    let count = |count: usize| Reply::Int(i64::try_from(count).unwrap_or(i64::MAX));
     let counts = Reply::Map(vec![
         Reply::bulk("libraries_count"),
-        count(server.libraries.len()),
+        Reply::count(server.libraries.len()),
         Reply::bulk("functions_count"),
-        count(server.libraries.functions().count()),
+        Reply::count(function_count(&server.libraries)),
     ]);
     Ok(Reply::Map(vec![
         Reply::bulk("running_script"),

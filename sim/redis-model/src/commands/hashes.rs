@@ -14,8 +14,8 @@ const READ: u32 = flag::READONLY | flag::FAST;
 const WRITE: u32 = flag::WRITE | flag::DENYOOM | flag::FAST;
 
 pub(crate) const SPECS: &[CommandSpec] = &[
-    group::HASH.keyed("hset", -4, WRITE, |s, r| set_all(s, r, "hset").map(Reply::Int)),
-    group::HASH.keyed("hmset", -4, WRITE, |s, r| set_all(s, r, "hmset").map(|_| Reply::Ok)),
+    group::HASH.keyed("hset", -4, WRITE, |s, r| set_all(s, r).map(Reply::Int)),
+    group::HASH.keyed("hmset", -4, WRITE, |s, r| set_all(s, r).map(|_| Reply::Ok)),
     group::HASH.keyed("hstrlen", 3, READ, hstrlen),
     group::HASH.keyed("hsetnx", 4, WRITE, hsetnx),
     group::HASH.keyed("hget", 3, READ, hget),
@@ -63,9 +63,9 @@ fn write(
     })
 }
 
-fn set_all(server: &mut Server, request: &Request<'_>, command: &str) -> Result<i64, ErrorReply> {
+fn set_all(server: &mut Server, request: &Request<'_>) -> Result<i64, ErrorReply> {
     if request.args.len() % 2 == 1 {
-        return Err(ErrorReply::arity(command));
+        return Err(ErrorReply::arity(&request.name()));
     }
     let slot = server.find_as::<Fields>(request, request.args[1])?;
     let pairs: Vec<_> = request.args[2..].chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();

@@ -13,6 +13,7 @@ use crate::value::Elements;
 
 const READ: u32 = flag::READONLY;
 const WRITE: u32 = flag::WRITE | flag::DENYOOM;
+const TAKE: u32 = flag::WRITE | flag::FAST;
 const QUICK: u32 = WRITE | flag::FAST;
 
 pub(crate) const SPECS: &[CommandSpec] = &[
@@ -20,10 +21,8 @@ pub(crate) const SPECS: &[CommandSpec] = &[
     group::LIST.keyed("rpush", -3, QUICK, |s, r| push(s, r, ListEnd::Right, false)),
     group::LIST.keyed("lpushx", -3, QUICK, |s, r| push(s, r, ListEnd::Left, true)),
     group::LIST.keyed("rpushx", -3, QUICK, |s, r| push(s, r, ListEnd::Right, true)),
-    group::LIST
-        .keyed("lpop", -2, flag::WRITE | flag::FAST, |s, r| pop(s, r, ListEnd::Left, "lpop")),
-    group::LIST
-        .keyed("rpop", -2, flag::WRITE | flag::FAST, |s, r| pop(s, r, ListEnd::Right, "rpop")),
+    group::LIST.keyed("lpop", -2, TAKE, |s, r| pop(s, r, ListEnd::Left)),
+    group::LIST.keyed("rpop", -2, TAKE, |s, r| pop(s, r, ListEnd::Right)),
     group::LIST.keyed("llen", 2, READ | flag::FAST, llen),
     group::LIST.keyed("lindex", 3, READ, lindex),
     group::LIST.keyed("lrange", 4, READ, lrange),
@@ -87,11 +86,11 @@ pub(super) fn pop_at(
     Ok(taken)
 }
 
-fn pop(server: &mut Server, request: &Request<'_>, end: ListEnd, name: &str) -> CommandResult {
+fn pop(server: &mut Server, request: &Request<'_>, end: ListEnd) -> CommandResult {
     let count = match request.args {
         [_, _] => None,
         [_, _, count] => Some(positive(count)?),
-        _ => return Err(ErrorReply::arity(name)),
+        _ => return Err(ErrorReply::arity(&request.name())),
     };
     let slot = server.find_as::<Elements>(request, request.args[1])?;
     match (slot, count) {

@@ -24,7 +24,6 @@ pub(crate) mod rename;
 pub(crate) mod replication;
 pub(crate) mod scan;
 pub(crate) mod scripting;
-pub(crate) mod server;
 pub(crate) mod set;
 pub(crate) mod sets;
 pub(crate) mod strings;

@@ -13,17 +13,13 @@ const SEND: u32 = flag::PUBSUB | flag::LOADING | flag::STALE | flag::FAST | flag
 const ASK: u32 = flag::PUBSUB | flag::LOADING | flag::STALE;
 
 pub(crate) const SPECS: &[CommandSpec] = &[
-    group::PUBSUB.command("subscribe", -2, FLAGS, |s, r| add(s, r, Topic::Channel, "subscribe")),
-    group::PUBSUB.command("psubscribe", -2, FLAGS, |s, r| add(s, r, Topic::Pattern, "psubscribe")),
+    group::PUBSUB.command("subscribe", -2, FLAGS, |s, r| add(s, r, Topic::Channel)),
+    group::PUBSUB.command("psubscribe", -2, FLAGS, |s, r| add(s, r, Topic::Pattern)),
+    group::PUBSUB.command("unsubscribe", -1, FLAGS, |s, r| remove(s, r, Topic::Channel)),
+    group::PUBSUB.command("punsubscribe", -1, FLAGS, |s, r| remove(s, r, Topic::Pattern)),
+    group::PUBSUB.command("ssubscribe", -2, FLAGS, |s, r| add(s, r, Topic::Shard)).keys(1, -1, 1),
     group::PUBSUB
-        .command("unsubscribe", -1, FLAGS, |s, r| remove(s, r, Topic::Channel, "unsubscribe")),
-    group::PUBSUB
-        .command("punsubscribe", -1, FLAGS, |s, r| remove(s, r, Topic::Pattern, "punsubscribe")),
-    group::PUBSUB
-        .command("ssubscribe", -2, FLAGS, |s, r| add(s, r, Topic::Shard, "ssubscribe"))
-        .keys(1, -1, 1),
-    group::PUBSUB
-        .command("sunsubscribe", -1, FLAGS, |s, r| remove(s, r, Topic::Shard, "sunsubscribe"))
+        .command("sunsubscribe", -1, FLAGS, |s, r| remove(s, r, Topic::Shard))
         .keys(1, -1, 1),
     group::PUBSUB.keyed("spublish", 3, SEND, spublish),
     group::PUBSUB.command("publish", 3, SEND, publish),
@@ -38,19 +34,21 @@ const SUBCOMMANDS: &[CommandSpec] = &[
     group::PUBSUB.command("numpat", 2, ASK, numpat),
 ];
 
-fn add(server: &mut Server, request: &Request<'_>, kind: Topic, verb: &str) -> CommandResult {
+fn add(server: &mut Server, request: &Request<'_>, kind: Topic) -> CommandResult {
     // Those that came before 7.0 are taken in a transaction, though nobody reads their messages there.
     if kind == Topic::Shard && server.in_exec {
         return Err(ErrorReply::new("ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client"));
     }
+    let verb = request.name();
     let one = |name: &&[u8]| {
         let total = server.subscribe(request.session, kind, name);
-        Reply::Push(vec![Reply::bulk(verb), Reply::bulk(name), Reply::count(total)])
+        Reply::Push(vec![Reply::bulk(&verb), Reply::bulk(name), Reply::count(total)])
     };
     Ok(Reply::Burst(request.args[1..].iter().map(one).collect()))
 }
 
-fn remove(server: &mut Server, request: &Request<'_>, kind: Topic, verb: &str) -> CommandResult {
+fn remove(server: &mut Server, request: &Request<'_>, kind: Topic) -> CommandResult {
+    let verb = request.name();
     let named: Vec<Blob> = match request.args {
         [_] => server.session(request).subscribed_mut(kind).clone(),
         [_, names @ ..] => names.iter().map(|name| Blob::from_slice(name)).collect(),
@@ -58,11 +56,11 @@ fn remove(server: &mut Server, request: &Request<'_>, kind: Topic, verb: &str) -
     };
     if named.is_empty() {
         let total = Reply::count(server.session(request).subscriptions(kind));
-        return Ok(Reply::Push(vec![Reply::bulk(verb), Reply::Nil, total]));
+        return Ok(Reply::Push(vec![Reply::bulk(&verb), Reply::Nil, total]));
     }
     let one = |name: Blob| {
         let total = server.unsubscribe(request.session, kind, &name);
-        Reply::Push(vec![Reply::bulk(verb), Reply::Bulk(name), Reply::count(total)])
+        Reply::Push(vec![Reply::bulk(&verb), Reply::Bulk(name), Reply::count(total)])
     };
     Ok(Reply::Burst(named.into_iter().map(one).collect()))
 }

@@ -16,8 +16,8 @@ const WRITE: u32 = flag::WRITE | flag::DENYOOM;
 pub(crate) const SPECS: &[CommandSpec] = &[
     group::STRING.keyed("set", -3, WRITE, set),
     group::STRING.keyed("setnx", 3, WRITE | flag::FAST, setnx),
-    group::STRING.keyed("setex", 4, WRITE, |s, r| set_for(s, r, ExpireUnit::Ex, "setex")),
-    group::STRING.keyed("psetex", 4, WRITE, |s, r| set_for(s, r, ExpireUnit::Px, "psetex")),
+    group::STRING.keyed("setex", 4, WRITE, |s, r| set_for(s, r, ExpireUnit::Ex)),
+    group::STRING.keyed("psetex", 4, WRITE, |s, r| set_for(s, r, ExpireUnit::Px)),
     group::STRING.keyed("getset", 3, WRITE | flag::FAST, getset),
 ];
 
@@ -25,7 +25,7 @@ fn set(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let (key, value) = (request.args[1], request.args[2]);
     let profile = server.options.profile;
     let options = ExpireOptions::parse(&request.args[3..], For::Set(profile))?;
-    let when = options.when(request.now_ms(), "set")?;
+    let when = options.when(request)?;
     let before = if options.get { Some(get(server, request, key)?) } else { None };
     let slot = server.find(request, key);
     if profile == Profile::Redis84 && options.compared.is_some() && slot.is_some() {
@@ -78,13 +78,8 @@ fn setnx(server: &mut Server, request: &Request<'_>) -> CommandResult {
     Ok(Reply::Int(1))
 }
 
-fn set_for(
-    server: &mut Server,
-    request: &Request<'_>,
-    unit: ExpireUnit,
-    command: &str,
-) -> CommandResult {
-    let when = expires_at_ms(unit, request.args[2], request.now_ms(), command)?;
+fn set_for(server: &mut Server, request: &Request<'_>, unit: ExpireUnit) -> CommandResult {
+    let when = expires_at_ms(unit, request.args[2], request)?;
     let value = StoredValue::Str(blob(request.args[3]));
     server.put(request, request.args[1], value, Expiry::At(when));
     server.notify(server.db_number(request), request.args[1], event::GENERIC, "expire");

@@ -25,7 +25,7 @@ pub(crate) const SPECS: &[CommandSpec] = &[
     group::STRING.keyed("getex", -2, flag::WRITE | flag::FAST, getex),
     group::STRING.command("mget", -2, READ, mget).keys(1, -1, 1),
     group::STRING
-        .command("mset", -3, WRITE, |s, r| set_all(s, r, "mset").map(|()| Reply::Ok))
+        .command("mset", -3, WRITE, |s, r| set_all(s, r).map(|()| Reply::Ok))
         .keys(1, -1, 2),
     group::STRING.command("msetnx", -3, WRITE, msetnx).keys(1, -1, 2),
     group::STRING.keyed("strlen", 2, READ, strlen),
@@ -53,7 +53,7 @@ fn getex(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let Some(entry) = server.read(request, request.args[1]) else { return Ok(Reply::Nil) };
     let value = Reply::Bulk(entry.value.get::<Blob>()?.clone());
     let expiring = entry.expires_at_ms.is_some();
-    let when = options.when(request.now_ms(), "getex")?;
+    let when = options.when(request)?;
     let Some(slot) = server.find(request, request.args[1]) else { return Ok(value) };
     let absolute = options.expiry.is_some_and(|(unit, _)| unit.is_absolute());
     match when {
@@ -85,19 +85,19 @@ fn mget(server: &mut Server, request: &Request<'_>) -> CommandResult {
 
 fn msetnx(server: &mut Server, request: &Request<'_>) -> CommandResult {
     if request.args.len().is_multiple_of(2) {
-        return Err(ErrorReply::arity("msetnx"));
+        return Err(ErrorReply::arity(&request.name()));
     }
     let keys = request.args[1..].iter().step_by(2);
     if keys.into_iter().any(|key| server.find(request, key).is_some()) {
         return Ok(Reply::Int(0));
     }
-    set_all(server, request, "msetnx")?;
+    set_all(server, request)?;
     Ok(Reply::Int(1))
 }
 
-fn set_all(server: &mut Server, request: &Request<'_>, command: &str) -> Result<(), ErrorReply> {
+fn set_all(server: &mut Server, request: &Request<'_>) -> Result<(), ErrorReply> {
     if request.args.len().is_multiple_of(2) {
-        return Err(ErrorReply::arity(command));
+        return Err(ErrorReply::arity(&request.name()));
     }
     for pair in request.args[1..].chunks_exact(2) {
         server.put(request, pair[0], StoredValue::Str(blob(pair[1])), Expiry::Never);

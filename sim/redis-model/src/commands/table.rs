@@ -7,8 +7,8 @@ use std::sync::LazyLock;
 
 use super::{
     algebra, bits, blocking, client, command, conditional, config, connection, expiry, functions,
-    hashes, info, keys, lcs, lists, pubsub, random, rename, replication, scan, scripting, server,
-    set, sets, strings, transactions, zrange, zsets,
+    hashes, info, keys, lcs, lists, pubsub, random, rename, replication, scan, scripting, set,
+    sets, strings, transactions, zrange, zsets,
 };
 use crate::server::CommandTable;
 
@@ -42,7 +42,6 @@ pub(crate) static TABLE: LazyLock<CommandTable> = LazyLock::new(|| {
         config::SPECS,
         info::SPECS,
         command::SPECS,
-        server::SPECS,
     ])
 });
 

@@ -16,7 +16,7 @@ use resp::{ErrorReply, ProtocolVersion, Reply};
 use smallvec::SmallVec;
 
 use crate::commands::table::TABLE;
-use crate::server::refusal::WriteRefusal;
+use crate::server::admission::WriteRefusal;
 use crate::server::{Execution, Lookup, Request, SCRIPT_SESSION, Server, flag};
 
 /// An error of the `redis` library itself: `ERR …`.
@@ -150,9 +150,15 @@ pub(crate) fn message(error: &mlua::Error) -> String {
     match error {
         mlua::Error::CallbackError { cause, .. } => message(cause),
         mlua::Error::MemoryError(_) => NO_MEMORY.to_owned(),
+        mlua::Error::SyntaxError { message, .. } => message.clone(),
         mlua::Error::StackError => "stack overflow".to_owned(),
         other => other.to_string(),
     }
+}
+
+/// The same as the answer of a command.
+pub(crate) fn error_reply_of(error: &mlua::Error) -> ErrorReply {
+    ErrorReply::of(format!("ERR {}", message(error)))
 }
 
 /// The `redis` table.

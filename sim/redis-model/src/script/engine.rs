@@ -19,9 +19,9 @@ use resp::{ErrorReply, ProtocolVersion, Reply, until_nul};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::api::{self, ScriptShared};
-use super::digest::{ScriptDigest, digest};
+use super::native::{self, ScriptDigest, digest};
 use super::shebang::Shebang;
-use crate::server::refusal::WriteRefusal;
+use crate::server::admission::WriteRefusal;
 use crate::server::{SCRIPT_SESSION, Server};
 use crate::stats::ErrorCount;
 
@@ -102,14 +102,9 @@ impl Engine {
         host.set("check", check)?;
         host.set("where", lua.create_function(|lua, ()| Ok(line(lua)))?)?;
         let prelude = lua.load(include_str!("sandbox.lua")).set_name("=sandbox");
-        let (globals, run_no_key, run_one_key, run_keys, load_functions, run_function): (
-            Table,
-            _,
-            _,
-            _,
-            _,
-            _,
-        ) = prelude.call(host)?;
+        let functions: (Table, Function, Function, Function, Function, Function) =
+            prelude.call(host)?;
+        let (globals, run_no_key, run_one_key, run_keys, load_functions, run_function) = functions;
         lua.set_globals(globals)?;
         let counting = Rc::clone(&shared);
         lua.set_global_hook(
@@ -147,15 +142,14 @@ impl Engine {
 
     /// Compiles a script, if it is new.
     pub(crate) fn load(&mut self, body: &[u8]) -> Result<ScriptDigest, ErrorReply> {
-        self.drop_flushed()
-            .map_err(|error| ErrorReply::of(format!("ERR {}", api::message(&error))))?;
+        self.drop_flushed().map_err(|error| api::error_reply_of(&error))?;
         let digest = digest(body);
         if !self.compiled.contains_key(&digest) {
             let (shebang, code) = Shebang::split(body)?;
             let function = self.compile(code)?;
             let name = self.lua.create_string(digest);
             let kept = name.and_then(|name| self.functions.raw_set(name, function));
-            kept.map_err(|error| ErrorReply::of(format!("ERR {}", api::message(&error))))?;
+            kept.map_err(|error| api::error_reply_of(&error))?;
             self.compiled.insert(digest, shebang);
         }
         Ok(digest)
@@ -169,7 +163,6 @@ impl Engine {
                 mlua::Error::SyntaxError { .. } if is_binary(code) => {
                     "user_script:1: unexpected symbol near 'char(27)'".to_owned()
                 }
-                mlua::Error::SyntaxError { message, .. } => message.clone(),
                 other => api::message(other),
             };
             ErrorReply::of(format!("ERR Error compiling script (new function): {text}"))
@@ -227,7 +220,7 @@ impl Engine {
                 |digest: &ScriptDigest| self.shared.server.borrow().scripts.contains(digest);
             let digest = digest.ok().filter(known).ok_or(no_script)?;
             // A script known by its text has never been compiled until it is needed.
-            if let Some(text) = super::native::text_of(&digest) {
+            if let Some(text) = native::text_of(&digest) {
                 self.load(text.as_bytes())?;
             }
             digest
@@ -238,20 +231,29 @@ impl Engine {
         };
         let shebang = self.compiled[&digest];
         if shebang.present {
-            let refusal = self.shared.server.borrow().refusing();
-            if call.read_only && !shebang.no_writes {
-                return Err(ErrorReply::new(
-                    "ERR Can not execute a script with write flag using *_ro command.",
-                ));
-            }
-            let tolerates = |refusal: &WriteRefusal| {
-                shebang.no_writes || shebang.allow_oom && *refusal == WriteRefusal::OutOfMemory
-            };
-            if let Some(refusal) = refusal.filter(|refusal| !tolerates(refusal)) {
-                return Err(refusal.error());
-            }
+            self.check_promises(call.read_only, shebang.no_writes, shebang.allow_oom)?;
         }
         Ok((digest, shebang))
+    }
+
+    /// Whether a script that promises this may run by a command that is read-only or not, and in the
+    /// state of the server.
+    pub(super) fn check_promises(
+        &self,
+        read_only: bool,
+        no_writes: bool,
+        allow_oom: bool,
+    ) -> Result<(), ErrorReply> {
+        if read_only && !no_writes {
+            return Err(ErrorReply::new(
+                "ERR Can not execute a script with write flag using *_ro command.",
+            ));
+        }
+        match self.shared.server.borrow().refusing() {
+            Some(WriteRefusal::OutOfMemory) if allow_oom => Ok(()),
+            Some(refusal) if !no_writes => Err(refusal.error()),
+            _ => Ok(()),
+        }
     }
 
     /// Resets the state that a script's commands read.
@@ -290,9 +292,8 @@ impl Engine {
         outcome: mlua::Result<(bool, Value)>,
         script: (&[u8], &str),
     ) -> (Reply, ErrorCount) {
-        let answer = self.answer(outcome, script).unwrap_or_else(|error| {
-            refused(ErrorReply::of(format!("ERR {}", api::message(&error))))
-        });
+        let answer = self.answer(outcome, script);
+        let answer = answer.unwrap_or_else(|error| refused(api::error_reply_of(&error)));
         if self.lua.used_memory() > limits::COLLECT_BYTES {
             // What cannot be collected now will be later.
             let _ = self.lua.gc_collect();

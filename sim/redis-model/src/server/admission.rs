@@ -1,16 +1,35 @@
 //! What a request meets before it is carried out: lookup, arity, authentication, faults, MULTI.
 //!
 //! Invariant: the checks come in the order of redis-server's `processCommand`, because the first one that
-//! fails words the answer. Not modelled: ACL, cluster redirection, client pauses.
+//! fails words the answer; which commands a replica or a full server refuses
+//! follows from their flags. Not modelled: ACL, cluster redirection, client pauses.
 
 use resp::{ErrorReply, ProtocolVersion, Reply, blob};
 
-use super::refusal::WriteRefusal;
 use super::table::{CommandSpec, Execution, Lookup, flag};
 use super::{Request, Server};
 
 /// How much of an unknown command's arguments its error repeats.
 const ECHO_MAX_BYTES: usize = 128;
+
+/// Why a server refuses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WriteRefusal {
+    /// It is a replica: commands flagged `write` are refused.
+    ReadOnly,
+    /// It is over `maxmemory`, and there is nothing to evict: commands flagged `denyoom` are refused.
+    OutOfMemory,
+}
+
+impl WriteRefusal {
+    /// What it answers.
+    pub(crate) const fn error(self) -> ErrorReply {
+        ErrorReply::new(match self {
+            Self::ReadOnly => "READONLY You can't write against a read only replica.",
+            Self::OutOfMemory => "OOM command not allowed when used memory > 'maxmemory'.",
+        })
+    }
+}
 
 impl Server {
     /// The command to carry out, or the answer: an error, or QUEUED.

@@ -5,9 +5,8 @@
 //! lost. Not modelled: snapshots by themselves (`save`), and rewriting in the background; a restart begins
 //! the file anew with what it has read.
 
+use super::Server;
 use super::replication::Snapshot;
-use super::session::Session;
-use super::{STREAM_SESSION, Server};
 use crate::options::{Fsync, Parameters};
 
 /// How a server ends.
@@ -57,6 +56,7 @@ impl Server {
         let limit = std::str::from_utf8(self.parameters.get("maxmemory")).unwrap_or_default();
         self.max_memory_bytes = limit.parse().unwrap_or(0);
         let on = self.parameters.get("appendonly") == b"yes";
+        // A file switched on by CONFIG SET begins with the data set as it is.
         if on != self.file.is_on() {
             self.start_file();
         }
@@ -86,26 +86,10 @@ impl Server {
 
     /// The process is gone, with its connections and its memory.
     pub(crate) fn end(&mut self, end: Termination) {
-        self.sessions.truncate(STREAM_SESSION as usize + 1);
-        self.sessions[STREAM_SESSION as usize] = Session::internal();
-        self.free_places.clear();
-        self.outbox.clear();
-        self.blocking.clear();
-        self.subscriptions.clear();
-        self.monitors.clear();
-        self.watchers.clear();
-        self.scripts.clear();
-        self.libraries.clear();
-        (self.max_memory_bytes, self.out_of_memory) = (0, false);
-        self.replicas.clear();
-        self.following = None;
-        self.stats.reset();
-        self.started_us = None;
-        self.in_exec = false;
         if end == Termination::PowerLoss && self.file.is_on() {
             self.journal.truncate(self.file.synced);
         }
-        self.dbs.iter_mut().for_each(crate::keyspace::Db::clear);
+        self.end_process();
     }
 
     /// The process is there again and has read its file.

@@ -225,12 +225,10 @@ pub(crate) mod group {
     pub(crate) const KEYSPACE: CommandGroup = CommandGroup("keyspace");
     pub(crate) const KEYSPACE_DANGEROUS: CommandGroup = CommandGroup("keyspace dangerous");
     pub(crate) const LIST: CommandGroup = CommandGroup("list");
-    pub(crate) const LIST_BLOCKING: CommandGroup = CommandGroup("list blocking");
     pub(crate) const PUBSUB: CommandGroup = CommandGroup("pubsub");
     pub(crate) const SCRIPTING: CommandGroup = CommandGroup("scripting");
     pub(crate) const SET: CommandGroup = CommandGroup("set");
     pub(crate) const SORTED_SET: CommandGroup = CommandGroup("sortedset");
-    pub(crate) const SORTED_SET_BLOCKING: CommandGroup = CommandGroup("sortedset blocking");
     pub(crate) const STRING: CommandGroup = CommandGroup("string");
     pub(crate) const TRANSACTION: CommandGroup = CommandGroup("transaction");
     /// Of no such category.

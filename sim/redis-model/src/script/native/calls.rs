@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 use resp::{Blob, ProtocolVersion, Reply, blob, decimal, integer};
 
 use crate::commands::table::TABLE;
-use crate::script::digest::ScriptDigest;
+use crate::script::native::ScriptDigest;
 use crate::server::{Execution, Handler, Lookup, Request, SCRIPT_SESSION, Server};
 use crate::value::StoredValue;
 
@@ -68,15 +68,22 @@ verbs!(
 pub(super) struct ScriptCalls<'a> {
     server: &'a mut Server,
     now_us: i64,
+    pub(super) keys: &'a [&'a [u8]],
+    pub(super) args: &'a [&'a [u8]],
 }
 
 impl<'a> ScriptCalls<'a> {
     /// For a script that this request has asked for.
-    pub(super) fn new(server: &'a mut Server, request: &Request<'_>) -> Self {
+    pub(super) fn new(
+        server: &'a mut Server,
+        request: &Request<'_>,
+        keys: &'a [&'a [u8]],
+        args: &'a [&'a [u8]],
+    ) -> Self {
         let db = server.db_number(request);
         let session = &mut server.sessions[SCRIPT_SESSION as usize];
         (session.db, session.protocol) = (db, ProtocolVersion::Resp2);
-        Self { server, now_us: request.now_us }
+        Self { server, now_us: request.now_us, keys, args }
     }
 
     /// The script has come with its text: from now on its digest will do.
