@@ -2,6 +2,8 @@
 
 use resp::{ErrorReply, Parsed, RequestParser};
 
+use scenarios::topology::AppendOnly;
+
 use super::*;
 use crate::server::admission::WriteRefusal;
 
@@ -245,7 +247,7 @@ fn after_a_reset_a_model_cannot_be_told_from_a_new_one() {
         seen.push(format!("{:?} {:?}", bench.model.next_fsync(), bench.model.next_deadline()));
         seen
     };
-    for append_only in [None, Some(crate::options::Fsync::Everysec)] {
+    for append_only in [AppendOnly::Off, AppendOnly::Everysec] {
         let fresh =
             story(&mut Bench::with(ModelOptions { append_only, ..ModelOptions::default() }));
         let mut bench = Bench::with(ModelOptions { append_only, ..ModelOptions::default() });

@@ -22,9 +22,9 @@ const SUBCOMMANDS: &[CommandSpec] = &[
 ];
 
 fn top_level(server: &Server) -> impl Iterator<Item = &'static TableRow> {
-    let profile = server.options.profile;
+    let software = server.options.software;
     let lines = server.table.lines().map(|(_, line)| line);
-    lines.filter(move |line| !line.is_subcommand && line.spec.is_known_to(profile))
+    lines.filter(move |line| !line.is_subcommand && line.spec.is_known_to(software))
 }
 
 fn command(server: &mut Server, _request: &Request<'_>) -> CommandResult {

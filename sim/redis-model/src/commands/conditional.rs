@@ -1,6 +1,6 @@
 //! Commands of later servers that compare and delete: DELEX (Redis 8.4) and DELIFEQ (Valkey 9).
 //!
-//! Invariant: a server of another profile does not know them. They are held to those servers by
+//! Invariant: a server of other software does not know them. They are held to those servers by
 //! `tests/model_agrees_with_servers.rs`, where these are there. Not modelled: DIGEST, and conditions on
 //! digests.
 
@@ -66,11 +66,12 @@ mod tests {
     use picklock::time::WallTime;
 
     use crate::model::Model;
-    use crate::options::{ModelOptions, Profile};
+    use crate::options::ModelOptions;
     use resp::{ErrorReply, Reply};
+    use scenarios::topology::Software;
 
-    fn replies(profile: Profile, lines: &[&str]) -> Vec<Reply> {
-        let mut model = Model::new(ModelOptions { profile, ..ModelOptions::default() });
+    fn replies(software: Software, lines: &[&str]) -> Vec<Reply> {
+        let mut model = Model::new(ModelOptions { software, ..ModelOptions::default() });
         let now = WallTime::from_unix_ns(1_000_000_000);
         let client = model.connect(now, "127.0.0.1:1");
         let one = |line: &&str| {
@@ -83,13 +84,13 @@ mod tests {
     #[test]
     fn each_profile_knows_its_own_commands_only() {
         let lines = ["SET k t", "SET k u IFEQ x", "SET k u IFEQ t PX 50", "DELEX k IFEQ t"];
-        let known = replies(Profile::Redis84, &lines);
+        let known = replies(Software::Redis84, &lines);
         assert_eq!(known, [Reply::Ok, Reply::Nil, Reply::Ok, Reply::Int(0)]);
         let lines = ["SET k t", "DELIFEQ k u", "DELIFEQ k t", "DELIFEQ k t", "SET k u IFEQ t"];
-        let known = replies(Profile::Valkey9, &lines);
+        let known = replies(Software::Valkey9, &lines);
         let (no, yes) = (Reply::Int(0), Reply::Int(1));
         assert_eq!(known, [Reply::Ok, no.clone(), yes, no, Reply::Nil]);
-        let unknown = replies(Profile::Redis70, &["SET k u IFEQ t", "DELIFEQ k t"]);
+        let unknown = replies(Software::Redis70, &["SET k u IFEQ t", "DELIFEQ k t"]);
         let words = "ERR unknown command 'DELIFEQ', with args beginning with: 'k' 't' ";
         assert_eq!(
             unknown,
@@ -97,7 +98,7 @@ mod tests {
         );
         let script = &["EVAL return{redis.pcall('delex','k').err} 0"];
         let words = Reply::bulk("ERR Unknown Redis command called from script");
-        assert_eq!(replies(Profile::Valkey9, script), [Reply::Array(vec![words])]);
+        assert_eq!(replies(Software::Valkey9, script), [Reply::Array(vec![words])]);
     }
 
     #[test]
@@ -125,6 +126,6 @@ mod tests {
             Reply::Error(ErrorReply::new(no_string)),
             Reply::Error(ErrorReply::arity("delex")),
         ];
-        assert_eq!(replies(Profile::Redis84, &lines), expected);
+        assert_eq!(replies(Software::Redis84, &lines), expected);
     }
 }

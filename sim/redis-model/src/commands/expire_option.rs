@@ -5,8 +5,8 @@
 //! taken (the last one counts), `EX 1 PX 2` is a syntax error; and those of a later server where it does.
 
 use resp::{ErrorReply, decimal};
+use scenarios::topology::Software;
 
-use crate::options::Profile;
 use crate::server::Request;
 
 /// The longest option is one byte shorter.
@@ -78,7 +78,7 @@ impl ExpireUnit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum For {
     /// SET of this server.
-    Set(Profile),
+    Set(Software),
     GetEx,
 }
 
@@ -106,9 +106,9 @@ impl For {
     /// Whether it knows this condition: [`IFEQ`] or [`IFNE`].
     fn compares(self, word: u64) -> bool {
         match self {
-            Self::Set(Profile::Redis84) => true,
-            Self::Set(Profile::Valkey9) => word == IFEQ,
-            Self::Set(Profile::Redis70) | Self::GetEx => false,
+            Self::Set(Software::Redis84) => true,
+            Self::Set(Software::Valkey9) => word == IFEQ,
+            Self::Set(Software::Redis70) | Self::GetEx => false,
         }
     }
 }
@@ -141,7 +141,7 @@ impl<'a> ExpireOptions<'a> {
                     // Redis takes the same condition twice, and the last one counts.
                     let same = options.compared.is_some_and(|it| it.equal == equal);
                     let first = alone && !options.only_if_absent && !options.only_if_present
-                        || same && command == For::Set(Profile::Redis84);
+                        || same && command == For::Set(Software::Redis84);
                     let value = args.next().filter(|_| first).ok_or(ErrorReply::SYNTAX)?;
                     options.compared = Some(Comparison { equal, value });
                 }
@@ -193,20 +193,21 @@ mod tests {
     use super::*;
 
     fn parse(line: &'static str) -> Result<ExpireOptions<'static>, ErrorReply> {
-        parse_for(Profile::Redis70, line)
+        parse_for(Software::Redis70, line)
     }
 
     fn parse_for(
-        profile: Profile,
+        software: Software,
         line: &'static str,
     ) -> Result<ExpireOptions<'static>, ErrorReply> {
         let args: Vec<&[u8]> = line.split_whitespace().map(str::as_bytes).collect();
-        ExpireOptions::parse(&args, For::Set(profile))
+        ExpireOptions::parse(&args, For::Set(software))
     }
 
     #[test]
     fn each_server_knows_its_own_conditions() {
-        let [redis_70, redis_84, valkey_9] = [Profile::Redis70, Profile::Redis84, Profile::Valkey9];
+        let [redis_70, redis_84, valkey_9] =
+            [Software::Redis70, Software::Redis84, Software::Valkey9];
         for (line, taken) in [
             ("IFEQ a", &[redis_84, valkey_9][..]),
             ("px 5 ifeq a GET", &[redis_84, valkey_9]),
@@ -218,9 +219,9 @@ mod tests {
             ("XX IFNE a", &[]),
             ("IFEQ", &[]),
         ] {
-            for profile in [redis_70, redis_84, valkey_9] {
-                let is_taken = parse_for(profile, line).is_ok();
-                assert_eq!(is_taken, taken.contains(&profile), "{line} on {profile:?}");
+            for software in [redis_70, redis_84, valkey_9] {
+                let is_taken = parse_for(software, line).is_ok();
+                assert_eq!(is_taken, taken.contains(&software), "{line} on {software:?}");
             }
         }
         let last = parse_for(redis_84, "IFEQ a IFEQ b").unwrap().compared.unwrap();

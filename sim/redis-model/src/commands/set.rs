@@ -4,9 +4,9 @@
 //! touches nothing.
 
 use resp::{Blob, ErrorReply, Reply, blob, is_word};
+use scenarios::topology::Software;
 
 use super::expire_option::{Comparison, ExpireOptions, ExpireUnit, For, expires_at_ms};
-use crate::options::Profile;
 use crate::server::notify::event;
 use crate::server::{CommandResult, CommandSpec, Expiry, Request, Server, flag, group};
 use crate::value::StoredValue;
@@ -23,12 +23,12 @@ pub(crate) const SPECS: &[CommandSpec] = &[
 
 fn set(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let (key, value) = (request.args[1], request.args[2]);
-    let profile = server.options.profile;
-    let options = ExpireOptions::parse(&request.args[3..], For::Set(profile))?;
+    let software = server.options.software;
+    let options = ExpireOptions::parse(&request.args[3..], For::Set(software))?;
     let when = options.when(request)?;
     let before = if options.get { Some(get(server, request, key)?) } else { None };
     let slot = server.find(request, key);
-    if profile == Profile::Redis84 && options.compared.is_some() && slot.is_some() {
+    if software == Software::Redis84 && options.compared.is_some() && slot.is_some() {
         // There, comparing is reading.
         server.stats.hits += 1;
     }
@@ -56,7 +56,7 @@ fn set(server: &mut Server, request: &Request<'_>) -> CommandResult {
     }
     // Later servers hand on what is a point in time already as it came.
     let as_it_came =
-        profile != Profile::Redis70 && matches!(options.expiry, Some((ExpireUnit::Pxat, _)));
+        software != Software::Redis70 && matches!(options.expiry, Some((ExpireUnit::Pxat, _)));
     if let Some(when) = when {
         if !as_it_came {
             server.propagate_set(request, key, value, when);

@@ -65,7 +65,7 @@ impl ScriptShared {
     /// One command of a script. The error is already counted.
     fn dispatch(&self, args: &[&[u8]]) -> Reply {
         let server = &mut *self.server.borrow_mut();
-        let command = match TABLE.find_for(server.options.profile, args) {
+        let command = match TABLE.find_for(server.options.software, args) {
             Lookup::Command(command) => command,
             Lookup::Unknown | Lookup::UnknownSubcommand => {
                 let fail = ErrorReply::new("ERR Unknown Redis command called from script");

@@ -7,7 +7,8 @@
 
 use super::Server;
 use super::replication::Snapshot;
-use crate::options::{Fsync, Parameters};
+use crate::options::Parameters;
+use scenarios::topology::AppendOnly;
 
 /// How a server ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -23,10 +24,10 @@ pub enum Termination {
 pub(crate) struct AppendOnlyFile {
     /// None: nothing is kept.
     base: Option<Snapshot>,
-    fsync: Fsync,
+    policy: AppendOnly,
     /// The stream up to here is on the disk.
     pub(crate) synced: u64,
-    last_sync_ms: i64,
+    pub(crate) last_sync_ms: i64,
 }
 
 /// With `everysec`, so long after the last fsync comes the next.
@@ -38,7 +39,7 @@ impl AppendOnlyFile {
     }
 
     pub(crate) fn syncs_always(&self) -> bool {
-        self.base.is_some() && self.fsync == Fsync::Always
+        self.base.is_some() && self.policy == AppendOnly::Always
     }
 }
 
@@ -60,26 +61,20 @@ impl Server {
         if on != self.file.is_on() {
             self.start_file();
         }
-        self.file.fsync = match self.parameters.get("appendfsync") {
-            b"always" => Fsync::Always,
-            b"no" => Fsync::No,
-            _ => Fsync::Everysec,
+        self.file.policy = match self.parameters.get("appendfsync") {
+            b"always" => AppendOnly::Always,
+            b"no" => AppendOnly::Unsynced,
+            _ => AppendOnly::Everysec,
         };
         self.journal.on = on || !self.replicas.is_empty();
         let events = self.parameters.get("notify-keyspace-events");
         self.notify_classes = super::notify::parse(events).unwrap_or_default();
     }
 
-    /// An fsync has ended that began now.
-    pub(crate) fn fsync(&mut self, now_ms: i64) {
-        self.file.synced = self.journal.end();
-        self.file.last_sync_ms = now_ms;
-    }
-
     /// When `everysec` is to sync next; none: there is nothing to sync, or it is not for the server.
     pub(crate) fn next_fsync_ms(&self) -> Option<i64> {
         let waits = self.file.is_on()
-            && self.file.fsync == Fsync::Everysec
+            && self.file.policy == AppendOnly::Everysec
             && self.file.synced < self.journal.end();
         waits.then(|| self.file.last_sync_ms.saturating_add(INTERVAL_MS))
     }

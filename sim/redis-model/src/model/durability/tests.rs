@@ -4,8 +4,8 @@ use resp::Reply;
 
 use super::*;
 use crate::model::ConnectionId;
-use crate::options::Fsync;
 use crate::options::ModelOptions;
+use scenarios::topology::AppendOnly;
 
 fn at(ms: u64) -> WallTime {
     WallTime::from_unix_ns(ms * 1_000_000)
@@ -17,7 +17,7 @@ struct Bench {
 }
 
 impl Bench {
-    fn new(append_only: Option<Fsync>) -> Self {
+    fn new(append_only: AppendOnly) -> Self {
         let mut model = Model::new(ModelOptions { append_only, ..ModelOptions::default() });
         let client = model.connect(at(1_000), "127.0.0.1:1");
         Self { model, client }
@@ -38,17 +38,17 @@ impl Bench {
 #[test]
 fn a_power_loss_takes_what_the_policy_has_not_synced_and_a_crash_takes_nothing() {
     for (fsync, ending, first, second) in [
-        (Some(Fsync::Always), Termination::PowerLoss, true, true),
-        (Some(Fsync::Everysec), Termination::PowerLoss, true, false),
-        (Some(Fsync::No), Termination::PowerLoss, false, false),
-        (Some(Fsync::Everysec), Termination::Killed, true, true),
-        (Some(Fsync::No), Termination::Killed, true, true),
-        (None, Termination::Killed, false, false),
+        (AppendOnly::Always, Termination::PowerLoss, true, true),
+        (AppendOnly::Everysec, Termination::PowerLoss, true, false),
+        (AppendOnly::Unsynced, Termination::PowerLoss, false, false),
+        (AppendOnly::Everysec, Termination::Killed, true, true),
+        (AppendOnly::Unsynced, Termination::Killed, true, true),
+        (AppendOnly::Off, Termination::Killed, false, false),
     ] {
         let mut bench = Bench::new(fsync);
         bench.run(1_000, "SET first v");
         let due = bench.model.fsync_due(at(2_000));
-        assert_eq!(due, fsync == Some(Fsync::Everysec));
+        assert_eq!(due, fsync == AppendOnly::Everysec);
         assert!(!bench.model.fsync_due(at(2_500)), "nothing more to sync");
         bench.run(2_600, "SET second v");
         bench.end_and_restart(ending, 3_000);
@@ -60,7 +60,7 @@ fn a_power_loss_takes_what_the_policy_has_not_synced_and_a_crash_takes_nothing()
 
 #[test]
 fn what_expired_while_the_server_was_down_is_gone_and_the_rest_keeps_its_time() {
-    let mut bench = Bench::new(Some(Fsync::Always));
+    let mut bench = Bench::new(AppendOnly::Always);
     bench.run(1_000, "SET short v PX 500");
     bench.run(1_000, "SET long v PX 5000");
     for _ in 0..2 {
@@ -72,7 +72,7 @@ fn what_expired_while_the_server_was_down_is_gone_and_the_rest_keeps_its_time() 
 
 #[test]
 fn the_file_begins_with_the_data_set_when_it_is_switched_on() {
-    let mut bench = Bench::new(None);
+    let mut bench = Bench::new(AppendOnly::Off);
     bench.run(1_000, "SELECT 3");
     bench.run(1_000, "SET before v");
     bench.run(1_000, "CONFIG SET appendonly yes appendfsync always");
@@ -90,7 +90,7 @@ fn the_file_begins_with_the_data_set_when_it_is_switched_on() {
 
 #[test]
 fn an_ended_server_has_forgotten_its_scripts_clients_and_channels() {
-    let mut bench = Bench::new(Some(Fsync::Always));
+    let mut bench = Bench::new(AppendOnly::Always);
     bench.run(1_000, "SUBSCRIBE c");
     bench.end_and_restart(Termination::Killed, 2_000);
     assert_eq!(bench.run(2_000, "PUBLISH c m"), Reply::Int(0));
