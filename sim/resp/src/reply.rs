@@ -68,6 +68,11 @@ impl Reply {
         Self::Int(i64::try_from(count).unwrap_or(i64::MAX))
     }
 
+    /// A map with texts for keys.
+    pub fn map(pairs: impl IntoIterator<Item = (&'static str, Self)>) -> Self {
+        Self::Map(pairs.into_iter().flat_map(|(key, value)| [Self::bulk(key), value]).collect())
+    }
+
     /// True for an error.
     pub fn is_error(&self) -> bool {
         matches!(self, Self::Error(_))

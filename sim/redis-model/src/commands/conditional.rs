@@ -63,22 +63,15 @@ fn delifeq(server: &mut Server, request: &Request<'_>) -> CommandResult {
 
 #[cfg(test)]
 mod tests {
-    use picklock::time::WallTime;
-
-    use crate::model::Model;
-    use crate::options::ModelOptions;
     use resp::{ErrorReply, Reply};
     use scenarios::topology::Software;
 
+    use crate::options::ModelOptions;
+    use crate::test_model::TestModel;
+
     fn replies(software: Software, lines: &[&str]) -> Vec<Reply> {
-        let mut model = Model::new(ModelOptions { software, ..ModelOptions::default() });
-        let now = WallTime::from_unix_ns(1_000_000_000);
-        let client = model.connect(now, "127.0.0.1:1");
-        let one = |line: &&str| {
-            let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
-            model.execute(now, client, &args)
-        };
-        lines.iter().map(one).collect()
+        let mut model = TestModel::new(ModelOptions { software, ..ModelOptions::default() });
+        lines.iter().map(|line| model.run(line)).collect()
     }
 
     #[test]

@@ -100,24 +100,16 @@ fn hello(server: &mut Server, request: &Request<'_>) -> CommandResult {
         session.name = blob(name);
     }
     session.protocol = protocol.unwrap_or(session.protocol);
-    let role = if replica { "replica" } else { "master" };
     let id = i64::try_from(session.id).unwrap_or(i64::MAX);
     let version = if session.protocol == ProtocolVersion::Resp3 { 3 } else { 2 };
-    Ok(Reply::Map(vec![
-        Reply::bulk("server"),
-        Reply::bulk("redis"),
-        Reply::bulk("version"),
-        Reply::bulk(crate::options::VERSION),
-        Reply::bulk("proto"),
-        Reply::Int(version),
-        Reply::bulk("id"),
-        Reply::Int(id),
-        Reply::bulk("mode"),
-        Reply::bulk("standalone"),
-        Reply::bulk("role"),
-        Reply::bulk(role),
-        Reply::bulk("modules"),
-        Reply::Array(Vec::new()),
+    Ok(Reply::map([
+        ("server", Reply::bulk("redis")),
+        ("version", Reply::bulk(crate::options::VERSION)),
+        ("proto", Reply::Int(version)),
+        ("id", Reply::Int(id)),
+        ("mode", Reply::bulk("standalone")),
+        ("role", Reply::bulk(if replica { "replica" } else { "master" })),
+        ("modules", Reply::Array(Vec::new())),
     ]))
 }
 

@@ -82,41 +82,26 @@ fn list(server: &mut Server, request: &Request<'_>) -> CommandResult {
 
 fn about(name: &Blob, library: &Library, with_code: bool) -> Reply {
     let function = |function: &Function| {
-        let flags = function.flags.iter().map(Reply::status).collect();
-        Reply::Map(vec![
-            Reply::bulk("name"),
-            Reply::Bulk(function.name.clone()),
-            Reply::bulk("description"),
-            Reply::bulk_or_nil(function.description.as_deref()),
-            Reply::bulk("flags"),
-            Reply::Set(flags),
+        Reply::map([
+            ("name", Reply::Bulk(function.name.clone())),
+            ("description", Reply::bulk_or_nil(function.description.as_deref())),
+            ("flags", Reply::Set(function.flags.iter().map(Reply::status).collect())),
         ])
     };
-    let mut parts = vec![
-        Reply::bulk("library_name"),
-        Reply::Bulk(name.clone()),
-        Reply::bulk("engine"),
-        Reply::bulk("LUA"),
-        Reply::bulk("functions"),
-        Reply::Array(library.functions.iter().map(function).collect()),
+    let functions = library.functions.iter().map(function).collect();
+    let about = [
+        ("library_name", Reply::Bulk(name.clone())),
+        ("engine", Reply::bulk("LUA")),
+        ("functions", Reply::Array(functions)),
     ];
-    if with_code {
-        parts.extend([Reply::bulk("library_code"), Reply::bulk(&library.code)]);
-    }
-    Reply::Map(parts)
+    let code = with_code.then(|| ("library_code", Reply::bulk(&library.code)));
+    Reply::map(about.into_iter().chain(code))
 }
 
 fn stats(server: &mut Server, _request: &Request<'_>) -> CommandResult {
-    let counts = Reply::Map(vec![
-        Reply::bulk("libraries_count"),
-        Reply::count(server.libraries.len()),
-        Reply::bulk("functions_count"),
-        Reply::count(function_count(&server.libraries)),
+    let counts = Reply::map([
+        ("libraries_count", Reply::count(server.libraries.len())),
+        ("functions_count", Reply::count(function_count(&server.libraries))),
     ]);
-    Ok(Reply::Map(vec![
-        Reply::bulk("running_script"),
-        Reply::Nil,
-        Reply::bulk("engines"),
-        Reply::Map(vec![Reply::bulk("LUA"), counts]),
-    ]))
+    Ok(Reply::map([("running_script", Reply::Nil), ("engines", Reply::map([("LUA", counts)]))]))
 }

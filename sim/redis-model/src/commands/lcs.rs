@@ -98,5 +98,5 @@ fn lcs(server: &mut Server, request: &Request<'_>) -> CommandResult {
         shortest <= 0 || i64::try_from(stretch.2).is_ok_and(|len| len >= shortest)
     };
     let matches = stretches.into_iter().filter(long_enough).map(shown).collect();
-    Ok(Reply::Map(vec![Reply::bulk("matches"), Reply::Array(matches), Reply::bulk("len"), total]))
+    Ok(Reply::map([("matches", Reply::Array(matches)), ("len", total)]))
 }

@@ -18,7 +18,7 @@ use redis_lua::{bit, cjson, cmsgpack, limits, structs};
 use resp::{ErrorReply, ProtocolVersion, Reply, until_nul};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::api::{self, ScriptShared};
+use super::api::{self, ScriptRun, ScriptShared};
 use super::native::{self, ScriptDigest, digest};
 use super::shebang::Shebang;
 use crate::server::admission::WriteRefusal;
@@ -60,15 +60,6 @@ pub(crate) struct Engine {
     pub(super) run_function: Function,
 }
 
-/// For whom a script runs, and what it may do.
-#[derive(Default)]
-pub(super) struct Scope {
-    pub(super) now_us: i64,
-    pub(super) session: u32,
-    pub(super) read_only: bool,
-    pub(super) allow_oom: bool,
-}
-
 impl Engine {
     pub(crate) fn new(server: Rc<RefCell<Server>>) -> Self {
         // Lua fails to start only where memory is out.
@@ -95,7 +86,7 @@ impl Engine {
         let last = lua.create_function(|lua, error: Value| api::convert_last(lua, error))?;
         host.set("final", last)?;
         let checking = Rc::clone(&shared);
-        let check = lua.create_function(move |_, ()| match checking.killed.get() {
+        let check = lua.create_function(move |_, ()| match checking.run.get().killed {
             true => Err(ended(budget)),
             false => Ok(()),
         })?;
@@ -110,12 +101,11 @@ impl Engine {
         lua.set_global_hook(
             HookTriggers::new().every_nth_instruction(HOOK_INSTRUCTIONS),
             move |_, _| {
-                let spent = counting.instructions.get() + u64::from(HOOK_INSTRUCTIONS);
-                counting.instructions.set(spent);
-                if spent <= budget {
+                counting.note(|run| run.instructions += u64::from(HOOK_INSTRUCTIONS));
+                if counting.run.get().instructions <= budget {
                     return Ok(VmState::Continue);
                 }
-                counting.killed.set(true);
+                counting.note(|run| run.killed = true);
                 Err(ended(budget))
             },
         )?;
@@ -199,12 +189,13 @@ impl Engine {
     pub(crate) fn run(&mut self, call: &Invocation<'_>) -> (Reply, ErrorCount) {
         match self.prepare(call) {
             Ok((digest, shebang)) => {
-                self.begin(&Scope {
+                let run = ScriptRun {
                     now_us: call.now_us,
-                    session: call.session,
                     read_only: call.read_only || shebang.no_writes,
                     allow_oom: shebang.allow_oom,
-                });
+                    ..ScriptRun::default()
+                };
+                self.begin(call.session, run);
                 let outcome = self.invoke(call, &digest);
                 self.end(outcome, (&digest, "user_script"))
             }
@@ -257,17 +248,10 @@ impl Engine {
     }
 
     /// Resets the state that a script's commands read.
-    pub(super) fn begin(&self, scope: &Scope) {
-        let shared = &self.shared;
-        shared.now_us.set(scope.now_us);
-        shared.read_only.set(scope.read_only);
-        shared.allow_oom.set(scope.allow_oom);
-        shared.wrote.set(false);
-        shared.resp3.set(false);
-        shared.instructions.set(0);
-        shared.killed.set(false);
-        let mut server = shared.server.borrow_mut();
-        let db = server.sessions[scope.session as usize].db;
+    pub(super) fn begin(&self, session: u32, run: ScriptRun) {
+        self.shared.run.set(run);
+        let mut server = self.shared.server.borrow_mut();
+        let db = server.sessions[session as usize].db;
         let session = &mut server.sessions[SCRIPT_SESSION as usize];
         (session.db, session.protocol) = (db, ProtocolVersion::Resp2);
     }
@@ -309,7 +293,7 @@ impl Engine {
         let table = |error: &mlua::Error| api::as_table(&self.lua, error);
         match outcome {
             Ok((true, value)) => {
-                let returned = from_lua(&value, self.shared.resp3.get())?;
+                let returned = from_lua(&value, self.shared.run.get().resp3)?;
                 Ok((returned.reply, ErrorCount::of(&returned.errors)))
             }
             Ok((false, Value::Table(error))) => failure(&error, script),

@@ -7,8 +7,8 @@ use mlua::chunk::ChunkMode;
 use mlua::{Table, Value};
 use resp::{Blob, ErrorReply, Reply, blob};
 
-use super::api;
-use super::engine::{Engine, Scope, refused};
+use super::api::{self, ScriptRun};
+use super::engine::{Engine, refused};
 use super::native::{ScriptDigest, digest};
 use super::shebang::Shebang;
 use crate::commands::scripting::keys_and_args_of_function;
@@ -74,13 +74,13 @@ impl Engine {
         if let Some(code) = code {
             self.compile_library(&code)?;
         }
-        let scope = Scope {
+        let run = ScriptRun {
             now_us: request.now_us,
-            session: request.session,
             read_only: read_only || no_writes,
             allow_oom,
+            ..ScriptRun::default()
         };
-        self.begin(&scope);
+        self.begin(request.session, run);
         let key = place(&digest, &function.name);
         let outcome = self
             .lua
@@ -101,7 +101,7 @@ impl Engine {
         let function = chunk.into_function().map_err(|error| {
             ErrorReply::of(format!("ERR Error compiling function: {}", api::message(&error)))
         })?;
-        self.begin(&Scope::default());
+        self.begin(0, ScriptRun::default());
         let failed =
             |text: &[u8]| ErrorReply::of([b"ERR Error registering functions: ", text].concat());
         let odd = |error: mlua::Error| failed(api::message(&error).as_bytes());
