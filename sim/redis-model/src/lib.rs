@@ -14,4 +14,3 @@ pub(crate) mod stats;
 #[cfg(test)]
 mod test_model;
 pub(crate) mod value;
-pub(crate) mod watch;

@@ -15,7 +15,7 @@ pub(crate) mod session;
 mod table;
 pub(crate) mod touch;
 
-use resp::{ErrorReply, Reply};
+use resp::{Blob, ErrorReply, Reply};
 use rustc_hash::FxHashSet;
 
 use self::blocking::Blocking;
@@ -32,7 +32,6 @@ use crate::keyspace::Db;
 use crate::libraries::Libraries;
 use crate::options::{ModelOptions, Parameters};
 use crate::stats::ServerStats;
-use crate::watch::Watchers;
 
 /// One command on its way through the server.
 #[derive(Clone, Copy)]
@@ -96,7 +95,9 @@ pub(crate) struct Server {
     pub(crate) max_memory_bytes: u64,
     /// The limit was not kept when the request under way came, whatever was evicted.
     pub(crate) out_of_memory: bool,
-    pub(crate) watchers: Watchers,
+    /// The keys under WATCH, with their databases and the sessions that watch them. They are few, so the
+    /// list is asked from end to end.
+    pub(crate) watchers: Vec<(u16, Blob, u32)>,
     /// The digests that EVALSHA knows.
     pub(crate) scripts: FxHashSet<[u8; 40]>,
     /// SCRIPT FLUSH or FUNCTION FLUSH has come: what is compiled need not be kept.
@@ -142,7 +143,7 @@ impl Server {
             stats: ServerStats::new(table.len()),
             max_memory_bytes: 0,
             out_of_memory: false,
-            watchers: Watchers::default(),
+            watchers: Vec::new(),
             scripts: FxHashSet::default(),
             compiled_is_stale: false,
             libraries: Libraries::default(),

@@ -5,7 +5,7 @@
 use resp::{Blob, ErrorReply, Reply, decimal, is_word};
 
 use super::arguments::number;
-use super::strings::{edit, span};
+use super::strings::{clamped, edit, span};
 use crate::server::{CommandResult, CommandSpec, Expiry, Request, Server, flag, group};
 use crate::value::{Elements, StoredValue};
 
@@ -110,9 +110,7 @@ fn bitpos(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let scale = if unit.map_or(Ok(false), in_bits)? { 1 } else { 8 };
     let units = value.len() * 8 / scale;
     let last = end.map_or(Ok(-1), number)?;
-    let signed = i64::try_from(units).unwrap_or(i64::MAX);
-    let from_left = |place: i64| if place < 0 { (place + signed).max(0) } else { place };
-    let range = super::arguments::range(from_left(start), from_left(last), units);
+    let range = clamped(start, last, units);
     let found = (range.start * scale..range.end * scale).find(|&place| bit(value, place) == wanted);
     // Without an end, zeros follow the value.
     let beyond = !wanted && end.is_none() && !range.is_empty();

@@ -67,19 +67,20 @@ fn remove(server: &mut Server, request: &Request<'_>, kind: Topic) -> CommandRes
 
 fn publish(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let sent = server.publish(request.args[1], request.args[2]);
+    Ok(published(server, request, sent))
+}
+
+fn spublish(server: &mut Server, request: &Request<'_>) -> CommandResult {
+    let sent = server.publish_to(Topic::Shard, "smessage", request.args[1], request.args[2]);
+    Ok(published(server, request, sent))
+}
+
+fn published(server: &mut Server, request: &Request<'_>, sent: usize) -> Reply {
     // Replicas have subscribers of their own; the file has none.
     if !server.replicas.is_empty() {
         server.propagate(request, request.args);
     }
-    Ok(Reply::Int(sent))
-}
-
-fn spublish(server: &mut Server, request: &Request<'_>) -> CommandResult {
-    let sent = server.publish_to_shard(request.args[1], request.args[2]);
-    if !server.replicas.is_empty() {
-        server.propagate(request, request.args);
-    }
-    Ok(Reply::count(sent))
+    Reply::count(sent)
 }
 
 fn channels(server: &mut Server, request: &Request<'_>, kind: Topic) -> CommandResult {

@@ -157,6 +157,11 @@ pub(super) fn span(start: i64, end: i64, len: usize) -> std::ops::Range<usize> {
     if start < 0 && end < 0 && start > end {
         return 0..0;
     }
+    clamped(start, end, len)
+}
+
+/// The same, where an end that lies before the value is its beginning.
+pub(super) fn clamped(start: i64, end: i64, len: usize) -> std::ops::Range<usize> {
     let signed = i64::try_from(len).unwrap_or(i64::MAX);
     let from_left = |place: i64| if place < 0 { (place + signed).max(0) } else { place };
     range(from_left(start), from_left(end), len)

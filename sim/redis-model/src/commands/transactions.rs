@@ -73,7 +73,7 @@ fn watch(server: &mut Server, request: &Request<'_>) -> CommandResult {
         }
         let stale = server.has_expired(request, db, key);
         server.session(request).watched.push(WatchedKey { db, key: blob(key), stale });
-        server.watchers.add(db, key, request.session);
+        server.watchers.push((db, blob(key), request.session));
     }
     Ok(Reply::Ok)
 }
@@ -96,7 +96,7 @@ impl Server {
         state.dirty = false;
         if !state.watched.is_empty() {
             state.watched.clear();
-            self.watchers.forget(session);
+            self.watchers.retain(|(.., watcher)| *watcher != session);
         }
     }
 

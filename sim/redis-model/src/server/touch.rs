@@ -308,10 +308,9 @@ impl Server {
 
     /// Marks the sessions that watch a key: their EXEC will do nothing.
     fn mark_watchers(&mut self, number: u16, key: &[u8], gone: bool) {
-        if self.watchers.is_empty() {
-            return;
-        }
-        for place in self.watchers.of(number, key) {
+        let watchers = self.watchers.iter();
+        let of_key = watchers.filter(|(db, watched, _)| *db == number && &watched[..] == key);
+        for &(.., place) in of_key {
             let session = &mut self.sessions[place as usize];
             let same = |watched: &&mut super::session::WatchedKey| {
                 watched.db == number && &watched.key[..] == key
