@@ -16,22 +16,7 @@ pub fn decimal(text: &[u8]) -> Option<i64> {
 
 /// The integer in decimal.
 pub fn integer(value: i64) -> Blob {
-    let mut digits = [0_u8; 20];
-    let mut start = digits.len();
-    let mut rest = value.unsigned_abs();
-    loop {
-        start -= 1;
-        digits[start] = b"0123456789"[(rest % 10) as usize];
-        rest /= 10;
-        if rest == 0 {
-            break;
-        }
-    }
-    if value < 0 {
-        start -= 1;
-        digits[start] = b'-';
-    }
-    blob(&digits[start..])
+    blob(itoa::Buffer::new().format(value).as_bytes())
 }
 
 /// A floating-point number that is all of the text; NaN is none, and nothing is rounded to infinity.

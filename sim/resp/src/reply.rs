@@ -59,7 +59,7 @@ impl Reply {
     }
 
     /// A byte string, or no value.
-    pub fn bulk_or_nil(bytes: Option<&[u8]>) -> Self {
+    pub fn bulk_or_nil(bytes: Option<impl AsRef<[u8]>>) -> Self {
         bytes.map_or(Self::Nil, Self::bulk)
     }
 

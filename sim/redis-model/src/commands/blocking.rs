@@ -235,7 +235,7 @@ fn propagate(
 impl Server {
     /// Serves those that wait for keys that have come into being. A served move may bring another.
     pub(crate) fn serve_ready(&mut self, now_us: i64) {
-        while self.blocking.is_ready() {
+        while !self.blocking.ready.is_empty() {
             let (db, key) = self.blocking.ready.remove(0);
             while let Some(session) = self.first_waiting(db, &key, now_us) {
                 self.serve(session, &key, now_us);

@@ -46,31 +46,26 @@ const PXAT: u64 = packed(b"pxat");
 
 /// The unit and base of an expiry argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ExpireUnit {
-    Ex,
-    Px,
-    Exat,
-    Pxat,
+pub(crate) struct ExpireUnit {
+    ms: i64,
+    /// It is a point in time rather than a span.
+    pub(crate) is_absolute: bool,
 }
 
 impl ExpireUnit {
+    pub(crate) const EX: Self = Self { ms: 1_000, is_absolute: false };
+    pub(crate) const PX: Self = Self { ms: 1, is_absolute: false };
+    pub(crate) const EXAT: Self = Self { ms: 1_000, is_absolute: true };
+    pub(crate) const PXAT: Self = Self { ms: 1, is_absolute: true };
+
     fn of(word: u64) -> Option<Self> {
         match word {
-            EX => Some(Self::Ex),
-            PX => Some(Self::Px),
-            EXAT => Some(Self::Exat),
-            PXAT => Some(Self::Pxat),
+            EX => Some(Self::EX),
+            PX => Some(Self::PX),
+            EXAT => Some(Self::EXAT),
+            PXAT => Some(Self::PXAT),
             _ => None,
         }
-    }
-
-    /// Whether the argument is a point in time rather than a span.
-    pub(crate) fn is_absolute(self) -> bool {
-        matches!(self, Self::Exat | Self::Pxat)
-    }
-
-    fn is_seconds(self) -> bool {
-        matches!(self, Self::Ex | Self::Exat)
     }
 }
 
@@ -175,11 +170,9 @@ pub(crate) fn expires_at_ms(
     request: &Request<'_>,
 ) -> Result<i64, ErrorReply> {
     let value = decimal(text).ok_or(ErrorReply::NOT_AN_INTEGER)?;
-    let scaled = if unit.is_seconds() { value.checked_mul(1000) } else { Some(value) };
-    let based = scaled.filter(|_| value > 0).and_then(|span| match unit.is_absolute() {
-        true => Some(span),
-        false => span.checked_add(request.now_ms()),
-    });
+    let span = value.checked_mul(unit.ms).filter(|_| value > 0);
+    let base_ms = if unit.is_absolute { 0 } else { request.now_ms() };
+    let based = span.and_then(|span| span.checked_add(base_ms));
     based.ok_or_else(|| invalid_expire_time(request))
 }
 
@@ -244,17 +237,17 @@ mod tests {
     fn expiry_overflows_on_neither_side() {
         let request = Request { now_us: 1_000_000, session: 0, args: &[b"SET"] };
         let at = |unit, text: &str| expires_at_ms(unit, text.as_bytes(), &request);
-        assert_eq!(at(ExpireUnit::Px, "5"), Ok(1_005));
-        assert_eq!(at(ExpireUnit::Exat, "5"), Ok(5_000));
-        assert_eq!(at(ExpireUnit::Px, "9223372036854774807"), Ok(i64::MAX));
+        assert_eq!(at(ExpireUnit::PX, "5"), Ok(1_005));
+        assert_eq!(at(ExpireUnit::EXAT, "5"), Ok(5_000));
+        assert_eq!(at(ExpireUnit::PX, "9223372036854774807"), Ok(i64::MAX));
         for (unit, text) in [
-            (ExpireUnit::Px, "0"),
-            (ExpireUnit::Px, "-1"),
-            (ExpireUnit::Px, "9223372036854774808"),
-            (ExpireUnit::Ex, "9223372036854776"),
+            (ExpireUnit::PX, "0"),
+            (ExpireUnit::PX, "-1"),
+            (ExpireUnit::PX, "9223372036854774808"),
+            (ExpireUnit::EX, "9223372036854776"),
         ] {
             assert_eq!(at(unit, text), Err(invalid_expire_time(&request)), "{text}");
         }
-        assert_eq!(at(ExpireUnit::Ex, "x"), Err(ErrorReply::NOT_AN_INTEGER));
+        assert_eq!(at(ExpireUnit::EX, "x"), Err(ErrorReply::NOT_AN_INTEGER));
     }
 }

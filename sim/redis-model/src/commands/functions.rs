@@ -84,7 +84,7 @@ fn about(name: &Blob, library: &Library, with_code: bool) -> Reply {
     let function = |function: &Function| {
         Reply::map([
             ("name", Reply::Bulk(function.name.clone())),
-            ("description", Reply::bulk_or_nil(function.description.as_deref())),
+            ("description", Reply::bulk_or_nil(function.description.as_ref())),
             ("flags", Reply::Set(function.flags.iter().map(Reply::status).collect())),
         ])
     };

@@ -86,12 +86,12 @@ fn hsetnx(server: &mut Server, request: &Request<'_>) -> CommandResult {
 
 fn hget(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let value = field(fields(server, request)?, request.args[2]);
-    Ok(Reply::bulk_or_nil(value.map(|value| &value[..])))
+    Ok(Reply::bulk_or_nil(value))
 }
 
 fn hmget(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let fields = fields(server, request)?;
-    let one = |name: &&[u8]| Reply::bulk_or_nil(field(fields, name).map(|value| &value[..]));
+    let one = |name: &&[u8]| Reply::bulk_or_nil(field(fields, name));
     Ok(Reply::Array(request.args[2..].iter().map(one).collect()))
 }
 

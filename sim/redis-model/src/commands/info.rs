@@ -14,6 +14,7 @@ use crate::libraries::function_count;
 use crate::options::VERSION;
 use crate::server::pubsub::Topic;
 use crate::server::{CommandResult, CommandSpec, FIRST_CLIENT, Request, Server, flag, group};
+use crate::stats::CommandCounters;
 
 const FLAGS: u32 = flag::LOADING | flag::STALE;
 
@@ -132,7 +133,7 @@ fn about_persistence(server: &Server, _request: &Request<'_>, text: &mut String)
 fn about_commands(server: &Server, _request: &Request<'_>, text: &mut String) {
     for (place, command) in server.table.lines() {
         let stats = server.stats.commands[usize::from(place)];
-        if stats.is_zero() {
+        if stats == CommandCounters::default() {
             continue;
         }
         let _ = write!(

@@ -57,21 +57,9 @@ pub(super) fn kill(_server: &mut Server, _request: &Request<'_>) -> CommandResul
 /// Some of a request's arguments.
 type ArgSlice<'a, 'b> = &'b [&'a [u8]];
 
-/// The keys and the arguments of an EVAL.
+/// The keys and the arguments of an EVAL or FCALL, which have words of their own for a count that is no
+/// number.
 pub(crate) fn keys_and_args<'a, 'b>(
-    args: ArgSlice<'a, 'b>,
-) -> Result<(ArgSlice<'a, 'b>, ArgSlice<'a, 'b>), ErrorReply> {
-    split(args, ErrorReply::NOT_AN_INTEGER)
-}
-
-/// The same of an FCALL.
-pub(crate) fn keys_and_args_of_function<'a, 'b>(
-    args: ArgSlice<'a, 'b>,
-) -> Result<(ArgSlice<'a, 'b>, ArgSlice<'a, 'b>), ErrorReply> {
-    split(args, ErrorReply::new("ERR Bad number of keys provided"))
-}
-
-fn split<'a, 'b>(
     args: ArgSlice<'a, 'b>,
     no_number: ErrorReply,
 ) -> Result<(ArgSlice<'a, 'b>, ArgSlice<'a, 'b>), ErrorReply> {

@@ -16,8 +16,8 @@ const WRITE: u32 = flag::WRITE | flag::DENYOOM;
 pub(crate) const SPECS: &[CommandSpec] = &[
     group::STRING.keyed("set", -3, WRITE, set),
     group::STRING.keyed("setnx", 3, WRITE | flag::FAST, setnx),
-    group::STRING.keyed("setex", 4, WRITE, |s, r| set_for(s, r, ExpireUnit::Ex)),
-    group::STRING.keyed("psetex", 4, WRITE, |s, r| set_for(s, r, ExpireUnit::Px)),
+    group::STRING.keyed("setex", 4, WRITE, |s, r| set_for(s, r, ExpireUnit::EX)),
+    group::STRING.keyed("psetex", 4, WRITE, |s, r| set_for(s, r, ExpireUnit::PX)),
     group::STRING.keyed("getset", 3, WRITE | flag::FAST, getset),
 ];
 
@@ -56,7 +56,7 @@ fn set(server: &mut Server, request: &Request<'_>) -> CommandResult {
     }
     // Later servers hand on what is a point in time already as it came.
     let as_it_came =
-        software != Software::Redis70 && matches!(options.expiry, Some((ExpireUnit::Pxat, _)));
+        software != Software::Redis70 && matches!(options.expiry, Some((ExpireUnit::PXAT, _)));
     if let Some(when) = when {
         if !as_it_came {
             server.propagate_set(request, key, value, when);
@@ -98,5 +98,5 @@ fn getset(server: &mut Server, request: &Request<'_>) -> CommandResult {
 /// What GET answers.
 pub(super) fn get(server: &mut Server, request: &Request<'_>, key: &[u8]) -> CommandResult {
     let value = server.read_as::<Blob>(request, key)?;
-    Ok(Reply::bulk_or_nil(value.map(|value| &value[..])))
+    Ok(Reply::bulk_or_nil(value))
 }

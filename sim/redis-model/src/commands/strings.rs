@@ -55,7 +55,7 @@ fn getex(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let expiring = entry.expires_at_ms.is_some();
     let when = options.when(request)?;
     let Some(slot) = server.find(request, request.args[1]) else { return Ok(value) };
-    let absolute = options.expiry.is_some_and(|(unit, _)| unit.is_absolute());
+    let absolute = options.expiry.is_some_and(|(unit, _)| unit.is_absolute);
     match when {
         Some(when) if absolute && when <= request.now_ms() && !server.applying => {
             server.remove(request, slot);

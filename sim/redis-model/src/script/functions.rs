@@ -11,7 +11,7 @@ use super::api::{self, ScriptRun};
 use super::engine::{Engine, refused};
 use super::native::{ScriptDigest, digest};
 use super::shebang::Shebang;
-use crate::commands::scripting::keys_and_args_of_function;
+use crate::commands::scripting::keys_and_args;
 use crate::libraries::{self, FLAGS, Function, Library};
 use crate::server::Request;
 use crate::stats::ErrorCount;
@@ -68,7 +68,8 @@ impl Engine {
             })
         };
         let (digest, function, code) = found.ok_or(ErrorReply::new("ERR Function not found"))?;
-        let (keys, args) = keys_and_args_of_function(request.args)?;
+        let no_number = ErrorReply::new("ERR Bad number of keys provided");
+        let (keys, args) = keys_and_args(request.args, no_number)?;
         let (no_writes, allow_oom) = (function.has("no-writes"), function.has("allow-oom"));
         self.check_promises(read_only, no_writes, allow_oom)?;
         if let Some(code) = code {

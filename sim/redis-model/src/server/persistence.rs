@@ -96,20 +96,16 @@ impl Server {
             self.dbs = base.dbs;
             // Of a snapshot, keys whose time has passed are not even read; those of the log are, and
             // go when they are met.
-            self.drop_expired(now_us / 1000);
+            for db in &mut self.dbs {
+                for (_, slot) in db.expired(now_us / 1000).collect::<Vec<_>>() {
+                    db.remove(slot);
+                }
+            }
             self.replay(now_us, &log);
         }
         self.stats.reset();
         self.journal.restart_at(0);
         self.file.last_sync_ms = now_us / 1000;
         self.start_file();
-    }
-
-    fn drop_expired(&mut self, now_ms: i64) {
-        for db in &mut self.dbs {
-            for (_, slot) in db.expired(now_ms).collect::<Vec<_>>() {
-                db.remove(slot);
-            }
-        }
     }
 }

@@ -27,11 +27,7 @@ pub(super) struct Verb {
 }
 
 impl Verb {
-    fn find(name: &'static str) -> Self {
-        Self::find_sub(name, None)
-    }
-
-    fn find_sub(name: &'static str, sub: Option<&'static str>) -> Self {
+    fn find(name: &'static str, sub: Option<&'static str>) -> Self {
         let words: Vec<&[u8]> =
             [Some(name), sub].iter().flatten().map(|it| it.as_bytes()).collect();
         let command = match TABLE.find(&words) {
@@ -48,16 +44,15 @@ impl Verb {
 macro_rules! verbs {
     ($($verb:ident),*) => {
         $(pub(super) static $verb: LazyLock<Verb> =
-            LazyLock::new(|| Verb::find(stringify!($verb)));)*
+            LazyLock::new(|| Verb::find(stringify!($verb), None));)*
     };
 }
 
 /// As the documentation of SET spells it, and as the stream shows it.
-pub(super) static DEL_AS_DOCUMENTED: LazyLock<Verb> = LazyLock::new(|| Verb::find("del"));
+pub(super) static DEL_AS_DOCUMENTED: LazyLock<Verb> = LazyLock::new(|| Verb::find("del", None));
 
 /// How many listen to channels.
-pub(super) static NUMSUB: LazyLock<Verb> =
-    LazyLock::new(|| Verb::find_sub("PUBSUB", Some("NUMSUB")));
+pub(super) static NUMSUB: LazyLock<Verb> = LazyLock::new(|| Verb::find("PUBSUB", Some("NUMSUB")));
 
 verbs!(
     DEL, GET, HDEL, HGET, HSET, INCR, PEXPIRE, PTTL, PUBLISH, SET, TIME, ZADD, ZCARD, ZRANGE,
