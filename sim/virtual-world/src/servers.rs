@@ -235,7 +235,7 @@ impl VirtualServers {
         self.resource = Some(of_lock).filter(|it| (*it as usize) < self.all.len());
         for (server, it) in (0..).zip(&mut self.all) {
             let append_only = if server < of_lock { append_only } else { AppendOnly::Off };
-            it.configure(software.into(), append_only);
+            it.configure(software, append_only);
         }
     }
 

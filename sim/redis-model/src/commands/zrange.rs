@@ -101,7 +101,7 @@ fn byte_range(
             LexBound::First => 0,
             LexBound::Last => entries.len(),
             LexBound::At(end, open) => entries
-                .partition_point(|(_, member)| member < end || (*open == !behind && member == end)),
+                .partition_point(|(_, member)| member < end || (*open != behind && member == end)),
         };
         let (start, end) = (place(&low, false), place(&high, true));
         start..end.max(start)

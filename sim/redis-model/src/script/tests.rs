@@ -46,7 +46,7 @@ fn no_script_ends_the_process() {
             "not enough memory",
         ),
     ] {
-        let Reply::Error(fail) = server.eval(&text) else { panic!("{text}: no error") };
+        let Reply::Error(fail) = server.eval(text) else { panic!("{text}: no error") };
         let said = String::from_utf8_lossy(fail.text()).into_owned();
         assert!(said.contains(why), "{text}: {said}");
         assert_eq!(server.eval("return 1"), Reply::Int(1), "{text}");
