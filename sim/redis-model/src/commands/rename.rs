@@ -12,14 +12,13 @@ use crate::server::{CommandResult, CommandSpec, Expiry, Request, Server, flag, g
 use crate::value::StoredValue;
 
 const WRITE: u32 = flag::WRITE;
+const QUICK: u32 = WRITE | flag::FAST;
 
 pub(crate) const SPECS: &[CommandSpec] = &[
     group::KEYSPACE.command("rename", 3, WRITE, |s, r| rename(s, r, false)).keys(1, 2, 1),
-    group::KEYSPACE
-        .command("renamenx", 3, WRITE | flag::FAST, |s, r| rename(s, r, true))
-        .keys(1, 2, 1),
+    group::KEYSPACE.command("renamenx", 3, QUICK, |s, r| rename(s, r, true)).keys(1, 2, 1),
     group::KEYSPACE.command("copy", -3, WRITE | flag::DENYOOM, copy).keys(1, 2, 1),
-    group::KEYSPACE.keyed("move", 3, WRITE | flag::FAST, move_),
+    group::KEYSPACE.keyed("move", 3, QUICK, move_),
 ];
 
 const SAME: ErrorReply = ErrorReply::new("ERR source and destination objects are the same");
