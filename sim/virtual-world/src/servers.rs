@@ -12,7 +12,7 @@ use harness::clock::Clock;
 use picklock::command::Command;
 use picklock::time::WallTime;
 use redis_model::model::{ConnectionId, Model, Submitted, Termination};
-use redis_model::options::{Fsync, ModelOptions, Profile};
+use redis_model::options::ModelOptions;
 use resp::Reply;
 use scenarios::distribution::Sampler;
 use scenarios::topology::{AppendOnly, Software, Topology};
@@ -52,7 +52,7 @@ pub(super) struct VirtualServer {
     pub(super) liveness: Liveness,
     /// What its model was made from.
     append_only: AppendOnly,
-    profile: Profile,
+    software: Software,
     /// An fsync is planned.
     sync_planned: bool,
 }
@@ -86,7 +86,7 @@ impl Default for VirtualServer {
             clock: Clock::exact(EPOCH_NS),
             liveness: Liveness::Up,
             append_only: AppendOnly::Off,
-            profile: Profile::default(),
+            software: Software::default(),
             sync_planned: false,
         }
     }
@@ -102,18 +102,12 @@ impl VirtualServer {
     }
 
     /// Makes its model anew where it is to be another.
-    fn configure(&mut self, profile: Profile, append_only: AppendOnly) {
-        if (self.append_only, self.profile) != (append_only, profile) {
-            let append_only = match append_only {
-                AppendOnly::Off => None,
-                AppendOnly::Always => Some(Fsync::Always),
-                AppendOnly::Everysec => Some(Fsync::Everysec),
-                AppendOnly::Unsynced => Some(Fsync::No),
-            };
+    fn configure(&mut self, software: Software, append_only: AppendOnly) {
+        if (self.append_only, self.software) != (append_only, software) {
             self.model =
-                Model::new(ModelOptions { append_only, profile, ..ModelOptions::default() });
+                Model::new(ModelOptions { append_only, software, ..ModelOptions::default() });
         }
-        (self.append_only, self.profile) = (append_only, profile);
+        (self.append_only, self.software) = (append_only, software);
     }
 
     /// Its wall clock.
@@ -241,7 +235,7 @@ impl VirtualServers {
         self.resource = Some(of_lock).filter(|it| (*it as usize) < self.all.len());
         for (server, it) in (0..).zip(&mut self.all) {
             let append_only = if server < of_lock { append_only } else { AppendOnly::Off };
-            it.configure(software.into(), append_only);
+            it.configure(software, append_only);
         }
     }
 

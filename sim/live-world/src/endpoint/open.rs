@@ -120,7 +120,7 @@ impl Endpoint {
     async fn open_embedded(keys: KeySpace, settings: &Settings) -> Result<Self, EndpointError> {
         let password = Password::draw();
         let server = embedded::start(ModelOptions {
-            profile: settings.software.into(),
+            software: settings.software,
             password: Some(password.reveal().to_owned()),
             ..ModelOptions::default()
         })?;
