@@ -13,7 +13,7 @@ use super::capability;
 use super::deployment::Deployment;
 use super::endpoint::{Choice, KeySpace, Settings};
 use super::env::LiveEnv;
-use super::run::{self, NotRun};
+use super::run;
 
 /// A live world. Each run opens its servers and ends them.
 #[derive(Clone)]
@@ -96,17 +96,5 @@ impl World for LiveWorld {
             deployment.close().await;
             run
         })
-    }
-}
-
-impl From<NotRun> for RunError {
-    fn from(error: NotRun) -> Self {
-        match error {
-            NotRun::Build(build) => Self::Build(build),
-            NotRun::Interrupted => Self::Interrupted,
-            NotRun::NotOurs(_) => Self::NotOurs(error.to_string()),
-            NotRun::Panicked(_) => Self::Bug(error.to_string()),
-            error => Self::Unavailable(Box::new(error)),
-        }
     }
 }

@@ -24,20 +24,17 @@ use scenarios::scenario::Scenario;
 use scenarios::topology::{AppendOnly, Topology};
 use tokio::task::JoinSet;
 
-pub use self::cluster::FormError;
-pub use self::replication::FollowError;
 use self::replication::ReplicationLinks;
 pub(crate) use self::sentinels::SERVICE;
-pub use self::sentinels::WatchError;
 use super::endpoint::{
     Choice, CommandCounts, Endpoint, EndpointError, KeySpace, ServerInfo, Settings,
 };
 use super::server::{Password, ServerBinary, ServerSpec};
 use super::supervisor::{LOG_FILE, Supervisor};
-use fault_proxy::Upstream;
+use fault_proxy::{ProxyError, Upstream};
 
 /// The servers of a run. Dropping it ends what was started for it, in the background.
-pub struct Deployment {
+pub(crate) struct Deployment {
     endpoints: Vec<Endpoint>,
     topology: Topology,
     info: ServerInfo,
@@ -71,25 +68,23 @@ struct DeploymentState {
     replication: ReplicationLinks,
 }
 
-/// Why there are no servers to run against.
+/// Why there are no servers to run against, or why they do not do what the run needs.
 #[derive(Debug, thiserror::Error)]
-pub enum DeploymentError {
-    /// One cannot be used.
+pub(crate) enum DeploymentError {
     #[error(transparent)]
     Endpoint(#[from] EndpointError),
-    /// They do not become a cluster.
     #[error(transparent)]
-    Form(#[from] FormError),
-    /// A scenario has several servers, and one was named.
+    Proxy(#[from] ProxyError),
+    /// A scenario has several servers, and one was named, here without its password.
     #[error(
         "{place} is one server, but the scenario needs {topology}; leave out --redis, and picklock starts them"
     )]
-    OnlyOne {
-        /// Which server, without its password.
-        place: String,
-        /// What the scenario has.
-        topology: Topology,
-    },
+    OnlyOne { place: String, topology: Topology },
+    #[error("server {server} cannot {what}: {source}")]
+    Refuses { server: usize, what: &'static str, source: CallError },
+    /// They had so long to do something together.
+    #[error("{0}")]
+    Late(String),
 }
 
 impl Deployment {
@@ -98,7 +93,7 @@ impl Deployment {
     ///
     /// # Errors
     /// [`DeploymentError`], which says what to do. What had been started is ended.
-    pub async fn open(
+    pub(crate) async fn open(
         choice: Choice,
         keys: KeySpace,
         settings: &Settings,
@@ -144,17 +139,17 @@ impl Deployment {
     }
 
     /// What they are; of several the first stands for all.
-    pub fn server(&self) -> &ServerInfo {
+    pub(crate) fn server(&self) -> &ServerInfo {
         &self.info
     }
 
     /// The first of them.
-    pub fn first(&self) -> &Endpoint {
+    pub(crate) fn first(&self) -> &Endpoint {
         &self.endpoints[0]
     }
 
     /// True where nobody else can be using the servers.
-    pub fn is_private(&self) -> bool {
+    pub(crate) fn is_private(&self) -> bool {
         self.endpoints[0].is_private()
     }
 
@@ -164,17 +159,17 @@ impl Deployment {
     }
 
     /// Where the run's keys lie.
-    pub fn keys(&self) -> &KeySpace {
+    pub(crate) fn keys(&self) -> &KeySpace {
         self.endpoints[0].keys()
     }
 
     /// The nodes that lock code can connect to.
-    pub fn nodes(&self) -> impl Iterator<Item = Node> + use<> {
+    pub(crate) fn nodes(&self) -> impl Iterator<Item = Node> + use<> {
         (0..self.topology.nodes()).map(|node| Node(u16::try_from(node).unwrap_or(u16::MAX)))
     }
 
     /// Where the proxy's links to a node lead at this moment.
-    pub fn upstream(&self, node: Node) -> Upstream {
+    pub(crate) fn upstream(&self, node: Node) -> Upstream {
         self.endpoints[self.server_of(node)].upstream()
     }
 
@@ -189,7 +184,7 @@ impl Deployment {
     }
 
     /// A client that connects to a link of the proxy at `link`, as [`Endpoint::client`] makes it.
-    pub fn client(&self, link: SocketAddr) -> redis::Client {
+    pub(crate) fn client(&self, link: SocketAddr) -> redis::Client {
         self.endpoints[0].client(link)
     }
 
@@ -198,7 +193,7 @@ impl Deployment {
     ///
     /// # Errors
     /// [`CallError`] where there is no answer.
-    pub async fn command_stats(&self) -> Result<Option<CommandCounts>, CallError> {
+    pub(crate) async fn command_stats(&self) -> Result<Option<CommandCounts>, CallError> {
         let mut all = CommandCounts::default();
         for node in self.nodes() {
             let counted = self.endpoints[self.server_of(node)].command_stats().await?;
@@ -228,7 +223,7 @@ impl Deployment {
     ///
     /// # Errors
     /// [`CallError`] where a server does not answer, or lets nothing be deleted.
-    pub async fn remove_keys(&self, known: &[Vec<u8>]) -> Result<(), CallError> {
+    pub(crate) async fn remove_keys(&self, known: &[Vec<u8>]) -> Result<(), CallError> {
         for node in self.nodes() {
             self.endpoints[self.server_of(node)].remove_keys(known).await?;
         }
@@ -236,12 +231,12 @@ impl Deployment {
     }
 
     /// The error for these commands of clients having been refused, the first of them with this answer.
-    pub fn refused(&self, commands: &[String], said: &ServerError) -> EndpointError {
+    pub(crate) fn refused(&self, commands: &[String], said: &ServerError) -> EndpointError {
         self.endpoints[0].refused(commands, said)
     }
 
     /// What the servers that were started have written into their logs, each with a name for it.
-    pub async fn logs(&self) -> Vec<(String, Vec<u8>)> {
+    pub(crate) async fn logs(&self) -> Vec<(String, Vec<u8>)> {
         let servers =
             self.endpoints.iter().enumerate().map(|(nth, it)| (format!("server-{nth}"), it));
         let sentinels = self.sentinels.get().into_iter().flatten().enumerate();
@@ -258,7 +253,7 @@ impl Deployment {
     }
 
     /// Ends what was started, and waits until nothing of it is left.
-    pub async fn close(self) {
+    pub(crate) async fn close(self) {
         let Self { endpoints, sentinels, launcher, .. } = self;
         // Only the last handle of a supervisor waits for its end.
         drop(launcher);
@@ -281,7 +276,8 @@ impl Deployment {
         self.command(server, &["SET", &probe, "x", "PX", "10"]).await.map(drop)
     }
 
-    async fn command(&self, server: usize, words: &[&str]) -> Result<Reply, CallError> {
+    /// Sends a command on the server's control connection.
+    pub(crate) async fn command(&self, server: usize, words: &[&str]) -> Result<Reply, CallError> {
         let (name, arguments) = words.split_first().expect("a command has a name");
         let command = arguments.iter().fold(Command::new(name), |it, word| it.arg(*word));
         self.endpoints[server].command(&command).await

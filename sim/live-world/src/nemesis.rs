@@ -31,8 +31,8 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 pub(super) use self::client_control::ClientControl;
 pub(super) use self::client_links::ClientLinks;
 use self::messages::MessageFaults;
+pub(super) use self::server_op::ServerOp;
 use self::server_op::ServerOps;
-pub(super) use self::server_op::{ServerAction, ServerOp};
 use fault_proxy::{Proxy, Rules};
 use harness::cues::Cues;
 use harness::injector;
@@ -178,7 +178,7 @@ impl LiveNemesis {
             injector::end(&mut locked, end);
         }
         locked.heal();
-        locked.request_scheduled();
+        locked.request_scheduled(|_| true);
     }
 
     /// Adds something that deserves attention.

@@ -7,7 +7,7 @@
 mod swarm;
 
 use harness::cues::{Cues, Recovery};
-use harness::injector::Clocks;
+use harness::injector::ServerFault;
 use scenarios::fault::Fault;
 use scenarios::history::{Journal, What};
 
@@ -24,12 +24,10 @@ pub(super) enum PlannedFault {
     Over(Recovery<StalledDirection>),
     /// A process is cut off from the servers.
     Cut { process: u32, directions: [bool; 2], for_ns: u64 },
-    /// A wall clock jumps.
-    StepClock { whose: Clocks, by_ns: i64 },
-    /// The primary forgets its scripts.
-    FlushScripts,
-    /// A server ends: this one, or the primary.
-    EndServer { fault: Fault, server: Option<u32>, for_ns: u64 },
+    /// A client's wall clock jumps.
+    StepClock { client: u32, by_ns: i64 },
+    /// Something is done to a server: this one, or the primary.
+    StrikeServer { server: Option<u32>, with: ServerFault },
     /// A server that has ended starts again.
     StartServer(u32),
     /// A replica takes the primary's place, which starts again so much later.

@@ -170,11 +170,6 @@ impl Deployment {
         self.is_paged(server) && process.is_some_and(|mut it| it.page().is_some_and(set))
     }
 
-    /// A server forgets its scripts; whether it has.
-    pub(crate) async fn flush_scripts(&self, server: usize) -> bool {
-        self.is_up(server) && self.command(server, &["SCRIPT", "FLUSH"]).await.is_ok()
-    }
-
     /// Waits until what has been written so far is on the disks and a second has just begun. A server that syncs once
     /// a second does so with the first write of a second, so what is written from now on is not synced before the
     /// next one. False if the disks are too slow for that.

@@ -13,8 +13,8 @@ use picklock::env::CallError;
 use picklock::reply::Reply;
 use tokio::time::{Instant, sleep};
 
-use super::Deployment;
-use crate::endpoint::{Endpoint, EndpointError};
+use super::{Deployment, DeploymentError};
+use crate::endpoint::Endpoint;
 use crate::server::ServerSpec;
 use fault_proxy::Upstream;
 
@@ -32,28 +32,9 @@ const ELECTED_WITHIN: Duration = Duration::from_secs(30);
 /// How often they are asked.
 const ASK_EVERY: Duration = Duration::from_millis(20);
 
-/// Why no sentinels watch, or what they fail to do.
-#[derive(Debug, thiserror::Error)]
-pub enum WatchError {
-    /// A sentinel does not start.
-    #[error(transparent)]
-    Start(Box<EndpointError>),
-    /// They have not found each other.
-    #[error(
-        "the sentinels have not found each other and the replicas after {KNOWN_WITHIN:?}; run again, on a machine that is less busy"
-    )]
-    Undiscovered,
-    /// They elect no new primary.
-    #[error("the sentinels have elected no new primary after {ELECTED_WITHIN:?}")]
-    NoneElected,
-}
-
 impl Deployment {
     /// Starts so many sentinels, which watch the primary.
-    ///
-    /// # Errors
-    /// [`WatchError`] where they do not watch.
-    pub(crate) async fn start_sentinels(&self, sentinels: u32) -> Result<(), WatchError> {
+    pub(crate) async fn start_sentinels(&self, sentinels: u32) -> Result<(), DeploymentError> {
         let Some(launcher) = self.launcher.as_ref().filter(|_| sentinels > 0) else {
             return Ok(());
         };
@@ -82,14 +63,17 @@ impl Deployment {
                 settings,
             )
             .await;
-            watching.push(started.map_err(|error| WatchError::Start(Box::new(error)))?);
+            watching.push(started?);
         }
         let watching = self.sentinels.get_or_init(|| watching);
         let end = Instant::now() + KNOWN_WITHIN;
         for sentinel in watching {
             while !self.knows_others(sentinel, watching.len() - 1).await {
                 if Instant::now() >= end {
-                    return Err(WatchError::Undiscovered);
+                    return Err(DeploymentError::Late(format!(
+                        "the sentinels have not found each other and the replicas after {KNOWN_WITHIN:?}; run again, \
+                         on a machine that is less busy"
+                    )));
                 }
                 sleep(ASK_EVERY).await;
             }
@@ -108,10 +92,7 @@ impl Deployment {
     }
 
     /// Waits until the sentinels have elected another primary than this.
-    ///
-    /// # Errors
-    /// [`WatchError::NoneElected`].
-    pub(crate) async fn await_election(&self, old: usize) -> Result<(), WatchError> {
+    pub(crate) async fn await_election(&self, old: usize) -> Result<(), DeploymentError> {
         let end = Instant::now() + ELECTED_WITHIN;
         while Instant::now() < end {
             if let Some(named) = self.primary_by_sentinels().await.filter(|named| *named != old) {
@@ -120,7 +101,9 @@ impl Deployment {
             }
             sleep(ASK_EVERY).await;
         }
-        Err(WatchError::NoneElected)
+        Err(DeploymentError::Late(format!(
+            "the sentinels have elected no new primary after {ELECTED_WITHIN:?}"
+        )))
     }
 
     /// The primary according to the first sentinel that answers.

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use harness::world::RunRequest;
+use harness::world::{RunError, RunRequest};
 use picklock::command::Command;
 use picklock::env::{CallError, Conn, Env, Node};
 use picklock::tokio_env::{Cluster, TokioEnv, TokioOptions};
@@ -21,7 +21,7 @@ use tokio::sync::{Barrier, Mutex, Semaphore};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
 
-use super::NotRun;
+use super::unavailable;
 use crate::deployment::{Deployment, SERVICE};
 use crate::endpoint::private_client;
 use crate::env::{LiveEnv, StillBusy};
@@ -60,7 +60,7 @@ impl RunClients {
         proxy: &Proxy,
         request: &RunRequest,
         journal: &Journal,
-    ) -> Result<(Self, UnboundedReceiver<ServerOp>), NotRun> {
+    ) -> Result<(Self, UnboundedReceiver<ServerOp>), ProxyError> {
         let (scenario, seed) = (&*request.scenario, request.seed);
         let network = &scenario.network;
         // One table for each distribution, whoever draws from it.
@@ -85,7 +85,7 @@ impl RunClients {
             if deployment.has_sentinels() || deployment.is_cluster() {
                 let (inner, links) = discovering(deployment, client, link)?;
                 let env = LiveEnv::over(ClientId(client), seed, inner.beside(beside));
-                return Ok::<_, NotRun>((env, links));
+                return Ok::<_, ProxyError>((env, links));
             }
             let links =
                 deployment.nodes().map(|it| link(client, it, deployment.upstream(it), None));
@@ -121,7 +121,7 @@ impl RunClients {
     }
 
     /// Connects everybody.
-    pub(super) async fn connect(&self) -> Result<(), NotRun> {
+    pub(super) async fn connect(&self) -> Result<(), RunError> {
         let gate = Arc::new(Semaphore::new(CONNECT_AT_ONCE));
         let mut connecting = JoinSet::new();
         for env in std::iter::once(&self.run).chain(&self.clients) {
@@ -136,11 +136,16 @@ impl RunClients {
                         let why = format!("no answer within {ANSWER_WITHIN:?}");
                         Err(CallError::Indeterminate(why.into()))
                     })
-                    .map_err(|source| NotRun::Connect { client, source })
+                    .map_err(|error| {
+                        unavailable(format!(
+                            "client {client} cannot connect to the server: {error}; check that the server is running \
+                             and allows enough connections (CONFIG GET maxclients)"
+                        ))
+                    })
             });
         }
         while let Some(connected) = connecting.join_next().await {
-            connected.map_err(NotRun::Panicked)??;
+            connected.map_err(panicked)??;
         }
         Ok(())
     }
@@ -266,6 +271,11 @@ fn discovering(
     }
     let options = TokioOptions::default();
     Ok((TokioEnv::from_sentinels(sentinels, SERVICE, like, options), links))
+}
+
+/// A client's task has ended in a panic.
+pub(super) fn panicked(error: JoinError) -> RunError {
+    RunError::Bug(format!("a client has panicked: {error}"))
 }
 
 /// Pings every server.

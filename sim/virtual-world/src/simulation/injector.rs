@@ -5,9 +5,8 @@
 //! resource. Deliberately absent: which kind of fault does which of these; `harness::injector` says it for every
 //! world.
 
-use harness::clock::Clock;
 use harness::cues::{Cues, Recovery};
-use harness::injector::{Clocks, Injector};
+use harness::injector::{Injector, ServerFault};
 use redis_model::model::Termination;
 use scenarios::fault::{Chance, Fault, Staged, Ways};
 
@@ -77,36 +76,51 @@ impl Injector for Simulation {
         }
     }
 
-    fn set_drift(&mut self, whose: Clocks, ppm: i32) {
-        let now_ns = self.time.now_ns();
-        let (clock, client, _) = self.clock(whose);
-        clock.set_drift(now_ns, ppm);
+    fn set_drift(&mut self, client: u32, ppm: i32) {
+        self.processes[client].clock.set_drift(self.time.now_ns(), ppm);
         // It lasts as long as the schedule, so it meets every hold that is still to come.
         self.nemesis.note_as(client, None, Fault::Drift, 0, true);
     }
 
-    fn step_clock(&mut self, whose: Clocks, by_ns: i64) {
-        let (clock, client, node) = self.clock(whose);
-        clock.step_wall(by_ns);
-        self.nemesis.note(client, node, Fault::ClockStep, by_ns.unsigned_abs());
+    fn step_clock(&mut self, client: u32, by_ns: i64) {
+        self.processes[client].clock.step_wall(by_ns);
+        self.nemesis.note(client, None, Fault::ClockStep, by_ns.unsigned_abs());
     }
 
-    fn flush_scripts(&mut self, server: Option<u32>) {
+    fn strike_server(&mut self, server: Option<u32>, with: ServerFault) {
         let now_ns = self.time.now_ns();
         let server = server.unwrap_or(self.servers.primary());
+        let node = self.servers.node_of(server);
         let it = &mut self.servers[server];
-        if it.is_up() {
-            it.execute_at_once(now_ns, &[b"SCRIPT", b"FLUSH"]);
-            self.nemesis.note(0, None, Fault::ScriptFlush, 0);
+        match with {
+            ServerFault::FlushScripts if it.is_up() => {
+                it.execute_at_once(now_ns, &[b"SCRIPT", b"FLUSH"]);
+                self.nemesis.note(0, None, Fault::ScriptFlush, 0);
+            }
+            ServerFault::StepClock(by_ns) => {
+                it.clock.step_wall(by_ns);
+                self.nemesis.note(0, node, Fault::ClockStep, by_ns.unsigned_abs());
+            }
+            ServerFault::Drift(ppm) => {
+                it.clock.set_drift(now_ns, ppm);
+                self.nemesis.note_as(0, None, Fault::Drift, 0, true);
+            }
+            ServerFault::End { fault, to, for_ns } if it.is_up() => {
+                self.end_server(fault, server, to, for_ns);
+            }
+            // It is down.
+            ServerFault::FlushScripts | ServerFault::End { .. } => {}
         }
     }
+}
 
-    fn end_server(&mut self, fault: Fault, server: Option<u32>, to: Option<u32>, for_ns: u64) {
-        let server = server.unwrap_or(self.servers.primary());
-        let no_successor = fault == Fault::Failover && self.servers.successor(None).is_none();
-        if !self.servers[server].is_up() || no_successor {
+impl Simulation {
+    /// Ends a server that is up, unless it is to be replaced and nobody can take its place.
+    fn end_server(&mut self, fault: Fault, server: u32, to: Option<u32>, for_ns: u64) {
+        if fault == Fault::Failover && self.servers.successor(None).is_none() {
             return;
         }
+        // Asked before it ends: the next primary and what it knows depend on who is there.
         let in_hold = self.nemesis.meets_hold(0) && !(self.must_lose_hold() && self.keeps_key(to));
         let node = self.servers.node_of(server);
         self.nemesis.note_as(0, node, fault, for_ns, in_hold);
@@ -117,20 +131,6 @@ impl Injector for Simulation {
         };
         self.stop_server(server, ending);
         self.plan_in(for_ns, then);
-    }
-}
-
-impl Simulation {
-    /// Whose clocks these are, with the client or the node that a history names.
-    fn clock(&mut self, whose: Clocks) -> (&mut Clock, u32, Option<u16>) {
-        match whose {
-            Clocks::Client(client) => (&mut self.processes[client].clock, client, None),
-            Clocks::Server(server) => {
-                let server = server.unwrap_or(self.servers.primary());
-                let node = self.servers.node_of(server);
-                (&mut self.servers[server].clock, 0, node)
-            }
-        }
     }
 
     /// Pauses a client that runs; whether it ran.

@@ -78,11 +78,8 @@ impl Simulation {
                 self.cut_links(process, directions, for_ns);
                 self.end_later(Recovery::Mend(process), for_ns);
             }
-            PlannedFault::StepClock { whose, by_ns } => self.step_clock(whose, by_ns),
-            PlannedFault::FlushScripts => self.flush_scripts(None),
-            PlannedFault::EndServer { fault, server, for_ns } => {
-                self.end_server(fault, server, None, for_ns);
-            }
+            PlannedFault::StepClock { client, by_ns } => self.step_clock(client, by_ns),
+            PlannedFault::StrikeServer { server, with } => self.strike_server(server, with),
             PlannedFault::StartServer(server) => self.start_server(server),
             PlannedFault::Promote { to, for_ns } => {
                 let old = self.servers.primary();
