@@ -173,6 +173,3 @@ impl VirtualNemesis {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -63,7 +63,14 @@ impl Injector for Simulation {
     }
 
     fn mend(&mut self, client: u32) {
-        self.mend_links(client);
+        for server in 0..self.servers.of_lock() {
+            self.network.cut(client, server, [false; 2]);
+            for direction in [Direction::ToServer, Direction::ToClient] {
+                for call in self.network.take_withheld(client, server, direction) {
+                    self.send_on(self.calls[call].conn, direction, call);
+                }
+            }
+        }
     }
 
     fn arm(&mut self, client: u32, cue: u32) {
@@ -157,18 +164,6 @@ impl Simulation {
             self.network.cut(client, server, directions);
         }
         self.nemesis.note(client, None, Fault::Partition, for_ns);
-    }
-
-    /// Mends a client's links to the servers of the lock, and sends on what was withheld.
-    fn mend_links(&mut self, client: u32) {
-        for server in 0..self.servers.of_lock() {
-            self.network.cut(client, server, [false; 2]);
-            for direction in [Direction::ToServer, Direction::ToClient] {
-                for call in self.network.take_withheld(client, server, direction) {
-                    self.send_on(self.calls[call].conn, direction, call);
-                }
-            }
-        }
     }
 
     /// A message is lost silently.
