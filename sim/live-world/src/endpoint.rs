@@ -15,7 +15,6 @@ mod preflight;
 mod reach;
 mod refusal;
 mod url;
-mod wire;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

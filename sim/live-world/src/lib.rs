@@ -14,5 +14,6 @@ mod process;
 mod run;
 pub mod server;
 pub mod supervisor;
+mod wire;
 
 pub use contract::LiveWorld;

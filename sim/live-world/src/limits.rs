@@ -127,12 +127,9 @@ impl Files {
 
     /// None if it has to wait for others.
     fn now(links: Links, reserved: &mut u64) -> Result<Option<Self>, LimitError> {
-        let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).map_err(LimitError::System)?;
+        let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).map_err(LimitError::System)?;
         let Some(files) = share(links, hard, *reserved)? else { return Ok(None) };
-        let all = files + *reserved + BESIDES;
-        if soft < all {
-            setrlimit(Resource::RLIMIT_NOFILE, all, hard).map_err(LimitError::System)?;
-        }
+        ensure_open_files(files + *reserved + BESIDES)?;
         *reserved += files;
         Ok(Some(Self { files, links }))
     }

@@ -197,7 +197,7 @@ impl LiveRun<'_> {
         self.unless_interrupted(worked).await?.map_err(clients::panicked)?;
         // What stays busy shows in the history: its operations have no end.
         let idle = self.clients.idle(self.trial.ttl().saturating_add(IDLE_BEYOND_TTL));
-        let _ = self.unless_interrupted(idle).await?;
+        self.unless_interrupted(idle).await?;
 
         // Connections from before a server ended are broken, which only using them shows.
         let _ = self.unless_interrupted(self.clients.reconnect()).await;
@@ -241,7 +241,7 @@ impl LiveRun<'_> {
         if !complete {
             self.clients.stop().await;
             // Clients that were stopped still release; otherwise their keys would outlive the run.
-            let _ = self.clients.idle(IDLE_INTERRUPTED).await;
+            self.clients.idle(IDLE_INTERRUPTED).await;
         }
         // A SET that is still on its way would set a key again after it is deleted.
         self.clients.drain(DRAIN_WITHIN).await;

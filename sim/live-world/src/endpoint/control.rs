@@ -15,7 +15,7 @@ use picklock::reply::{Reply, ServerError};
 use tokio::sync::Mutex;
 
 use super::url::Login;
-use super::wire::{RespWire, WireError};
+use crate::wire::{RespWire, WireError};
 use fault_proxy::Upstream;
 
 /// Why a command has no reply.
@@ -57,13 +57,8 @@ impl CallFailure {
                 let message = login.redact(&error.message).into();
                 return CallError::Refused(ServerError { code: error.code, message });
             }
-            Cause::Connect(error) | Cause::Tls(error) | Cause::RespWire(WireError::Io(error)) => {
-                error.to_string()
-            }
-            Cause::RespWire(WireError::Closed) => String::from("the connection was closed"),
-            Cause::RespWire(WireError::NotResp(bytes)) => {
-                format!("not a Redis reply: {}", login.redact(&String::from_utf8_lossy(&bytes)))
-            }
+            Cause::Connect(error) | Cause::Tls(error) => error.to_string(),
+            Cause::RespWire(error) => login.redact(&error.to_string()),
             Cause::Silent(within) => format!("no answer within {within:?}"),
         };
         if self.sent {

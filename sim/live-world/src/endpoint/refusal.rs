@@ -13,7 +13,7 @@ use tokio_rustls::rustls;
 use super::control::{CallFailure, Cause};
 use super::keys::KeySpace;
 use super::url::Login;
-use super::wire::WireError;
+use crate::wire::WireError;
 
 /// How much of what a server said is quoted.
 const QUOTED_CHARS: usize = 160;

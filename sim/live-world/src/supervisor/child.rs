@@ -24,7 +24,7 @@ use tokio::sync::mpsc;
 
 use super::directory::{self, ServersDirectory, write_private};
 use super::protocol::{
-    COMMAND, LOG_FILE, PAGE_FILE, Port, Signal, StartRequest, SupervisorEvent, SupervisorRequest,
+    COMMAND, LOG_FILE, PAGE_FILE, Signal, StartRequest, SupervisorEvent, SupervisorRequest,
 };
 use super::watcher::{self, Watcher};
 use crate::page::{LIBRARY, PAGE_BYTES};
@@ -159,10 +159,7 @@ impl ServerTable {
             return Err(io::Error::other(format!("server {id} is already running")));
         }
         let dir = self.directory(id)?;
-        let port = match port {
-            Port::Fixed(port) => *port,
-            Port::Auto => free_port()?,
-        };
+        let port = port.map_or_else(free_port, Ok)?;
         let config_file = dir.join("redis.conf");
         write_private(&config_file, config.as_bytes())?;
         let log = OpenOptions::new().create(true).append(true).open(dir.join(LOG_FILE))?;
