@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use harness::world::{Run, RunError, RunRequest, World};
-use scenarios::result::ServerFacts;
 use scenarios::scenario::Scenario;
 use scenarios::trial::{Naming, Trial};
 use tokio::runtime::Handle;
@@ -52,13 +51,13 @@ impl LiveWorld {
     }
 
     async fn on(&self, deployment: &Deployment, request: &RunRequest) -> Result<Run, RunError> {
-        let mut server = ServerFacts::from(deployment.server());
+        let mut server = deployment.server();
         if request.reported {
             server.capabilities = capability::facts(&capability::of(deployment.first()).await);
         }
         let run = run::run(deployment, request, self.name(), self.interrupted.clone()).await?;
         let logs = if request.reported { deployment.logs().await } else { Vec::new() };
-        Ok(Run { server, logs, is_private: deployment.is_private(), ..run })
+        Ok(Run { server, logs, is_private: deployment.first().is_private(), ..run })
     }
 }
 

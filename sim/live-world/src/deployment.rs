@@ -16,19 +16,17 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use picklock::command::Command;
 use picklock::env::{CallError, Node};
-use picklock::reply::{Reply, ServerError};
+use picklock::reply::Reply;
 use scenarios::fault::{Fault, Staged};
+use scenarios::result::ServerFacts;
 use scenarios::scenario::Scenario;
 use scenarios::topology::{AppendOnly, Topology};
 use tokio::task::JoinSet;
 
 use self::replication::ReplicationLinks;
 pub(crate) use self::sentinels::SERVICE;
-use super::endpoint::{
-    Choice, CommandCounts, Endpoint, EndpointError, KeySpace, ServerInfo, Settings,
-};
+use super::endpoint::{Choice, CommandCounts, Endpoint, EndpointError, KeySpace, Settings};
 use super::server::{Password, ServerBinary, ServerSpec};
 use super::supervisor::{LOG_FILE, Supervisor};
 use fault_proxy::{ProxyError, Upstream};
@@ -37,7 +35,6 @@ use fault_proxy::{ProxyError, Upstream};
 pub(crate) struct Deployment {
     endpoints: Vec<Endpoint>,
     topology: Topology,
-    info: ServerInfo,
     state: Mutex<DeploymentState>,
     /// What watches the primary, once it is watched.
     sentinels: OnceLock<Vec<Endpoint>>,
@@ -89,10 +86,7 @@ pub(crate) enum DeploymentError {
 
 impl Deployment {
     /// Starts or finds the servers of this scenario, and tries each out. Belongs to the tokio runtime it is
-    /// called on.
-    ///
-    /// # Errors
-    /// [`DeploymentError`], which says what to do. What had been started is ended.
+    /// called on. After an error, what had been started is ended.
     pub(crate) async fn open(
         choice: Choice,
         keys: KeySpace,
@@ -126,41 +120,27 @@ impl Deployment {
                 endpoints
             }
         };
-        let mut info = endpoints[0].server().clone();
-        if servers > 1 {
-            info.how = format!("{servers} of them: {}", info.how);
-        }
         let down = vec![false; endpoints.len()];
         let state = DeploymentState { paged: down.clone(), down, ..DeploymentState::default() };
         let (state, sentinels) = (Mutex::new(state), OnceLock::new());
-        let deployment = Self { endpoints, topology, info, state, sentinels, launcher };
+        let deployment = Self { endpoints, topology, state, sentinels, launcher };
         deployment.verify_pages().await;
         Ok(deployment)
     }
 
     /// What they are; of several the first stands for all.
-    pub(crate) fn server(&self) -> &ServerInfo {
-        &self.info
+    pub(crate) fn server(&self) -> ServerFacts {
+        let mut facts = self.first().server().clone();
+        let servers = self.endpoints.len();
+        if servers > 1 {
+            facts.origin = format!("{servers} of them: {}", facts.origin);
+        }
+        facts
     }
 
-    /// The first of them.
+    /// The first of them, which stands for all in what all have alike: login, keys, and whose they are.
     pub(crate) fn first(&self) -> &Endpoint {
         &self.endpoints[0]
-    }
-
-    /// True where nobody else can be using the servers.
-    pub(crate) fn is_private(&self) -> bool {
-        self.endpoints[0].is_private()
-    }
-
-    /// Whether they are within this process.
-    pub(crate) fn is_embedded(&self) -> bool {
-        self.endpoints[0].is_embedded()
-    }
-
-    /// Where the run's keys lie.
-    pub(crate) fn keys(&self) -> &KeySpace {
-        self.endpoints[0].keys()
     }
 
     /// The nodes that lock code can connect to.
@@ -180,19 +160,11 @@ impl Deployment {
 
     /// Every server: where the proxy's links to it lead, and how others name it.
     pub(crate) fn servers(&self) -> impl Iterator<Item = (Upstream, SocketAddr)> {
-        self.endpoints.iter().map(|it| (it.upstream(), it.server().addr))
-    }
-
-    /// A client that connects to a link of the proxy at `link`, as [`Endpoint::client`] makes it.
-    pub(crate) fn client(&self, link: SocketAddr) -> redis::Client {
-        self.endpoints[0].client(link)
+        self.endpoints.iter().map(|it| (it.upstream(), it.addr()))
     }
 
     /// How often the servers behind the nodes have carried out each command, as
     /// [`Endpoint::command_stats`] has it; none where one of them has ended meanwhile.
-    ///
-    /// # Errors
-    /// [`CallError`] where there is no answer.
     pub(crate) async fn command_stats(&self) -> Result<Option<CommandCounts>, CallError> {
         let mut all = CommandCounts::default();
         for node in self.nodes() {
@@ -220,19 +192,11 @@ impl Deployment {
     }
 
     /// Deletes what is left of the run, behind every node.
-    ///
-    /// # Errors
-    /// [`CallError`] where a server does not answer, or lets nothing be deleted.
     pub(crate) async fn remove_keys(&self, known: &[Vec<u8>]) -> Result<(), CallError> {
         for node in self.nodes() {
             self.endpoints[self.server_of(node)].remove_keys(known).await?;
         }
         Ok(())
-    }
-
-    /// The error for these commands of clients having been refused, the first of them with this answer.
-    pub(crate) fn refused(&self, commands: &[String], said: &ServerError) -> EndpointError {
-        self.endpoints[0].refused(commands, said)
     }
 
     /// What the servers that were started have written into their logs, each with a name for it.
@@ -272,15 +236,13 @@ impl Deployment {
 
     /// Writes a key that expires at once.
     async fn write_probe(&self, server: usize) -> Result<(), CallError> {
-        let probe = String::from_utf8_lossy(&self.keys().key("probe")).into_owned();
+        let probe = String::from_utf8_lossy(&self.first().keys().key("probe")).into_owned();
         self.command(server, &["SET", &probe, "x", "PX", "10"]).await.map(drop)
     }
 
     /// Sends a command on the server's control connection.
     pub(crate) async fn command(&self, server: usize, words: &[&str]) -> Result<Reply, CallError> {
-        let (name, arguments) = words.split_first().expect("a command has a name");
-        let command = arguments.iter().fold(Command::new(name), |it, word| it.arg(*word));
-        self.endpoints[server].command(&command).await
+        self.endpoints[server].ask(words).await
     }
 
     fn state(&self) -> MutexGuard<'_, DeploymentState> {

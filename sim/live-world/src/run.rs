@@ -70,14 +70,18 @@ pub(super) async fn run(
 ) -> Result<Run, RunError> {
     let scenario = &*request.scenario;
     let of_server = scenario.faults.iter().find(|it| it.whom().is_server());
-    if let Some(fault) = of_server.filter(|_| !deployment.is_private()) {
+    if let Some(fault) = of_server.filter(|_| !deployment.first().is_private()) {
         return Err(RunError::NotOurs(format!(
             "{} would affect everyone who uses this server; leave out --redis, and picklock starts a server of its own",
             fault.kind.name()
         )));
     }
-    let naming =
-        Naming { world, seed: request.seed, prefix: deployment.keys().prefix(), exact: false };
+    let naming = Naming {
+        world,
+        seed: request.seed,
+        prefix: deployment.first().keys().prefix(),
+        exact: false,
+    };
     let trial = Arc::new(Trial::<LiveEnv>::new(scenario, naming)?);
     let files = Files::reserve(links(deployment, scenario)).await.map_err(unavailable)?;
     // The model stands in for whatever the resource would be: it is not what is tested.
@@ -153,7 +157,7 @@ fn links(deployment: &Deployment, scenario: &Scenario) -> Links {
     let to_resource = everybody * u64::from(scenario.resource().is_some());
     let replication = u64::from(topology.servers());
     let (external, in_process) =
-        if deployment.is_embedded() { (0, to_locks) } else { (to_locks, 0) };
+        if deployment.first().is_embedded() { (0, to_locks) } else { (to_locks, 0) };
     // Only the lock's own servers are listened to; the resource's links are counted alike.
     let each = if scenario.about_lock().listens() { 2 } else { 1 };
     let faults = !scenario.faults.is_empty();
@@ -228,7 +232,7 @@ impl LiveRun<'_> {
 
     /// What the servers have counted, if nobody else should be using them.
     async fn counts(&self) -> Option<ServerCounts> {
-        if !self.deployment.is_private() {
+        if !self.deployment.first().is_private() {
             return None;
         }
         let commands = self.deployment.command_stats().await.ok().flatten()?;
@@ -252,7 +256,7 @@ impl LiveRun<'_> {
             removed = self.deployment.remove_keys(&keys).await;
         }
         if let Err(error) = removed {
-            let prefix = self.deployment.keys().prefix();
+            let prefix = self.deployment.first().keys().prefix();
             self.remarks.push(format!(
                 "keys under {prefix} may be left on the server ({error}); they expire by themselves"
             ));
@@ -263,9 +267,9 @@ impl LiveRun<'_> {
     fn conclude(self, mut cut_short: Option<CutShort>, proxy: &Proxy) -> Result<Run, RunError> {
         let history = self.trial.journal().history();
         // What a private server refuses is the doing of the scenario.
-        let is_private = self.deployment.is_private();
+        let is_private = self.deployment.first().is_private();
         if let Some(refused) = (!is_private).then(|| Refused::of(&history)).flatten() {
-            let error = self.deployment.refused(&refused.commands, &refused.said);
+            let error = self.deployment.first().refused(&refused.commands, &refused.said);
             if refused.is_denied() {
                 return Err(unavailable(error));
             }

@@ -203,9 +203,6 @@ impl PrivateServer {
 
     /// Now that it has been killed, it loses what it had written and not synced yet; where its file was cut, if it
     /// keeps one.
-    ///
-    /// # Errors
-    /// [`PrivateServerError::Refused`] if it is unknown what was on its disk.
     pub(crate) fn lose_power(&mut self) -> Result<Option<CutAt>, PrivateServerError> {
         let unknown =
             || PrivateServerError::Refused(String::from("it is unknown what was on its disk"));

@@ -111,6 +111,12 @@ impl RespWire {
     }
 }
 
+/// The command of these words.
+pub(crate) fn command_of(words: &[&str]) -> Command {
+    let (name, arguments) = words.split_first().expect("a command has a name");
+    arguments.iter().fold(Command::new(name), |it, word| it.arg(*word))
+}
+
 fn encode(command: &Command, request: &mut Vec<u8>) {
     request.extend_from_slice(format!("*{}\r\n", command.len()).as_bytes());
     for arg in command.args() {

@@ -83,7 +83,7 @@ impl Env for VirtualEnv {
 
     fn mark(&self, mark: Mark) {
         with(|sim| {
-            if !sim.executor.is_closed() {
+            if !sim.executor.closed {
                 sim.marked(self.process, mark);
             }
         });
@@ -134,7 +134,7 @@ impl Subscription for VirtualSubscription {
                     let broken = "the connection broke while listening";
                     return Poll::Ready(Err(CallError::Indeterminate(broken.into())));
                 }
-                inbox.waiter = Some(sim.executor.current());
+                inbox.waiter = Some(sim.executor.current);
                 Poll::Pending
             })
         })
@@ -157,7 +157,7 @@ async fn connect(process: u32, node: Node, purpose: Purpose) -> Result<u32, Call
                 let why = format!("no server is configured as {}", node.0);
                 return Poll::Ready(Err(CallError::NotSent(why.into())));
             };
-            let task = sim.executor.current();
+            let task = sim.executor.current;
             if sim.executor.state(process) != ProcessState::Running {
                 // Where the process is paused, the task is polled again when it goes on.
                 sim.executor.wake(task);
@@ -194,7 +194,7 @@ impl Future for CallFuture {
     fn poll(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
         with(|sim| {
-            let task = sim.executor.current();
+            let task = sim.executor.current;
             let call = match (this.call, this.command.take()) {
                 (Some(call), _) => call,
                 (None, Some(command)) => {
@@ -246,7 +246,7 @@ impl Future for SleepFuture {
                 return Poll::Ready(());
             }
             let timer = *this.timer.get_or_insert_with(|| sim.timers.add());
-            sim.timers.arm(timer, sim.executor.current(), || {
+            sim.timers.arm(timer, sim.executor.current, || {
                 sim.time.plan(clock.moment(this.deadline_ns), SimEvent::Timer(timer))
             });
             Poll::Pending

@@ -49,7 +49,7 @@ pub(super) struct StalledDirection {
 /// Faults: staged, planned, and those that strike by chance.
 #[derive(Debug, Default)]
 pub(super) struct VirtualNemesis {
-    rates: Rates,
+    pub(super) rates: Rates,
     planned: Vec<PlannedFault>,
     pub(super) cues: Cues<StalledDirection>,
     /// Clients (0: any) and the cues whose faults strike their next request.
@@ -58,7 +58,7 @@ pub(super) struct VirtualNemesis {
     /// to say when it came to the cue's place it still says.
     pub(super) pending_crash: Option<(u32, Option<u16>)>,
     /// Whether each process holds the lock, as its marks tell.
-    holders: Vec<bool>,
+    pub(super) holders: Vec<bool>,
     pub(super) journal: Option<Journal>,
 }
 
@@ -72,11 +72,6 @@ impl VirtualNemesis {
         self.pending_crash = None;
         self.holders.clear();
         self.holders.resize(processes, false);
-    }
-
-    /// From now on faults strike so often.
-    pub(super) fn set_rates(&mut self, rates: Rates) {
-        self.rates = rates;
     }
 
     /// Keeps a planned fault; its number.
@@ -94,16 +89,6 @@ impl VirtualNemesis {
     pub(super) fn close(&mut self) -> u32 {
         self.rates = Rates::default();
         u32::try_from(self.planned.len()).expect("fewer than 2^32 plans")
-    }
-
-    /// Whether tasks that are ready at once go in any order.
-    pub(super) const fn shuffles(&self) -> bool {
-        self.rates.shuffles
-    }
-
-    /// Whether a client that is about to send crashes instead.
-    pub(super) fn crashes(&self, choices: &mut Choices) -> bool {
-        choices.strikes(self.rates.crash)
     }
 
     /// How long a client is paused that sends or is answered, if it is.
@@ -137,11 +122,6 @@ impl VirtualNemesis {
             return Some(fault);
         }
         choices.strikes(self.rates.reset).then_some(Fault::Reset)
-    }
-
-    /// Says whether a process holds the lock.
-    pub(super) fn set_holds(&mut self, process: u32, holds: bool) {
-        self.holders[process as usize] = holds;
     }
 
     /// Whether a fault of this client meets a hold; of nobody in particular (0), any hold.

@@ -57,9 +57,6 @@ impl Deployment {
     }
 
     /// Kills a server that is up, as a crash of its process does.
-    ///
-    /// # Errors
-    /// [`PrivateServerError`] where it is not ours to be killed, or its supervisor is gone.
     pub(crate) async fn kill(&self, server: usize) -> Result<(), PrivateServerError> {
         // Cut first, so that what is on its way to the replicas is lost with it every time.
         self.cut_replication(server);
@@ -73,9 +70,6 @@ impl Deployment {
     }
 
     /// A server that has been killed loses what was not on its disk.
-    ///
-    /// # Errors
-    /// [`PrivateServerError`] where that is unknown.
     pub(crate) async fn lose_power(
         &self,
         server: usize,
@@ -143,9 +137,6 @@ impl Deployment {
 
     /// Starts a server that has ended, with what its file has. Its replication is restored by
     /// [`attach_replicas`](Self::attach_replicas).
-    ///
-    /// # Errors
-    /// [`PrivateServerError`], with the end of its log where it has one.
     pub(crate) async fn restart(&self, server: usize) -> Result<(), PrivateServerError> {
         if self.is_up(server) {
             return Ok(());

@@ -8,7 +8,6 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use picklock::command::Command;
 use picklock::env::CallError;
 use picklock::reply::Reply;
 use tokio::time::{Instant, sleep};
@@ -38,7 +37,7 @@ impl Deployment {
         let Some(launcher) = self.launcher.as_ref().filter(|_| sentinels > 0) else {
             return Ok(());
         };
-        let primary = self.endpoints[self.server_or_primary(None)].server().addr.port();
+        let primary = self.endpoints[self.server_or_primary(None)].addr().port();
         let quorum = sentinels / 2 + 1;
         let mut config = format!("sentinel monitor {SERVICE} 127.0.0.1 {primary} {quorum}\n");
         let password = &launcher.password;
@@ -53,7 +52,7 @@ impl Deployment {
         };
         let mut watching = Vec::new();
         for _ in 0..sentinels {
-            let (keys, settings) = (self.keys().clone(), &launcher.settings);
+            let (keys, settings) = (self.first().keys().clone(), &launcher.settings);
             let supervisor = &launcher.supervisor;
             let started = Endpoint::start_unverified(
                 &launcher.binary,
@@ -109,10 +108,10 @@ impl Deployment {
     /// The primary according to the first sentinel that answers.
     async fn primary_by_sentinels(&self) -> Option<usize> {
         for sentinel in self.sentinels.get().into_iter().flatten() {
-            let named = ask(sentinel, &["GET-MASTER-ADDR-BY-NAME", SERVICE]).await;
+            let named = sentinel.ask(&["SENTINEL", "GET-MASTER-ADDR-BY-NAME", SERVICE]).await;
             if let Ok(Reply::Array(addr)) = named {
                 let port = addr.get(1).and_then(Reply::as_int)?;
-                let is_named = |it: &Endpoint| i64::from(it.server().addr.port()) == port;
+                let is_named = |it: &Endpoint| i64::from(it.addr().port()) == port;
                 return self.endpoints.iter().position(is_named);
             }
         }
@@ -125,13 +124,8 @@ impl Deployment {
             Ok(Reply::Array(list)) => list.len(),
             _ => 0,
         };
-        let replicas = many(ask(sentinel, &["REPLICAS", SERVICE]).await);
-        let sentinels = many(ask(sentinel, &["SENTINELS", SERVICE]).await);
+        let replicas = many(sentinel.ask(&["SENTINEL", "REPLICAS", SERVICE]).await);
+        let sentinels = many(sentinel.ask(&["SENTINEL", "SENTINELS", SERVICE]).await);
         replicas + 1 >= self.endpoints.len() && sentinels >= others
     }
-}
-
-async fn ask(sentinel: &Endpoint, words: &[&str]) -> Result<Reply, CallError> {
-    let command = words.iter().fold(Command::new("SENTINEL"), |it, word| it.arg(*word));
-    sentinel.command(&command).await
 }

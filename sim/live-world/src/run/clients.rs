@@ -6,6 +6,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use harness::world::{RunError, RunRequest};
@@ -90,7 +91,8 @@ impl RunClients {
             let links =
                 deployment.nodes().map(|it| link(client, it, deployment.upstream(it), None));
             let links = links.collect::<Result<Vec<Link>, _>>()?;
-            let mut to: Vec<_> = links.iter().map(|it| deployment.client(it.addr())).collect();
+            let mut to: Vec<_> =
+                links.iter().map(|it| deployment.first().client(it.addr())).collect();
             to.append(&mut beside);
             Ok((LiveEnv::new(ClientId(client), seed, to), links))
         };
@@ -175,13 +177,13 @@ impl RunClients {
         self.nemesis.stage(&cues, controls, ClientLinks::new(self.links.clone(), self.lock_nodes));
         for env in &self.clients {
             let (env, trial) = (env.clone(), Arc::clone(trial));
-            let (start, gauge) = (Arc::clone(&start), request.gauge.clone());
+            let (start, done) = (Arc::clone(&start), Arc::clone(&request.done));
             working.spawn(async move {
                 start.wait().await;
                 let (client, process) = (env.client().0, Arc::clone(env.process()));
                 process.unless_gone(trial.client(env, client)).await;
                 process.finish();
-                gauge.add();
+                done.fetch_add(1, Ordering::Relaxed);
             });
         }
         let healing = async {
@@ -257,17 +259,17 @@ fn discovering(
         addresses.insert(addr, link.addr());
         links.push(link);
     }
-    let like = |link: &Link| deployment.client(link.addr()).get_connection_info().clone();
+    let like = |link: &Link| deployment.first().client(link.addr()).get_connection_info().clone();
     if deployment.is_cluster() {
         let cluster = Cluster::open(links.iter().map(like));
         let cluster = cluster.expect("there are nodes, and their addresses need no parsing");
-        return Ok((TokioEnv::for_key(&cluster, deployment.keys().key("lock")), links));
+        return Ok((TokioEnv::for_key(&cluster, deployment.first().keys().key("lock")), links));
     }
     let like = like(&links[0]);
     let mut sentinels = Vec::new();
     for upstream in deployment.sentinel_upstreams() {
         let link = link(client, SENTINEL, upstream, Some(Arc::clone(&addresses)))?;
-        sentinels.push(deployment.client(link.addr()));
+        sentinels.push(deployment.first().client(link.addr()));
         links.push(link);
     }
     let options = TokioOptions::default();

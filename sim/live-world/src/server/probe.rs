@@ -8,11 +8,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use fault_proxy::Upstream;
-use picklock::command::Command;
 use picklock::reply::Reply;
 
 use super::Password;
-use crate::wire::RespWire;
+use crate::wire::{RespWire, command_of};
 
 /// The version of the server at `addr` whose working directory is `dir`, or what is wrong.
 pub(super) async fn version(
@@ -66,8 +65,7 @@ pub(super) async fn version(
 
 /// The reply to a command, or what is wrong.
 async fn ask(wire: &mut RespWire, words: &[&str]) -> Result<Reply, String> {
-    let command = words[1..].iter().fold(Command::new(words[0]), |it, word| it.arg(*word));
-    match wire.call(&command).await {
+    match wire.call(&command_of(words)).await {
         Ok(Ok(reply)) => Ok(reply),
         Ok(Err(error)) => Err(format!("{}: {error}", words[0])),
         Err(error) => Err(error.to_string()),

@@ -12,9 +12,11 @@ use super::PlannedFault;
 /// How often faults strike by chance, in 65,536, and how long they last at most in nanoseconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Rates {
-    pub(super) shuffles: bool,
+    /// Whether tasks that are ready at once go in any order.
+    pub(crate) shuffles: bool,
     pub(super) pause: (u32, u64),
-    pub(super) crash: u32,
+    /// Of a client that is about to send.
+    pub(crate) crash: u32,
     pub(super) delay: (u32, u64),
     pub(super) lose_request: u32,
     pub(super) lose_reply: u32,

@@ -19,7 +19,7 @@ impl Simulation {
         let (processes, servers) = (self.processes.count(), self.servers.of_lock());
         let drawn = nemesis::draw(swarm, processes - 1, servers, &mut self.choices);
         let SwarmDraw { rates, drift_ppm, planned } = drawn;
-        self.nemesis.set_rates(rates);
+        self.nemesis.rates = rates;
         for (place, &ppm) in (0..).zip(&drift_ppm) {
             let clock = match place < processes {
                 true => &mut self.processes[place].clock,

@@ -46,7 +46,7 @@ fn a_crashed_client_sends_no_release() {
     assert!(value().is_some(), "nobody has released it");
     until(501 * MS_NS);
     assert!(value().is_none(), "its TTL has");
-    assert_eq!(with(|sim| sim.executor.live()), 0);
+    assert_eq!(with(|sim| sim.executor.tasks.live), 0);
     // The same guard without the crash does release.
     hold_for(2, 50 * MS);
     until(600 * MS_NS);
