@@ -42,14 +42,6 @@ pub(super) enum Cause {
 }
 
 impl CallFailure {
-    /// The server's error code, if it answered at all.
-    pub(super) fn code(&self) -> Option<&str> {
-        match &self.cause {
-            Cause::Refused { error, .. } => Some(&error.code),
-            _ => None,
-        }
-    }
-
     /// The same for callers; `login` has the password that must not be shown.
     pub(super) fn into_call_error(self, login: &Login) -> CallError {
         let why = match self.cause {

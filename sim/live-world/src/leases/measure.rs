@@ -111,7 +111,7 @@ fn named(values: &[u64], tag: &str) -> Distribution {
     }
 }
 
-/// How these values, in nanoseconds, are distributed; none are nothing but zeros.
+/// How these values, in nanoseconds, are distributed; always 0 where there are none.
 pub(super) fn distribution(values: &[u64]) -> Distribution {
     let bucket = |ns: &u64| Bucket { value: Span(Duration::from_nanos(*ns)), count: 1 };
     let histogram = Histogram::new(values.iter().map(bucket));

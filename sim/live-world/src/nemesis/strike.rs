@@ -85,11 +85,11 @@ impl Injector for Locked<'_> {
     }
 
     fn arm(&mut self, client: u32, cue: u32) {
-        self.state.messages.arm(client, cue);
+        self.state.messages.armed.push((client, cue));
     }
 
     fn deliver(&mut self, gate: usize) {
-        self.state.messages.open(gate);
+        self.state.messages.gates[gate].open();
     }
 
     fn set_drift(&mut self, client: u32, ppm: i32) {

@@ -65,7 +65,7 @@ fn an_unreplicated_write_is_gone_after_promotion_and_a_replicated_one_is_not() {
         end(0, Termination::Killed);
         until(20 * MS_NS);
         with(|sim| sim.promote(None));
-        assert_eq!(with(|sim| sim.servers.primary()), 1);
+        assert_eq!(with(|sim| sim.servers.primary), 1);
         assert_eq!(
             value_at(1, b"k").is_some(),
             survives,
@@ -100,7 +100,7 @@ fn the_old_primary_comes_back_as_a_replica_with_the_new_ones_data() {
     // And may be promoted in its turn.
     end(1, Termination::Killed);
     with(|sim| sim.promote(None));
-    assert_eq!(with(|sim| sim.servers.primary()), 0);
+    assert_eq!(with(|sim| sim.servers.primary), 0);
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn the_most_advanced_replica_takes_over_unless_another_is_named() {
         until(30 * MS_NS);
         end(0, Termination::Killed);
         with(|sim| sim.promote(to));
-        assert_eq!(with(|sim| sim.servers.primary()), successor);
+        assert_eq!(with(|sim| sim.servers.primary), successor);
         assert_eq!(value_at(successor, b"later").is_some(), successor == 2);
     }
 }
@@ -133,7 +133,7 @@ fn without_a_replica_the_old_primary_comes_back() {
     end(0, Termination::Killed);
     assert!(with(|sim| sim.servers.successor(None).is_none()));
     with(|sim| sim.promote(None));
-    assert!(with(|sim| sim.servers.primary() == 0 && sim.servers[0].is_up()));
+    assert!(with(|sim| sim.servers.primary == 0 && sim.servers[0].is_up()));
 }
 
 #[test]

@@ -68,7 +68,7 @@ impl Simulation {
             return;
         }
         if self.network.conn(conn).blocked.is_some() || self.calls.has_unread(conn) {
-            return self.calls.keep_unread(conn, call);
+            return self.calls.unread.push((conn, call));
         }
         self.execute(call);
     }

@@ -99,7 +99,7 @@ impl Injector for Simulation {
 
     fn strike_server(&mut self, server: Option<u32>, with: ServerFault) {
         let now_ns = self.time.now_ns();
-        let server = server.unwrap_or(self.servers.primary());
+        let server = server.unwrap_or(self.servers.primary);
         let node = self.servers.node_of(server);
         let it = &mut self.servers[server];
         match with {
@@ -248,7 +248,7 @@ impl Simulation {
     /// A replica takes the place of the primary, if that has ended. Where there is none, the primary comes
     /// back instead.
     pub(crate) fn promote(&mut self, to: Option<u32>) {
-        let primary = self.servers.primary();
+        let primary = self.servers.primary;
         if self.servers[primary].is_up() {
             return;
         }

@@ -82,7 +82,7 @@ impl Simulation {
             PlannedFault::StrikeServer { server, with } => self.strike_server(server, with),
             PlannedFault::StartServer(server) => self.start_server(server),
             PlannedFault::Promote { to, for_ns } => {
-                let old = self.servers.primary();
+                let old = self.servers.primary;
                 self.promote(to);
                 self.plan_in(for_ns, PlannedFault::StartServer(old));
             }
@@ -95,7 +95,7 @@ impl Simulation {
         match self.nemesis.take_planned(planned) {
             PlannedFault::StartServer(server) => self.start_server(server),
             PlannedFault::Promote { to, .. } => {
-                let old = self.servers.primary();
+                let old = self.servers.primary;
                 self.promote(to);
                 self.start_server(old);
             }
