@@ -43,6 +43,7 @@ pub(crate) struct Deployment {
 }
 
 /// How servers are started.
+#[derive(Clone)]
 struct Launcher {
     binary: ServerBinary,
     supervisor: Supervisor,
@@ -250,6 +251,13 @@ impl Deployment {
     }
 }
 
+impl Launcher {
+    async fn start(&self, spec: ServerSpec, keys: KeySpace) -> Result<Endpoint, EndpointError> {
+        let Self { binary, supervisor, settings, .. } = self;
+        Endpoint::start_unverified(binary, spec, supervisor, keys, settings).await
+    }
+}
+
 /// Starts the servers of a scenario, all at once.
 async fn start(
     with: &Launcher,
@@ -258,14 +266,8 @@ async fn start(
 ) -> Result<Vec<Endpoint>, DeploymentError> {
     let mut starting = JoinSet::new();
     for server in 0..scenario.topology().servers() {
-        let (binary, spec) = (with.binary.clone(), spec(with, scenario));
-        let (supervisor, settings) = (with.supervisor.clone(), with.settings.clone());
-        let keys = keys.clone();
-        starting.spawn(async move {
-            let started =
-                Endpoint::start_unverified(&binary, spec, &supervisor, keys, &settings).await;
-            (server, started)
-        });
+        let (launcher, spec, keys) = (with.clone(), spec(with, scenario), keys.clone());
+        starting.spawn(async move { (server, launcher.start(spec, keys).await) });
     }
     let mut started = BTreeMap::new();
     while let Some(ended) = starting.join_next().await {

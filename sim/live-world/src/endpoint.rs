@@ -97,7 +97,7 @@ impl Endpoint {
 
     /// Where the proxy's links lead.
     pub fn upstream(&self) -> Upstream {
-        self.control.upstream().clone()
+        self.control.upstream.clone()
     }
 
     /// A client that connects to a link of the proxy at `link`, with this endpoint's login and
@@ -109,7 +109,7 @@ impl Endpoint {
     /// switched off. A server that does not know user names (before Redis 6) is sent the whole
     /// handshake a second time, without the name.
     pub fn client(&self, link: SocketAddr) -> redis::Client {
-        client(link, self.control.login())
+        client(link, &self.control.login)
     }
 
     /// Sends a command on the control connection, on which there are no faults.
@@ -208,12 +208,12 @@ impl Endpoint {
 
     /// The error for these commands of clients having been refused, the first of them with this answer.
     pub fn refused(&self, commands: &[String], said: &ServerError) -> EndpointError {
-        let refusal = Refusal::of_clients(commands, said, self.control.login(), &self.keys);
+        let refusal = Refusal::of_clients(commands, said, &self.control.login, &self.keys);
         EndpointError::Refused { place: self.facts.origin.clone(), refusal }
     }
 
     fn call_error(&self, failure: CallFailure) -> CallError {
-        failure.into_call_error(self.control.login())
+        failure.into_call_error(&self.control.login)
     }
 }
 

@@ -30,7 +30,7 @@ pub struct LiveEnv {
     inner: Arc<Mutex<TokioEnv>>,
     random: Arc<Mutex<Pcg64>>,
     running: watch::Sender<usize>,
-    process: Arc<ClientProcess>,
+    pub(super) process: Arc<ClientProcess>,
     /// Which nemesis observes its marks and requests.
     nemesis: Option<LiveNemesis>,
     /// When the run began, by the clock that all clients of a process share.
@@ -74,11 +74,6 @@ impl LiveEnv {
     /// The same client, observed by no nemesis.
     pub(super) fn unobserved(&self) -> Self {
         Self { nemesis: None, ..self.clone() }
-    }
-
-    /// The client as a process.
-    pub(super) fn process(&self) -> &Arc<ClientProcess> {
-        &self.process
     }
 
     fn inner(&self) -> TokioEnv {

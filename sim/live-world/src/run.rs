@@ -4,7 +4,6 @@
 //! is not complete, and leaves no key behind that it could delete.
 
 mod clients;
-mod out_of_files;
 mod refused;
 
 use std::collections::BTreeMap;
@@ -117,7 +116,7 @@ pub(super) async fn run(
     let ended = tokio::select! {
         biased;
         ended = run.phases() => ended,
-        never = clients.nemesis().carry_out_all(deployment, &mut requests) => match never {},
+        never = clients.nemesis.carry_out_all(deployment, &mut requests) => match never {},
     };
     run.clean_up(ended.is_ok()).await;
     // It waits for a thread, which a runtime must not.
@@ -189,7 +188,7 @@ impl LiveRun<'_> {
     async fn phases(&mut self) -> Result<(), Unfinished> {
         self.unless_interrupted(self.clients.connect()).await??;
         let before = self.counts().await;
-        let run = self.clients.run_itself().clone();
+        let run = self.clients.run.clone();
         let set_up = self.unless_interrupted(self.trial.set_up(run.clone())).await?;
         set_up.map_err(|error| {
             unavailable(format!("cannot prepare the scenario's resource: {error}"))
@@ -226,7 +225,7 @@ impl LiveRun<'_> {
         if loses_power && !self.deployment.wait_for_second().await {
             let slow = "the disk was slow: writes from before the run may not have been synced when it began, and writes \
                         of the run may have been synced early";
-            self.clients.nemesis().remark(slow.to_owned());
+            self.clients.nemesis.remark(slow.to_owned());
         }
     }
 
@@ -276,11 +275,11 @@ impl LiveRun<'_> {
             let times = refused.times;
             cut_short.get_or_insert(CutShort::ServerRefused(format!("{times} times: {error}")));
         }
-        let out_of_files = out_of_files::times(&history) + proxy.starved();
+        let out_of_files = refused::out_of_files(&history) + proxy.starved();
         if out_of_files > 0 {
             cut_short.get_or_insert(CutShort::OutOfFiles(out_of_files));
         }
-        let mut remarks = self.clients.nemesis().remarks();
+        let mut remarks = self.clients.nemesis.remarks();
         remarks.extend(self.remarks);
         let disturbed = (self.foreign_logins > 0).then(|| disturbed(self.foreign_logins));
         let server_commands = self.server_commands;

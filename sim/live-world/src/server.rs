@@ -106,7 +106,8 @@ pub struct PrivateServer {
     pid: i32,
     dir: PathBuf,
     version: String,
-    page: Option<Page>,
+    /// Its page, if it was started with one. Only its answers show whether it uses it.
+    pub(crate) page: Option<Page>,
 }
 
 impl PrivateServer {
@@ -194,11 +195,6 @@ impl PrivateServer {
             self.page = Some(page.map_err(|error| PrivateServerError::Refused(error.to_string()))?);
         }
         Ok(())
-    }
-
-    /// Its page, if it was started with one. Only its answers show whether it uses it.
-    pub(crate) fn page(&mut self) -> Option<&mut Page> {
-        self.page.as_mut()
     }
 
     /// Now that it has been killed, it loses what it had written and not synced yet; where its file was cut, if it

@@ -57,10 +57,11 @@ pub(super) struct NetworkConn {
 
 /// A process's link to a server.
 #[derive(Debug, Default)]
-struct NetworkLink {
-    cut: [bool; 2],
+pub(super) struct NetworkLink {
+    /// Which directions are cut.
+    pub(super) cut: [bool; 2],
     /// Calls whose request, or reply, has met the cut, in order.
-    withheld: [Vec<u32>; 2],
+    pub(super) withheld: [Vec<u32>; 2],
 }
 
 /// A connection that a client is making.
@@ -179,16 +180,6 @@ impl Network {
         &mut self.attempts[attempt as usize]
     }
 
-    /// Cuts these directions of a link, and mends the others.
-    pub(super) fn cut(&mut self, process: u32, server: u32, directions: [bool; 2]) {
-        self.link(process, server).cut = directions;
-    }
-
-    /// Whether a link is cut in any direction.
-    pub(super) fn is_cut(&mut self, process: u32, server: u32) -> bool {
-        self.link(process, server).cut != [false; 2]
-    }
-
     /// Keeps a message that meets a cut or a stalled connection; false where it meets none.
     pub(super) fn withhold(&mut self, conn: u32, direction: Direction, call: u32) -> bool {
         let NetworkConn { process, server, stalled, .. } = self.conns[conn as usize];
@@ -211,17 +202,7 @@ impl Network {
         self.stalled.extract_if(.., theirs).map(|(_, _, call)| call).collect()
     }
 
-    /// The messages that have met a cut, in order, to be sent on.
-    pub(super) fn take_withheld(
-        &mut self,
-        process: u32,
-        server: u32,
-        direction: Direction,
-    ) -> Vec<u32> {
-        std::mem::take(&mut self.link(process, server).withheld[direction as usize])
-    }
-
-    fn link(&mut self, process: u32, server: u32) -> &mut NetworkLink {
+    pub(super) fn link(&mut self, process: u32, server: u32) -> &mut NetworkLink {
         &mut self.links[process as usize * self.servers + server as usize]
     }
 }

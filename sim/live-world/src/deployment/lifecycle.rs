@@ -86,8 +86,7 @@ impl Deployment {
     /// executable may be linked statically. There is no key yet that could expire.
     pub(super) async fn verify_pages(&self) {
         for server in 0..self.endpoints.len() {
-            let page =
-                self.endpoints[server].process().await.is_some_and(|mut it| it.page().is_some());
+            let page = self.endpoints[server].process().await.is_some_and(|it| it.page.is_some());
             if !page {
                 continue;
             }
@@ -132,7 +131,9 @@ impl Deployment {
 
     async fn step_wall(&self, server: usize, by_ns: i64) -> bool {
         let process = self.endpoints[server].process().await;
-        process.is_some_and(|mut it| it.page().is_some_and(|page| page.step_wall(by_ns).is_ok()))
+        process.is_some_and(|mut it| {
+            it.page.as_mut().is_some_and(|page| page.step_wall(by_ns).is_ok())
+        })
     }
 
     /// Starts a server that has ended, with what its file has. Its replication is restored by
@@ -158,7 +159,7 @@ impl Deployment {
     pub(crate) async fn set_drift(&self, server: usize, ppm: i32) -> bool {
         let process = self.endpoints[server].process().await;
         let set = |page: &mut Page| page.set_drift(ppm).is_ok();
-        self.is_paged(server) && process.is_some_and(|mut it| it.page().is_some_and(set))
+        self.is_paged(server) && process.is_some_and(|mut it| it.page.as_mut().is_some_and(set))
     }
 
     /// Waits until what has been written so far is on the disks and a second has just begun. A server that syncs once
@@ -167,9 +168,9 @@ impl Deployment {
     pub(crate) async fn wait_for_second(&self) -> bool {
         let end = Instant::now() + SYNCED_WITHIN;
         for server in 0..self.endpoints.len() {
-            if let Some(mut process) = self.endpoints[server].process().await {
+            if let Some(process) = self.endpoints[server].process().await {
                 // The inode of its file may have been that of a file that is gone.
-                let _ = process.page().map(|page| page.forget_synced());
+                let _ = process.page.as_ref().map(|page| page.forget_synced());
             }
         }
         while Instant::now() < end {

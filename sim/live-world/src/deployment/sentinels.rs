@@ -5,7 +5,6 @@
 
 #![expect(clippy::disallowed_methods, reason = "the live worlds run in real time")]
 
-use std::fmt::Write as _;
 use std::time::Duration;
 
 use picklock::env::CallError;
@@ -39,11 +38,14 @@ impl Deployment {
         };
         let primary = self.endpoints[self.server_or_primary(None)].addr().port();
         let quorum = sentinels / 2 + 1;
-        let mut config = format!("sentinel monitor {SERVICE} 127.0.0.1 {primary} {quorum}\n");
         let password = &launcher.password;
-        let _ = writeln!(config, "sentinel auth-pass {SERVICE} {}", password.reveal());
-        let _ = writeln!(config, "sentinel down-after-milliseconds {SERVICE} {DOWN_AFTER_MS}");
-        let _ = writeln!(config, "sentinel failover-timeout {SERVICE} {FAILOVER_TIMEOUT_MS}");
+        let config = format!(
+            "sentinel monitor {SERVICE} 127.0.0.1 {primary} {quorum}\n\
+             sentinel auth-pass {SERVICE} {}\n\
+             sentinel down-after-milliseconds {SERVICE} {DOWN_AFTER_MS}\n\
+             sentinel failover-timeout {SERVICE} {FAILOVER_TIMEOUT_MS}\n",
+            password.reveal()
+        );
         let spec = ServerSpec {
             args: vec![String::from("--sentinel")],
             config,
@@ -52,16 +54,7 @@ impl Deployment {
         };
         let mut watching = Vec::new();
         for _ in 0..sentinels {
-            let (keys, settings) = (self.first().keys().clone(), &launcher.settings);
-            let supervisor = &launcher.supervisor;
-            let started = Endpoint::start_unverified(
-                &launcher.binary,
-                spec.clone(),
-                supervisor,
-                keys,
-                settings,
-            )
-            .await;
+            let started = launcher.start(spec.clone(), self.first().keys().clone()).await;
             watching.push(started?);
         }
         let watching = self.sentinels.get_or_init(|| watching);

@@ -63,8 +63,8 @@ impl CallFailure {
 
 /// The control connection. It is made when first needed, and again after it has broken.
 pub(super) struct ControlConnection {
-    upstream: Upstream,
-    login: Login,
+    pub(super) upstream: Upstream,
+    pub(super) login: Login,
     answer_within: Duration,
     state: Mutex<ControlState>,
 }
@@ -86,14 +86,6 @@ impl ControlState {
 impl ControlConnection {
     pub(super) fn new(upstream: Upstream, login: Login, answer_within: Duration) -> Self {
         Self { upstream, login, answer_within, state: Mutex::default() }
-    }
-
-    pub(super) fn login(&self) -> &Login {
-        &self.login
-    }
-
-    pub(super) fn upstream(&self) -> &Upstream {
-        &self.upstream
     }
 
     pub(super) async fn sent(&self) -> BTreeMap<String, u64> {

@@ -41,7 +41,7 @@ pub(super) async fn preflight(
 }
 
 async fn attempt(control: &ControlConnection, keys: &KeySpace) -> Result<Identity, Refusal> {
-    let refusal = |failure| Refusal::of(failure, control.login());
+    let refusal = |failure| Refusal::of(failure, &control.login);
     let identity = match control.call(&Command::new("INFO").arg("server")).await {
         Ok(reply) => identity(&String::from_utf8_lossy(reply.as_bytes().unwrap_or_default())),
         // A run does not need INFO, which only gives the version. But an error before it, such as a wrong password,
@@ -76,7 +76,7 @@ async fn attempt(control: &ControlConnection, keys: &KeySpace) -> Result<Identit
     }
     if let Some(said) = said {
         let key = String::from_utf8_lossy(&key).into_owned();
-        return Err(Refusal::no_permission(&denied, key, &said, control.login()));
+        return Err(Refusal::no_permission(&denied, key, &said, &control.login));
     }
     match read {
         Some(Reply::Bulk(value)) if value[..] == *PROBE_VALUE => Ok(identity),

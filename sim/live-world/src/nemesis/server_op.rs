@@ -122,7 +122,7 @@ impl LiveNemesis {
         let node = deployment.node_of(server);
         if power {
             // First, so that clients do not see connections close: a machine without power is silent.
-            self.set_power(deployment.link_of(server), false);
+            self.state().links.set_power(deployment.link_of(server), false);
         }
         deployment.kill(server).await.map_err(|error| error.to_string())?;
         if power
@@ -147,7 +147,7 @@ impl LiveNemesis {
     async fn restart(&self, deployment: &Deployment, server: usize) -> Result<(), String> {
         let restarted = deployment.restart(server).await;
         // It serves from now on, whether or not replicas follow it yet.
-        self.set_power(deployment.link_of(server), true);
+        self.state().links.set_power(deployment.link_of(server), true);
         restarted.map_err(|error| format!("server {server} cannot be restarted: {error}"))?;
         deployment.attach_replicas().await.map_err(|error| error.to_string())
     }
@@ -186,13 +186,6 @@ impl LiveNemesis {
         let is_busy = |ops: &ServerOps| ops.in_progress > 0 || !ops.scheduled.is_empty();
         while is_busy(&self.state().server_ops) {
             tokio::time::sleep(POLL_EVERY).await;
-        }
-    }
-
-    /// The machine of the server behind this link of every client loses its power, or has it again.
-    fn set_power(&self, link: Option<usize>, on: bool) {
-        if let Some(node) = link {
-            self.state().links.set_power(node, on);
         }
     }
 }

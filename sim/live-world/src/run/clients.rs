@@ -39,11 +39,13 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
 /// The clients of a run, and the run itself as client 0.
 pub(super) struct RunClients {
-    run: LiveEnv,
+    /// The run itself, as a client without latency.
+    pub(super) run: LiveEnv,
     clients: Vec<LiveEnv>,
     /// Their links to the servers of the lock, the run's own first.
     links: Vec<Vec<Link>>,
-    nemesis: LiveNemesis,
+    /// What strikes them.
+    pub(super) nemesis: LiveNemesis,
     /// The lock's nodes, and then the resource's.
     nodes: Vec<Node>,
     lock_nodes: usize,
@@ -117,11 +119,6 @@ impl RunClients {
         self.links.iter().flatten().map(|link| link.counters().connections).sum()
     }
 
-    /// The run itself, as a client without latency.
-    pub(super) fn run_itself(&self) -> &LiveEnv {
-        &self.run
-    }
-
     /// Connects everybody.
     pub(super) async fn connect(&self) -> Result<(), RunError> {
         let gate = Arc::new(Semaphore::new(CONNECT_AT_ONCE));
@@ -180,7 +177,7 @@ impl RunClients {
             let (start, done) = (Arc::clone(&start), Arc::clone(&request.done));
             working.spawn(async move {
                 start.wait().await;
-                let (client, process) = (env.client().0, Arc::clone(env.process()));
+                let (client, process) = (env.client().0, Arc::clone(&env.process));
                 process.unless_gone(trial.client(env, client)).await;
                 process.finish();
                 done.fetch_add(1, Ordering::Relaxed);
@@ -209,11 +206,6 @@ impl RunClients {
         // What is asked of the servers afterwards must find them running.
         self.nemesis.servers_settled().await;
         ended
-    }
-
-    /// What strikes them.
-    pub(super) fn nemesis(&self) -> &LiveNemesis {
-        &self.nemesis
     }
 
     /// Stops the clients that are still at work, and waits until none of them is.

@@ -107,7 +107,7 @@ async fn supervise() -> io::Result<()> {
         }
     }
     if let Some((directory, watcher)) = table.directory {
-        directory::clear(directory.path());
+        directory::clear(&directory.path);
         watcher.end();
     }
     Ok(())
@@ -200,7 +200,7 @@ impl ServerTable {
                 // In a thread of its own: starting a server need not wait for it.
                 std::thread::Builder::new().name("sweep".into()).spawn(directory::sweep)?;
                 let directory = ServersDirectory::make().map_err(|error| no_room(&error))?;
-                let watcher = Watcher::start(directory.path())?;
+                let watcher = Watcher::start(&directory.path)?;
                 &self.directory.insert((directory, watcher)).0
             }
         };

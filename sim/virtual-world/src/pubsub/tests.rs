@@ -66,7 +66,7 @@ fn a_partition_withholds_a_message_until_the_heal() {
     subscribe();
     until(10 * MS_NS);
     said();
-    with(|sim| sim.network.cut(1, 0, [false, true]));
+    with(|sim| sim.network.link(1, 0).cut = [false, true]);
     publish("one");
     publish("two");
     until(20 * MS_NS);

@@ -36,7 +36,8 @@ impl Simulation {
     pub(super) fn connect_answered(&mut self, attempt: u32) {
         let ConnectAttempt { process, server, purpose, task, .. } = *self.network.attempt(attempt);
         let liveness = self.servers[server].liveness;
-        if self.network.is_cut(process, server) || liveness == Liveness::PoweredOff {
+        if self.network.link(process, server).cut != [false; 2] || liveness == Liveness::PoweredOff
+        {
             // Nobody answers: the handshake is repeated, as TCP does, until it gets through.
             let at_ns = self.time.now_ns() + HANDSHAKE_RETRY_NS;
             self.time.plan(at_ns, SimEvent::ConnectAnswer(attempt));

@@ -67,9 +67,10 @@ impl Injector for Simulation {
 
     fn mend(&mut self, client: u32) {
         for server in 0..self.servers.of_lock() {
-            self.network.cut(client, server, [false; 2]);
+            self.network.link(client, server).cut = [false; 2];
             for direction in [Direction::ToServer, Direction::ToClient] {
-                for call in self.network.take_withheld(client, server, direction) {
+                let withheld = &mut self.network.link(client, server).withheld;
+                for call in std::mem::take(&mut withheld[direction as usize]) {
                     self.send_on(self.calls[call].conn, direction, call);
                 }
             }
@@ -164,7 +165,7 @@ impl Simulation {
     /// Cuts a client off from the servers of the lock.
     pub(super) fn cut_links(&mut self, client: u32, directions: [bool; 2], for_ns: u64) {
         for server in 0..self.servers.of_lock() {
-            self.network.cut(client, server, directions);
+            self.network.link(client, server).cut = directions;
         }
         self.nemesis.note(client, None, Fault::Partition, for_ns);
     }

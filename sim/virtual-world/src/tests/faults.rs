@@ -84,7 +84,7 @@ fn a_lost_request_never_arrives() {
 #[test]
 fn what_meets_a_partition_comes_after_the_heal() {
     let _world = world(2);
-    with(|sim| sim.network.cut(1, 0, [true, false]));
+    with(|sim| sim.network.link(1, 0).cut = [true, false]);
     task(1, async move {
         ask(VirtualEnv::of(1), set(500 * MS)).await;
         say("answered");
