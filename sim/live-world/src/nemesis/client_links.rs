@@ -38,8 +38,8 @@ impl ClientLinks {
         }
     }
 
-    /// The machine of the server behind this link of every client loses its power, or has it again. Clients hear nothing from it until then, and only then
-    /// find out that their connections are broken.
+    /// The machine of the server behind this link of every client loses its power, or has it again. Clients hear
+    /// nothing from it until then, and only then find out that their connections are broken.
     pub(super) fn set_power(&mut self, node: Option<usize>, on: bool) {
         let Some(node) = node else { return };
         if std::mem::replace(&mut self.powered[node], on) == on {
