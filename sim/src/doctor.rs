@@ -70,7 +70,7 @@ async fn look(text: &mut String, what: &str, choice: Choice) -> Result<(), Failu
     let target = Endpoint::open(choice, keys, &Settings::default()).await;
     let target = target.map_err(|error| Failure::unavailable(&error))?;
     let info = target.server();
-    let _ = writeln!(text, "  {what} works: {} {}, {}", info.software, info.version, info.how);
+    let _ = writeln!(text, "  {what} works: {} {}, {}", info.software, info.version, info.origin);
     for Capability { name, can, said } in capability::of(&target).await {
         let said = said.map_or(String::new(), |said| format!(" ({said})"));
         let _ = writeln!(text, "    {name}: {}{said}", can.name());

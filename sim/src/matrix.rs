@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use harness::matrix;
-use harness::progress::BatchProgress;
+use harness::sweep::BatchProgress;
 use reports::matrix as written;
 use scenarios::catalog;
 use scenarios::matrix::{Conformance, Matrix, Pair, Several, locks};

@@ -4,6 +4,8 @@
 
 #![expect(clippy::disallowed_methods, reason = "progress is shown in the user's time")]
 
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use harness::world::RunRequest;
@@ -63,8 +65,8 @@ impl Progress {
 impl Progress {
     /// Shows how many clients of a run are done. Belongs to the tokio runtime it is called on.
     pub(super) fn of_run(terminal: &Terminal, request: &RunRequest) -> Self {
-        let (gauge, clients) = (request.gauge.clone(), u64::from(request.scenario.clients));
-        Self::show(terminal, move || u64::from(gauge.done()), clients, "clients")
+        let (done, clients) = (Arc::clone(&request.done), u64::from(request.scenario.clients));
+        Self::show(terminal, move || u64::from(done.load(Ordering::Relaxed)), clients, "clients")
     }
 }
 

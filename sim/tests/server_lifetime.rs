@@ -8,9 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use live_world::supervisor::{
-    COMMAND, Port, Signal, StartRequest, SupervisorEvent, SupervisorRequest,
-};
+use live_world::supervisor::{COMMAND, Signal, StartRequest, SupervisorEvent, SupervisorRequest};
 use nix::errno::Errno;
 use nix::sys::signal::{Signal as Sig, kill};
 use nix::unistd::Pid;
@@ -91,7 +89,7 @@ impl Supervised {
 
 fn start(id: u32) -> SupervisorRequest {
     let binary = "redis-server".into();
-    let (port, args, config) = (Port::Auto, Vec::new(), String::new());
+    let (port, args, config) = (None, Vec::new(), String::new());
     SupervisorRequest::Start(StartRequest { id, binary, port, args, config, paged: false })
 }
 

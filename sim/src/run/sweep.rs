@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use harness::progress::BatchProgress;
 use harness::sweep;
+use harness::sweep::BatchProgress;
 use harness::world::World as _;
 use nix::time::{ClockId, clock_gettime};
 use picklock::time::span_ns;

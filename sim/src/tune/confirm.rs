@@ -77,7 +77,7 @@ impl Confirm {
         tuning: &mut Tuning,
     ) -> Option<Aborted> {
         let info = self.target.server();
-        let server = format!("{} {} ({})", info.software, info.version, info.how);
+        let server = format!("{} {} ({})", info.software, info.version, info.origin);
         let mut tried = Vec::new();
         let cut = tokio::select! {
             biased;

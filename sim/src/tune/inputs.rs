@@ -160,7 +160,7 @@ async fn measured(
     if !terminal.is_quiet() {
         print::note(&format!("measuring for {}", args.measure_for));
     }
-    let server = target.server().how.clone();
+    let server = target.server().origin.clone();
     let found = measure(&target, args.measure_for.0).await;
     target.close().await;
     Ok((found.map_err(|error| Failure::unavailable(&error))?, server))

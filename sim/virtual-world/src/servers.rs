@@ -63,7 +63,8 @@ pub(super) struct VirtualServers {
     all: Vec<VirtualServer>,
     /// How many nodes clients can connect to.
     nodes: u32,
-    primary: u32,
+    /// The server that `Node(0)` leads to.
+    pub(super) primary: u32,
     /// The server of the protected resource, where it has one of its own: no fault strikes it.
     resource: Option<u32>,
     replicated: bool,
@@ -267,11 +268,6 @@ impl VirtualServers {
     /// How many servers the lock has: those that a fault can strike. The resource's own is behind them.
     pub(super) fn of_lock(&self) -> u32 {
         self.resource.unwrap_or(self.count())
-    }
-
-    /// The server that `Node(0)` leads to.
-    pub(super) const fn primary(&self) -> u32 {
-        self.primary
     }
 
     /// The server that a node leads to at this moment.

@@ -24,7 +24,7 @@ use tokio::sync::mpsc;
 
 use super::directory::{self, ServersDirectory, write_private};
 use super::protocol::{
-    COMMAND, LOG_FILE, PAGE_FILE, Port, Signal, StartRequest, SupervisorEvent, SupervisorRequest,
+    COMMAND, LOG_FILE, PAGE_FILE, Signal, StartRequest, SupervisorEvent, SupervisorRequest,
 };
 use super::watcher::{self, Watcher};
 use crate::page::{LIBRARY, PAGE_BYTES};
@@ -107,7 +107,7 @@ async fn supervise() -> io::Result<()> {
         }
     }
     if let Some((directory, watcher)) = table.directory {
-        directory::clear(directory.path());
+        directory::clear(&directory.path);
         watcher.end();
     }
     Ok(())
@@ -159,10 +159,7 @@ impl ServerTable {
             return Err(io::Error::other(format!("server {id} is already running")));
         }
         let dir = self.directory(id)?;
-        let port = match port {
-            Port::Fixed(port) => *port,
-            Port::Auto => free_port()?,
-        };
+        let port = port.map_or_else(free_port, Ok)?;
         let config_file = dir.join("redis.conf");
         write_private(&config_file, config.as_bytes())?;
         let log = OpenOptions::new().create(true).append(true).open(dir.join(LOG_FILE))?;
@@ -203,7 +200,7 @@ impl ServerTable {
                 // In a thread of its own: starting a server need not wait for it.
                 std::thread::Builder::new().name("sweep".into()).spawn(directory::sweep)?;
                 let directory = ServersDirectory::make().map_err(|error| no_room(&error))?;
-                let watcher = Watcher::start(directory.path())?;
+                let watcher = Watcher::start(&directory.path)?;
                 &self.directory.insert((directory, watcher)).0
             }
         };

@@ -3,7 +3,7 @@
 //! Invariant: a kind of fault that the scenario does not allow draws nothing, so a new kind changes no
 //! schedule of a scenario without it.
 
-use harness::injector::Clocks;
+use harness::injector::ServerFault;
 use scenarios::fault::{Fault, Swarm};
 
 use super::super::choices::Choices;
@@ -12,9 +12,11 @@ use super::PlannedFault;
 /// How often faults strike by chance, in 65,536, and how long they last at most in nanoseconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Rates {
-    pub(super) shuffles: bool,
+    /// Whether tasks that are ready at once go in any order.
+    pub(crate) shuffles: bool,
     pub(super) pause: (u32, u64),
-    pub(super) crash: u32,
+    /// Of a client that is about to send.
+    pub(crate) crash: u32,
     pub(super) delay: (u32, u64),
     pub(super) lose_request: u32,
     pub(super) lose_reply: u32,
@@ -42,12 +44,16 @@ pub(crate) fn draw(swarm: &Swarm, clients: u32, servers: u32, choices: &mut Choi
     // Process 0, the run itself, has clocks, too.
     drawing.drift(1 + clients + servers);
     drawing.partitions(clients);
-    drawing.clock_step(swarm.clock_step.ns(), |_| Clocks::Server(Some(0)));
+    drawing.clock_step(swarm.clock_step.ns(), |by_ns, _| PlannedFault::StrikeServer {
+        server: Some(0),
+        with: ServerFault::StepClock(by_ns),
+    });
     if swarm.script_flush && drawing.has_kind() {
-        drawing.plan(|_| PlannedFault::FlushScripts);
+        let with = ServerFault::FlushScripts;
+        drawing.plan(|_| PlannedFault::StrikeServer { server: None, with });
     }
-    drawing.clock_step(swarm.client_clock_step.ns(), |choices| {
-        Clocks::Client(1 + choices.pick(clients))
+    drawing.clock_step(swarm.client_clock_step.ns(), |by_ns, choices| {
+        PlannedFault::StepClock { client: 1 + choices.pick(clients), by_ns }
     });
     drawing.server_ends(servers);
     drawing.drawn
@@ -138,14 +144,14 @@ impl SwarmDrawing<'_> {
         }
     }
 
-    fn clock_step(&mut self, most_ns: u64, whose: impl FnOnce(&mut Choices) -> Clocks) {
+    fn clock_step(&mut self, most_ns: u64, step: impl FnOnce(i64, &mut Choices) -> PlannedFault) {
         if most_ns == 0 || !self.has_kind() {
             return;
         }
         self.plan(|choices| {
             let by_ns = i64::try_from(choices.span(most_ns)).unwrap_or(0);
             let by_ns = if choices.pick(2) == 0 { by_ns } else { -by_ns };
-            PlannedFault::StepClock { whose: whose(choices), by_ns }
+            step(by_ns, choices)
         });
     }
 
@@ -158,7 +164,8 @@ impl SwarmDrawing<'_> {
                         Fault::Failover => None,
                         _ => Some(choices.pick(servers)),
                     };
-                    PlannedFault::EndServer { fault, server, for_ns }
+                    let with = ServerFault::End { fault, to: None, for_ns };
+                    PlannedFault::StrikeServer { server, with }
                 });
             }
         }

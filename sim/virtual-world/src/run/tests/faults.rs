@@ -3,17 +3,9 @@
 use std::collections::BTreeMap;
 
 use picklock::env::Phase;
-use scenarios::checker;
-use scenarios::fault::Fault;
-use scenarios::history::{Event, History, What};
-use scenarios::scenario::{Overrides, Scenario, WorkloadPart};
-use scenarios::verdict::{Level, Outcome, worst};
+use scenarios::scenario::WorkloadPart;
 
-use super::super::choices::Choices;
-use super::super::run::{Runner, Schedule};
-use super::super::simulation::with;
-
-const MS_NS: u64 = 1_000_000;
+use super::*;
 
 /// The pool with three clients, no swarm, and this in the end of its file.
 fn scenario(lock: &str, more: &str) -> Scenario {
@@ -35,17 +27,10 @@ fn brief(lock: &str, more: &str) -> Scenario {
 
 /// One schedule in which nothing happens but what is staged.
 fn run(scenario: &Scenario) -> (Schedule, History) {
-    let mut runner = Runner::new(scenario).unwrap();
-    let schedule = runner.run(1, Choices::listed(Vec::new()));
-    assert_eq!(schedule.facts.stuck, 0);
+    let ran = benign(scenario);
     let all_up = with(|sim| (0..sim.servers.count()).all(|server| sim.servers[server].is_up()));
     assert!(all_up, "all serve again");
-    (schedule, runner.journal().history())
-}
-
-fn strikes(history: &History) -> Vec<Event> {
-    let strikes = history.events.iter().filter(|it| matches!(it.what, What::Fault { .. }));
-    strikes.copied().collect()
+    ran
 }
 
 /// The one strike there is.
@@ -64,11 +49,6 @@ fn staged(event: Event) -> Option<u16> {
 fn phases(history: &History, phase: Phase) -> Vec<Event> {
     let phases = history.events.iter().filter(|it| it.what == What::Phase(phase));
     phases.copied().collect()
-}
-
-fn outcome(history: &History, level: Level) -> Outcome {
-    let findings = checker::check(history, true);
-    worst(findings.iter().filter(|it| it.level == level).map(|it| it.verdict.outcome()))
 }
 
 fn in_hold(event: Event) -> bool {

@@ -16,13 +16,16 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 const QUOTED_BYTES: usize = 60;
 
 /// Why there is no reply.
-#[derive(Debug)]
-pub(super) enum WireError {
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum WireError {
     /// The connection broke.
-    Io(io::Error),
+    #[error(transparent)]
+    Io(#[from] io::Error),
     /// It was closed in order, before the reply.
+    #[error("the connection was closed")]
     Closed,
     /// What came back is not RESP; it begins like this.
+    #[error("not a Redis reply: {}", String::from_utf8_lossy(.0))]
     NotResp(Vec<u8>),
 }
 
@@ -30,14 +33,14 @@ trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
 
 /// A connection. After an error, or after a future was dropped, it must not be used any more.
-pub(super) struct RespWire {
+pub(crate) struct RespWire {
     stream: Box<dyn Duplex>,
     scanner: Scanner,
     input: Vec<u8>,
 }
 
 impl RespWire {
-    pub(super) async fn connect(upstream: &Upstream) -> io::Result<Self> {
+    pub(crate) async fn connect(upstream: &Upstream) -> io::Result<Self> {
         let stream: Box<dyn Duplex> = match Stream::connect(upstream).await? {
             Stream::Tcp(stream) => Box::new(stream),
             Stream::Tls(stream) => stream,
@@ -46,7 +49,7 @@ impl RespWire {
     }
 
     /// Sends a command and reads its reply; the inner error is the server's answer.
-    pub(super) async fn call(
+    pub(crate) async fn call(
         &mut self,
         command: &Command,
     ) -> Result<Result<Reply, ServerError>, WireError> {
@@ -63,14 +66,14 @@ impl RespWire {
     }
 
     /// Sends commands in one go, and puts what comes back for each into `frames`, as it came.
-    pub(super) async fn pipeline(
+    pub(crate) async fn pipeline(
         &mut self,
         commands: &[Command],
         frames: &mut Vec<Vec<u8>>,
     ) -> Result<(), WireError> {
         let mut request = Vec::new();
         commands.iter().for_each(|command| encode(command, &mut request));
-        self.send(&request).await.map_err(WireError::Io)?;
+        self.send(&request).await?;
         for _ in commands {
             frames.push(self.frame().await?);
         }
@@ -102,10 +105,16 @@ impl RespWire {
                 Ok(0) if self.input.is_empty() => return Err(WireError::Closed),
                 Ok(0) => return Err(WireError::NotResp(beginning(&self.input))),
                 Ok(_) => {}
-                Err(error) => return Err(WireError::Io(error)),
+                Err(error) => return Err(error.into()),
             }
         }
     }
+}
+
+/// The command of these words.
+pub(crate) fn command_of(words: &[&str]) -> Command {
+    let (name, arguments) = words.split_first().expect("a command has a name");
+    arguments.iter().fold(Command::new(name), |it, word| it.arg(*word))
 }
 
 fn encode(command: &Command, request: &mut Vec<u8>) {
