@@ -171,7 +171,7 @@ async fn an_interrupted_run_takes_its_keys_off_a_server_of_the_users() {
         let args: Vec<&str> =
             LONG.into_iter().filter(|word| !["--lock", "polling"].contains(word)).collect();
         let playing = room.start(&[&args[..], &options].concat());
-        clients_are_at_work(theirs.addr().port());
+        clients_are_at_work(theirs.server.port());
         playing.signal(Signal::SIGINT);
         playing.said().ended(130);
         check_partial_report(&room);
@@ -194,7 +194,7 @@ async fn keys_still_on_their_way_do_not_come_after_the_clean_up() {
         theirs.admin(&["CONFIG", "RESETSTAT"], "+OK\r\n").await;
         let room = Room::new();
         let playing = room.start(&[&args[..], &free, &far].concat());
-        eventually("a lock was taken", || (sets(theirs.addr().port()) > 2).then_some(()));
+        eventually("a lock was taken", || (sets(theirs.server.port()) > 2).then_some(()));
         playing.signal(Signal::SIGTERM);
         playing.said().ended(130);
         theirs.admin(&["DBSIZE"], ":300000\r\n").await;
