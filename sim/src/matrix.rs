@@ -49,7 +49,7 @@ pub(super) fn main(args: &MatrixArgs, terminal: &Terminal) -> Result<Exit, Failu
                     format!(
                         "--seeds {seeds} asks for many schedules, and only the virtual world has them"
                     ),
-                    "add --world virtual, or leave --seeds away",
+                    "add --world virtual, or omit --seeds",
                 ));
             }
             runtime.block_on(live::on_each(args, &scenarios, terminal))?

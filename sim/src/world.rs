@@ -78,7 +78,7 @@ pub(super) fn choose(asked: World, server: &ServerArgs) -> Result<Chosen, Failur
         World::Virtual => unreachable!("the virtual world has no server to choose"),
         World::Embedded if is_named_on_line(server) => Err(Failure::usage_text(
             "--server-bin names a redis-server to start, and the embedded world starts none",
-            "leave one of the two away",
+            "omit one of the two",
         )),
         World::Embedded => {
             Ok(embedded("world embedded: picklock's own Redis model, as you asked".to_owned()))
@@ -110,7 +110,7 @@ pub(super) fn refuse_server(server: &ServerArgs) -> Result<(), Failure> {
     };
     Err(Failure::usage_text(
         format!("{contradicts} names a server, and the virtual world has none"),
-        "leave one of the two away",
+        "omit one of the two",
     ))
 }
 
@@ -152,7 +152,7 @@ pub(super) fn each(server: &ServerArgs) -> Result<Vec<ServerArgs>, Failure> {
     if server.redis.is_some() {
         return Err(Failure::usage_text(
             "--redis names a server that is there, and --server-bin several to start",
-            "leave one of the two away",
+            "omit one of the two",
         ));
     }
     if let Some(twice) = all.iter().enumerate().find(|(place, it)| all[..*place].contains(it)) {
@@ -192,7 +192,7 @@ fn of_url(asked: World, url: &str, server: &ServerArgs) -> Result<Chosen, Failur
     if !matches!(asked, World::Auto | World::Redis) {
         return Err(Failure::usage_text(
             format!("--redis names a server, and the {} world has none", asked.name()),
-            "leave one of the two away",
+            "omit one of the two",
         ));
     }
     let url = parse_url(url, server)?;

@@ -60,6 +60,7 @@ fn stream() -> impl Strategy<Value = Vec<u8>> {
     let part = prop_oneof![
         8 => prop::sample::select(PARTS.to_vec()).prop_map(<[u8]>::to_vec),
         1 => prop::collection::vec(any::<u8>(), 0..80),
+        1 => Just(vec![b'a'; 100_000]),
         1 => (1..400_usize).prop_map(|depth| b"*1\r\n".repeat(depth)),
     ];
     let whole = prop::collection::vec(part, 0..8).prop_map(|parts| parts.concat());
@@ -121,6 +122,7 @@ async fn whatever_is_sent_the_connection_ends_and_the_proxy_does_not() {
     let rng = TestRng::deterministic_rng(Default::default());
     let mut runner = TestRunner::new_with_rng(Config::default(), rng);
     let mut refusals = [0, 0];
+    let (mut client, mut server) = bed.connect().await;
     for _ in 0..PAIRS {
         let (asks, answers) = (stream(), stream()).new_tree(&mut runner).unwrap().current();
         let streams = || format!("{} / {}", asks.escape_ascii(), answers.escape_ascii());
@@ -150,6 +152,9 @@ async fn whatever_is_sent_the_connection_ends_and_the_proxy_does_not() {
         }
     }
     assert!(refusals.iter().all(|count| *count > 20), "{refusals:?}");
+    // The connection that was there before is as well as a new one.
+    client.send("PING\r\n").await;
+    server.expect("PING\r\n").await;
     is_well(&bed).await;
 }
 

@@ -127,13 +127,6 @@ fn work_beyond_the_ttl_breaks_the_articles_lock_and_not_the_librarys() {
 }
 
 #[test]
-fn one_client_alone_shows_nothing() {
-    let result = result_of(&bonus_pool("single", &[("clients", "1")]));
-    assert_eq!(result.verdict, Outcome::Inconclusive);
-    assert_eq!(result.level(Level::Belief), Outcome::Inconclusive);
-}
-
-#[test]
 fn the_same_seed_gives_the_same_bytes_and_another_does_not() {
     let scenario = bonus_pool("single", &[]);
     let bytes = |seed| {
