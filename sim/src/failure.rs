@@ -74,6 +74,11 @@ impl Failure {
     }
 }
 
+/// What to do about an unknown name: take the nearest one, or else this.
+pub(super) fn did_you_mean(nearest: Option<&str>, instead: &str) -> String {
+    nearest.map_or_else(|| instead.to_owned(), |name| format!("did you mean `{name}`?"))
+}
+
 /// An error and its causes, without repetition.
 fn whole(error: &dyn Error) -> Box<dyn Diagnostic + Send + Sync> {
     let mut message = error.to_string();

@@ -27,7 +27,7 @@ use virtual_world::{VirtualWorld, WORLD};
 
 use super::args::{MatrixArgs, OutputFormat, ServerArgs, World};
 use super::exit::Exit;
-use super::failure::Failure;
+use super::failure::{Failure, did_you_mean};
 use super::line::Line;
 use super::load::{self, Source};
 use super::progress::{Progress, run_batch};
@@ -159,10 +159,8 @@ fn chosen_locks(asked: &[String]) -> Result<Vec<&'static str>, Failure> {
     let known: Vec<&str> = locks().collect();
     for name in asked {
         if !known.contains(&name.as_str()) {
-            let help = match nearest(name, known.iter().copied()) {
-                Some(nearest) => format!("did you mean `{nearest}`?"),
-                None => "`picklock list` shows them all".to_owned(),
-            };
+            let nearest = nearest(name, known.iter().copied());
+            let help = did_you_mean(nearest, "`picklock list` shows them all");
             return Err(Failure::usage_text(format!("no recipe is called {name:?}"), help));
         }
     }

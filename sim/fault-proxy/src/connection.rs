@@ -134,7 +134,8 @@ impl<U: AsyncRead + AsyncWrite + Unpin> ProxiedConnection<U> {
                 match read {
                     Ok(true) => self.take_requests(cx),
                     // A client that reset its side is gone, but what it sent before still arrives.
-                    Ok(false) | Err(_) => self.finish_requests(),
+                    Ok(false) | Err(_) if self.requests.wire.half_open => {}
+                    Ok(false) | Err(_) => self.requests.finish(Instant::now()),
                 }
                 self.tell_limit(Side::Request);
             }
@@ -376,13 +377,6 @@ impl<U: AsyncRead + AsyncWrite + Unpin> ProxiedConnection<U> {
         }
         let rest = if self.opaque { self.replies.input.len() } else { run };
         self.replies.forward(rest, now);
-    }
-
-    /// The client has closed its leg, or it broke.
-    fn finish_requests(&mut self) {
-        if !self.requests.wire.half_open {
-            self.requests.finish(Instant::now());
-        }
     }
 
     /// The server has closed its leg, or it broke.

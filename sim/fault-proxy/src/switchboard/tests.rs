@@ -7,18 +7,13 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{Detail, Rule, Toxicity};
+use crate::fault::shown;
+use crate::{Detail, Toxicity};
 
 fn fault(value: Value) -> Result<String, String> {
     let toxic = Toxic::from_json(&value).map_err(|error| error.to_string())?;
     let fault = toxic.fault().map_err(|error| error.to_string())?;
-    Ok(match &fault {
-        ProxyFault::Wire { sides, effect, .. } => format!("{sides:?} {effect:?}"),
-        ProxyFault::Command(Rule { command, key, when, action, .. }) => {
-            let key = key.as_deref().map(String::from_utf8_lossy);
-            format!("{action:?} {command:?} {key:?} {when:?}")
-        }
-    })
+    Ok(shown(&fault))
 }
 
 #[test]
@@ -39,19 +34,19 @@ fn types_of_toxiproxy_do_what_they_say() {
         (
             "fault",
             json!({"text": "reset key=file:7"}),
-            "Reset(Request) None Some(\"file:7\") Every",
+            "Reset(Request) None Some(\"file:7\") [] Every",
         ),
         (
             "redis",
             json!({"action": "drop-reply", "command": "set", "key": "k", "nth": 2}),
-            "Drop(Reply) Some(SET) Some(\"k\") Nth(2)",
+            "Drop(Reply) Some(SET) Some(\"k\") [] Nth(2)",
         ),
         (
             "redis",
             json!({"action": "delay", "delay": 5, "side": "reply", "from": 3}),
-            "Delay(Reply, 5ms) None None From(3)",
+            "Delay(Reply, 5ms) None None [] From(3)",
         ),
-        ("redis", json!({"action": "reset"}), "Reset(Request) None None Every"),
+        ("redis", json!({"action": "reset"}), "Reset(Request) None None [] Every"),
     ] {
         let toxic = json!({"type": kind, "attributes": attributes});
         assert_eq!(fault(toxic.clone()).as_deref(), Ok(does), "{toxic}");
