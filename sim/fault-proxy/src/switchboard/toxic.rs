@@ -90,7 +90,7 @@ impl Toxic {
     /// # Errors
     /// [`ToxicError`] where a field is not of its kind.
     pub fn from_json(value: &Value) -> Result<Self, ToxicError> {
-        let fields = Fields::of(value)?;
+        let fields = BodyFields::of(value)?;
         let kind = fields.text("type")?.ok_or_else(|| ToxicError::Missing("type".to_owned()))?;
         let stream = fields.text("stream")?.filter(|it| !it.is_empty()).unwrap_or("downstream");
         let name = fields.text("name")?.filter(|it| !it.is_empty());
@@ -116,7 +116,7 @@ impl Toxic {
     /// # Errors
     /// As [`from_json`](Self::from_json).
     pub fn updated(&self, value: &Value) -> Result<Self, ToxicError> {
-        let fields = Fields::of(value)?;
+        let fields = BodyFields::of(value)?;
         let mut anew = self.clone();
         for (name, value) in fields.attributes()?.into_iter().flatten() {
             anew.attributes.insert(name.clone(), value.clone());
@@ -305,9 +305,9 @@ impl Toxic {
 
 /// The fields of a request's body. One that is null is not there.
 #[derive(Clone, Copy)]
-pub(super) struct Fields<'a>(&'a Map<String, Value>);
+pub(super) struct BodyFields<'a>(&'a Map<String, Value>);
 
-impl<'a> Fields<'a> {
+impl<'a> BodyFields<'a> {
     pub(super) fn of(value: &'a Value) -> Result<Self, ToxicError> {
         let wrong = || ToxicError::Shape("it must be an object".to_owned());
         value.as_object().map(Self).ok_or_else(wrong)

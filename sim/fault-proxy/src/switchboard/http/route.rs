@@ -6,7 +6,7 @@ use hyper::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use super::{ApiResponse, status};
-use crate::switchboard::toxic::Fields;
+use crate::switchboard::toxic::BodyFields;
 use crate::switchboard::{
     ProxySpec, ProxyStatus, SwitchError, Switchboard, Toxic, ToxicError, listen_address,
     resolve_upstream,
@@ -136,7 +136,7 @@ fn populate(body: &[u8], board: &Switchboard) -> ApiResult {
 }
 
 fn wanted(value: &Value) -> Result<ProxySpec, SwitchError> {
-    let fields = Fields::of(value)?;
+    let fields = BodyFields::of(value)?;
     let needed = |name: &str| {
         let text = fields.text(name)?.filter(|it| !it.is_empty());
         text.map(str::to_owned).ok_or_else(|| ToxicError::Missing(name.to_owned()))
@@ -151,7 +151,7 @@ fn wanted(value: &Value) -> Result<ProxySpec, SwitchError> {
 
 fn change(name: &str, value: &Value, board: &Switchboard) -> ApiResult {
     board.one(name)?;
-    let fields = Fields::of(value)?;
+    let fields = BodyFields::of(value)?;
     let [listen, upstream] = ["listen", "upstream"].map(|name| fields.text(name));
     let listen = listen?.filter(|it| !it.is_empty()).map(own_address).transpose()?;
     let upstream = upstream?.filter(|it| !it.is_empty());
