@@ -152,7 +152,7 @@ async fn idle_means_that_a_dropped_guard_has_released_its_lock() {
     assert!(!env.idle(Duration::ZERO).await, "the watchdog is at work");
     let gate = Gate::shut();
     let hold = Action::Hold(Side::Request, gate.clone());
-    proxy.add_rule(Rule::new(hold).key("picklock:{test}:lock"));
+    proxy.rules().add(Rule::new(hold).key("picklock:{test}:lock"));
     drop(guard);
     assert!(!env.idle(Duration::ZERO).await, "the release is on its way");
     gate.open();

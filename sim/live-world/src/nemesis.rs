@@ -124,7 +124,7 @@ impl LiveNemesis {
         let inner = NemesisInner {
             state: Mutex::new(state),
             holds: (0..=clients).map(|_| AtomicBool::new(false)).collect(),
-            rules: proxy.rules(),
+            rules: Arc::clone(proxy.rules()),
             journal,
             elapsed_ns: Box::new(elapsed_ns),
             server_ops,

@@ -56,7 +56,7 @@ impl Locked<'_> {
                 // A fault of both ways is two rules and one event.
                 let rule = if nth == 0 { rule.tell(write.clone()) } else { rule };
                 let rule = self.nemesis.inner.rules.add(rule);
-                self.state.messages.rules.push(rule.id());
+                self.state.messages.rules.push(rule.id);
             }
         }
     }

@@ -244,7 +244,7 @@ fn discovering(
     client: u32,
     link: impl Fn(u32, Node, Upstream, Option<Arc<Addresses>>) -> Result<Link, ProxyError>,
 ) -> Result<(TokioEnv, Vec<Link>), ProxyError> {
-    let addresses = Arc::new(Addresses::new());
+    let addresses = Arc::new(Addresses::default());
     let mut links = Vec::new();
     for (upstream, addr) in deployment.servers() {
         let link = link(client, Node(0), upstream, Some(Arc::clone(&addresses)))?;

@@ -52,8 +52,9 @@ pub(crate) fn draw(swarm: &Swarm, clients: u32, servers: u32, choices: &mut Choi
         let with = ServerFault::FlushScripts;
         drawing.plan(|_| PlannedFault::StrikeServer { server: None, with });
     }
-    drawing.clock_step(swarm.client_clock_step.ns(), |by_ns, choices| {
-        PlannedFault::StepClock { client: 1 + choices.pick(clients), by_ns }
+    drawing.clock_step(swarm.client_clock_step.ns(), |by_ns, choices| PlannedFault::StepClock {
+        client: 1 + choices.pick(clients),
+        by_ns,
     });
     drawing.server_ends(servers);
     drawing.drawn
