@@ -1,7 +1,7 @@
 //! The Redis that a run is made against: embedded, started for the run, or somebody else's.
 //!
 //! An [`Endpoint`] owns its control connection, on which there are no faults, and the server if picklock has started
-//! it. Several of them are a [deployment](super::deployment).
+//! it. Several of them are a deployment.
 //!
 //! Invariant: an endpoint that has been opened was written to, read from and cleaned up with the very login and
 //! database that the run's clients will use. What picklock has started ends with it, closed or dropped.
