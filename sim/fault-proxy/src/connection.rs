@@ -29,6 +29,9 @@ use super::rule::{Action, Rules};
 use super::session::{Passage, ProxySession};
 use super::timer::WakeTimer;
 
+/// What a refused request is replaced by.
+const UNKNOWN_COMMAND: &[u8] = b"*1\r\n$15\r\nPICKLOCK.REFUSE\r\n";
+
 #[derive(Debug, PartialEq, Eq)]
 enum ConnectionEnd {
     Closed,
@@ -297,7 +300,8 @@ impl<U: AsyncRead + AsyncWrite + Unpin> ProxiedConnection<U> {
         if decision.applied().next().is_none() && link.log.detail() == Detail::Requests {
             write(ProxyEvent::Request);
         }
-        let (action, fate) = (decision.request.map(|it| it.1), decision.reply.map(|it| it.1));
+        let (action, mut fate) = (decision.request.map(|it| it.1), decision.reply.map(|it| it.1));
+        let mut instead = None;
         let held = match action {
             Some(Action::Drop(_)) => {
                 self.session.lost(frame);
@@ -313,6 +317,13 @@ impl<U: AsyncRead + AsyncWrite + Unpin> ProxiedConnection<U> {
             }
             Some(Action::Delay(_, span)) => Some((span, None)),
             Some(Action::Hold(_, gate)) => Some((Duration::ZERO, Some(gate))),
+            Some(Action::Refuse(error)) => {
+                // A command that no server knows goes in its place, so that the error comes in turn and
+                // spoils a transaction as it should.
+                instead = Some(BytesMut::from(UNKNOWN_COMMAND));
+                fate = Some(Action::Refuse(error));
+                Some((Duration::ZERO, None))
+            }
             None => None,
         };
         let lost = matches!(fate, Some(Action::Drop(_)));
@@ -321,7 +332,7 @@ impl<U: AsyncRead + AsyncWrite + Unpin> ProxiedConnection<U> {
         let mut run = run;
         if let Some((span, gate)) = held {
             lane.forward(run, now);
-            lane.forward_late(len, None, now, span, gate);
+            lane.forward_late(len, instead, now, span, gate);
             run = 0;
         } else {
             run += len;
@@ -382,6 +393,10 @@ impl<U: AsyncRead + AsyncWrite + Unpin> ProxiedConnection<U> {
                     lane.forward_late(frame.len, instead, now, Duration::ZERO, Some(gate));
                 }
                 Passage::Apply(Action::Reset(_)) => lane.reset(now),
+                Passage::Apply(Action::Refuse(error)) => {
+                    let error = BytesMut::from(format!("-{error}\r\n").as_bytes());
+                    lane.forward_late(frame.len, Some(error), now, Duration::ZERO, None);
+                }
                 Passage::Apply(Action::Drop(_)) | Passage::Silence => lane.lose_rest(),
                 Passage::Lose(request) => {
                     lane.lose_rest();

@@ -8,6 +8,7 @@
 mod json;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::SocketAddr;
 use std::sync::mpsc::SyncSender;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -32,6 +33,8 @@ pub enum Detail {
 /// What happened.
 #[derive(Clone, Debug)]
 pub enum ProxyEvent {
+    /// The server was reached, from this address. Only with [`Detail::Requests`].
+    Connected(SocketAddr),
     /// A request went by. Only with [`Detail::Requests`].
     Request,
     /// A rule was applied to a request.
@@ -146,6 +149,11 @@ impl ProxyLog {
     /// not taken in time counts as lost.
     pub fn of_newest(detail: Detail, limit: usize, copies: Option<SyncSender<Record>>) -> Self {
         Self { keeps_newest: true, copies, ..Self::new(detail, limit) }
+    }
+
+    /// When the proxy started: records say how long after it they were made.
+    pub fn start(&self) -> Instant {
+        self.start
     }
 
     /// How much is written down.

@@ -13,3 +13,4 @@ pub(crate) mod server;
 pub(crate) mod stats;
 pub(crate) mod value;
 pub(crate) mod watch;
+pub mod witness;

@@ -14,7 +14,7 @@ use super::info::UNKNOWN;
 use super::keys::KeySpace;
 use super::url::{Login, RedisUrl};
 use super::{Endpoint, EndpointError, Owned, Refusal, ServerInfo, preflight, reach};
-use crate::embedded;
+use crate::embedded::{self, Tap};
 use crate::server::{Password, PrivateServer, ServerBinary, ServerSpec};
 use crate::supervisor::Supervisor;
 use fault_proxy::Upstream;
@@ -67,7 +67,7 @@ impl Endpoint {
         settings: &Settings,
     ) -> Result<Self, EndpointError> {
         match choice {
-            Choice::Embedded => Self::open_embedded(keys, settings).await,
+            Choice::Embedded => Self::open_embedded(keys, settings, None).await,
             Choice::Started(binary) => {
                 let supervisor = Supervisor::spawn(settings.supervisor.as_deref())?;
                 let password = Some(Password::draw());
@@ -117,13 +117,22 @@ impl Endpoint {
         tried.map_err(|refusal| EndpointError::Refused { place: self.info.how.clone(), refusal })
     }
 
-    async fn open_embedded(keys: KeySpace, settings: &Settings) -> Result<Self, EndpointError> {
+    /// Starts the embedded server, and tries it out; `tap` is shown every request.
+    ///
+    /// # Errors
+    /// [`EndpointError`], which says what to do. What had been started is ended.
+    pub async fn open_embedded(
+        keys: KeySpace,
+        settings: &Settings,
+        tap: Option<Box<dyn Tap>>,
+    ) -> Result<Self, EndpointError> {
         let password = Password::draw();
-        let server = embedded::start(ModelOptions {
+        let options = ModelOptions {
             profile: settings.software.into(),
             password: Some(password.reveal().to_owned()),
             ..ModelOptions::default()
-        })?;
+        };
+        let server = embedded::start_tapped(options, tap)?;
         let addr = server.addr();
         let (login, within) = (Login::with(Some(&password)), settings.answer_within);
         let control = ControlConnection::new(Upstream::Tcp(addr), login, within);

@@ -1,0 +1,321 @@
+//! A campaign: first a run without faults, from which the lock's commands are learnt, then every plan.
+//!
+//! Invariant: plans are run several at a time, each in an arena of its own, and reported in their order.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use live_world::supervisor::Supervisor;
+use picklock::command::Command;
+use picklock::reply::Reply;
+use scenarios::history::{FORMAT, Head, History, What};
+use scenarios::verdict::{Level, Outcome};
+use tokio::task::JoinSet;
+
+use crate::arena::{Arena, Attack, AttackError};
+use crate::judgement::{Judged, Shown, judge};
+use crate::plan::{AttackPlan, LockStep, plans};
+use crate::protocol::Promises;
+use crate::recorder::Recorder;
+use crate::report::{ATTACK_SCHEMA, AttackReport, PlanOutcome, PlanReport};
+use crate::stage::{self, Staged};
+use crate::transcript::{self, SentCommand};
+
+/// How far an expiry may be off: the grain of Redis's clock, and how late it may be noticed.
+const MARGIN: Duration = Duration::from_millis(2);
+/// How often the lock's key is looked at when everybody has done.
+const PROBE_EVERY: Duration = Duration::from_millis(10);
+
+/// Which plans, and how.
+pub struct Campaign {
+    /// Only plans whose name matches one of these, by name or by its beginning up to a dot; all where none is given.
+    pub only: Vec<String>,
+    /// How often each is run.
+    pub again: u32,
+    /// How many run at a time.
+    pub jobs: usize,
+    /// Set from outside to end early.
+    pub stop: Arc<AtomicBool>,
+    /// Told how many plans are done, of how many.
+    pub progress: Box<dyn Fn(usize, usize) + Send + Sync>,
+}
+
+/// What a run without faults has shown of a lock.
+struct Learnt {
+    plans: Vec<AttackPlan>,
+    lock_key: Vec<u8>,
+    promises: Promises,
+}
+
+/// Learns the plans for this worker, and runs none of them.
+///
+/// # Errors
+/// [`AttackError`]: no server, or the worker is of no use.
+pub async fn list(
+    attack: &Arc<Attack>,
+    supervisor: &Supervisor,
+) -> Result<Vec<AttackPlan>, AttackError> {
+    let mut arena = Arena::open(attack, supervisor, "attack-1").await?;
+    Ok(learn(&mut arena).await?.plans)
+}
+
+/// Runs every plan.
+///
+/// # Errors
+/// [`AttackError`]: no server, or the worker is of no use even without faults.
+pub async fn run(
+    attack: &Arc<Attack>,
+    supervisor: &Supervisor,
+    campaign: Campaign,
+) -> Result<AttackReport, AttackError> {
+    let mut arena = Arena::open(attack, supervisor, "attack-1").await?;
+    let learnt = Arc::new(learn(&mut arena).await?);
+    let is_meant = |plan: &AttackPlan| {
+        let name = plan.to_string();
+        let fits = |only: &String| {
+            name == *only
+                || name.starts_with(&format!("{only}."))
+                || name.ends_with(&format!(".{only}"))
+        };
+        campaign.only.is_empty() || campaign.only.iter().any(fits)
+    };
+    let meant: Vec<AttackPlan> = learnt.plans.iter().filter(|it| is_meant(it)).cloned().collect();
+    let total = meant.len();
+    let queue: VecDeque<(usize, AttackPlan)> = meant.into_iter().enumerate().collect();
+    let queue = Arc::new(Mutex::new(queue));
+    let (done, campaign) = (Arc::new(AtomicUsize::new(0)), Arc::new(campaign));
+    let server = arena.endpoint.server();
+    let server = format!("{} {}", server.software, server.version);
+    let mut tasks = JoinSet::new();
+    let mut first = Some(arena);
+    for job in 1..=campaign.jobs.clamp(1, total.max(1)) {
+        let arena = first.take();
+        let (attack, supervisor, learnt) =
+            (Arc::clone(attack), supervisor.clone(), Arc::clone(&learnt));
+        let (queue, done, campaign) =
+            (Arc::clone(&queue), Arc::clone(&done), Arc::clone(&campaign));
+        tasks.spawn(async move {
+            let mut arena = match arena {
+                Some(arena) => arena,
+                None => Arena::open(&attack, &supervisor, &format!("attack-{job}")).await?,
+            };
+            let mut reports = Vec::new();
+            while !campaign.stop.load(Ordering::Relaxed) {
+                let next = queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+                let Some((place, plan)) = next else { break };
+                reports.push((place, several(&mut arena, &learnt, &plan, campaign.again).await?));
+                let done = done.fetch_add(1, Ordering::Relaxed) + 1;
+                (campaign.progress)(done, total);
+            }
+            arena.workers.clear();
+            arena.endpoint.close().await;
+            Ok::<_, AttackError>(reports)
+        });
+    }
+    let mut reports = Vec::new();
+    while let Some(joined) = tasks.join_next().await {
+        if let Ok(theirs) = joined {
+            reports.extend(theirs?);
+        }
+    }
+    reports.sort_by_key(|(place, _)| *place);
+    let plans: Vec<PlanReport> = reports.into_iter().map(|(_, report)| report).collect();
+    Ok(AttackReport {
+        schema: ATTACK_SCHEMA.to_owned(),
+        command: attack.command.iter().map(|it| it.to_string_lossy().into_owned()).collect(),
+        world: "embedded".to_owned(),
+        server,
+        clients: attack.clients,
+        ttl_ms: u64::try_from(attack.ttl.as_millis()).unwrap_or(u64::MAX),
+        lock_key: String::from_utf8_lossy(&learnt.lock_key).into_owned(),
+        promises: learnt.promises.into(),
+        complete: plans.len() == total,
+        plans,
+    })
+}
+
+/// Runs the lock without faults.
+async fn learn(arena: &mut Arena) -> Result<Learnt, AttackError> {
+    arena.prepare().await?;
+    let promises = arena.workers[0].as_ref().map(|it| it.promises()).unwrap_or_default();
+    let Staged { start, recorder, failures, .. } = stage::run(arena, None, promises.renews).await;
+    if let Some((_, error)) = failures.into_iter().next() {
+        return Err(error.into());
+    }
+    let commands = arena.log.commands();
+    let sent = transcript::sent(&arena.proxy.log(), &commands, start);
+    let recorded = recorder.take();
+    if sent.is_empty() {
+        return Err(AttackError::NoLock(String::from(
+            "your worker sent nothing to its Redis: it must connect to the address in REDIS_URL (or REDIS_HOST and \
+             REDIS_PORT, with REDIS_PASSWORD)",
+        )));
+    }
+    let (boundaries, keys) = transcript::learn(&sent, &recorded);
+    let named = arena.attack.key.as_bytes();
+    let is_named = |key: &&Vec<u8>| key.windows(named.len()).any(|it| it == named);
+    let Some(lock_key) = keys.iter().find(is_named).or(keys.first()).cloned() else {
+        return Err(AttackError::NoLock(String::from(
+            "your worker created no key when it was told to acquire: a lock in Redis has one while it is held",
+        )));
+    };
+    Ok(Learnt { plans: plans(&boundaries), lock_key, promises })
+}
+
+/// Runs a plan so many times, and reports the gravest.
+async fn several(
+    arena: &mut Arena,
+    learnt: &Learnt,
+    plan: &AttackPlan,
+    times: u32,
+) -> Result<PlanReport, AttackError> {
+    let mut worst: Option<PlanReport> = None;
+    let mut outcomes = Vec::new();
+    for _ in 0..times.max(1) {
+        let report = once(arena, learnt, plan).await?;
+        outcomes.push(report.outcome);
+        if worst.as_ref().is_none_or(|worst| report.outcome > worst.outcome) {
+            worst = Some(report);
+        }
+    }
+    let mut report = worst.expect("a plan is run at least once");
+    let count = |outcomes: &[PlanOutcome]| u32::try_from(outcomes.len()).unwrap_or(u32::MAX);
+    report.runs = count(&outcomes);
+    outcomes.retain(|it| *it == report.outcome);
+    report.shown = count(&outcomes);
+    Ok(report)
+}
+
+async fn once(
+    arena: &mut Arena,
+    learnt: &Learnt,
+    plan: &AttackPlan,
+) -> Result<PlanReport, AttackError> {
+    arena.prepare().await?;
+    let staged = stage::run(arena, Some(plan), learnt.promises.renews).await;
+    probe(arena, &learnt.lock_key, &staged.recorder).await;
+    let (history, judged) = judged(arena, learnt, plan, &staged);
+    let Judged { levels, findings, doubts } = judged;
+    let of = |level| {
+        let outcomes = levels.iter().filter(|(it, _)| *it == level).map(|(_, outcome)| *outcome);
+        scenarios::verdict::worst(outcomes)
+    };
+    let gravest = findings.iter().map(|it| it.severity).max();
+    let (outcome, why) = match (staged.not_stageable, gravest) {
+        (Some(why), _) => (PlanOutcome::NotStageable, Some(why)),
+        (None, _) if !staged.struck => {
+            (PlanOutcome::Vacuous, Some(String::from("the command did not come again")))
+        }
+        (None, Some(severity)) => (severity.into(), None),
+        (None, None) if !doubts.is_empty() && of(Level::Key) == Outcome::Inconclusive => {
+            (PlanOutcome::Inconclusive, Some(doubts.join("; ")))
+        }
+        (None, None) => (PlanOutcome::Held, None),
+    };
+    drop(history);
+    let step = plan.boundary.as_ref().map_or(LockStep::Hold, |it| it.step);
+    let command = plan.boundary.as_ref().map(|it| match it.nth {
+        1 => it.command.clone(),
+        nth => format!("{} {nth}", it.command),
+    });
+    let fault = plan.fault.name().to_owned();
+    let findings = match outcome {
+        PlanOutcome::NotStageable | PlanOutcome::Vacuous => Vec::new(),
+        _ => findings,
+    };
+    let key = of(Level::Key);
+    let (runs, shown) = (1, 1);
+    Ok(PlanReport {
+        plan: plan.to_string(),
+        step,
+        command,
+        fault,
+        outcome,
+        key,
+        why,
+        runs,
+        shown,
+        findings,
+    })
+}
+
+/// The history of a plan, and what it shows.
+fn judged(arena: &Arena, learnt: &Learnt, plan: &AttackPlan, staged: &Staged) -> (History, Judged) {
+    let commands = arena.log.commands();
+    let sent: Vec<SentCommand> = transcript::sent(&arena.proxy.log(), &commands, staged.start);
+    let recorded = staged.recorder.take();
+    let phases = transcript::phases(&recorded);
+    let claims = recorded.claims.clone();
+    let granted = recorded.events.iter().filter(|it| it.what == What::Acquired).count();
+    let head = Head {
+        format: FORMAT.to_owned(),
+        scenario: format!("attack/{plan}"),
+        lock: arena
+            .attack
+            .command
+            .first()
+            .map(|it| it.to_string_lossy().into_owned())
+            .unwrap_or_default(),
+        // Only where every hold has one does a belief end with it.
+        tracked: granted > 0 && recorded.validities.len() == granted,
+        locks: true,
+        world: "embedded".to_owned(),
+        clients: arena.attack.clients,
+        lock_key: String::from_utf8_lossy(&learnt.lock_key).into_owned(),
+        ttl_ns: u64::try_from(arena.attack.ttl.as_nanos()).unwrap_or(u64::MAX),
+        margin_ns: u64::try_from(MARGIN.as_nanos()).unwrap_or(u64::MAX),
+        register: Some(0),
+        ..Head::default()
+    };
+    let mut history = transcript::history(head, recorded, &sent, staged.start);
+    if let Some(last) = history.events.last() {
+        let (at_ns, what) = (last.at_ns, What::RegisterLeft(staged.register));
+        history.events.push(scenarios::history::Event {
+            at_ns,
+            client: 0,
+            acquisition: 0,
+            op: 0,
+            what,
+        });
+    }
+    let shown = Shown {
+        plan: Some(plan),
+        promises: learnt.promises,
+        history: &history,
+        sent: &sent,
+        phases: &phases,
+        claims: &claims,
+        failures: &staged.failures,
+        start: staged.start,
+        end: staged.end,
+    };
+    let judged = judge(&shown);
+    (history, judged)
+}
+
+/// Looks at the lock's key until it is gone, or should be.
+async fn probe(arena: &Arena, lock_key: &[u8], recorder: &Recorder) {
+    let ask = Command::new("PTTL").arg(lock_key);
+    let end = crate::recorder::now() + arena.attack.ttl * 2;
+    loop {
+        let answer = arena.endpoint.command(&ask).await;
+        if let Ok(Reply::Int(pttl_ms)) = answer {
+            recorder.note(What::Probe(pttl_ms));
+            // It has gone, or never will.
+            if pttl_ms < 0 {
+                return;
+            }
+        }
+        if crate::recorder::now() >= end {
+            return;
+        }
+        pause(PROBE_EVERY).await;
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "workers run in real time")]
+async fn pause(span: Duration) {
+    tokio::time::sleep(span).await;
+}

@@ -1,0 +1,23 @@
+//! `picklock attack`: other people's locks, in their own programs, under our faults.
+
+mod arena;
+mod campaign;
+mod judgement;
+mod plan;
+mod protocol;
+mod recorder;
+mod report;
+mod seen;
+mod stage;
+mod table;
+mod transcript;
+mod worker;
+
+pub use arena::{Attack, AttackError};
+pub use campaign::{Campaign, list, run};
+pub use judgement::{AttackFinding, Severity};
+pub use plan::{AttackFault, AttackPlan, Boundary, LockStep, Target};
+pub use protocol::PROTOCOL;
+pub use report::{ATTACK_SCHEMA, AttackReport, PlanOutcome, PlanReport};
+pub use table::human;
+pub use worker::WorkerError;

@@ -1,0 +1,129 @@
+//! What an attack has found, as data.
+
+use scenarios::verdict::Outcome;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::judgement::{AttackFinding, Severity};
+use crate::plan::LockStep;
+use crate::protocol::Promises;
+
+/// The format of a report.
+pub const ATTACK_SCHEMA: &str = "picklock/attack/1";
+
+/// An attack on one lock.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct AttackReport {
+    /// The format: `picklock/attack/1`.
+    pub schema: String,
+    /// The worker's command.
+    pub command: Vec<String>,
+    /// The world: `embedded` or `redis`.
+    pub world: String,
+    /// What served it, such as `picklock model 7.0`.
+    pub server: String,
+    /// How many workers contended.
+    pub clients: u32,
+    /// The TTL they were told, in milliseconds.
+    pub ttl_ms: u64,
+    /// The key that stands for the lock, as found in a run without faults.
+    pub lock_key: String,
+    /// What the worker promised.
+    pub promises: AttackPromises,
+    /// Each plan, in the order of the victim's commands.
+    pub plans: Vec<PlanReport>,
+    /// Whether all of them were run.
+    pub complete: bool,
+}
+
+/// What the worker promised.
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
+pub struct AttackPromises {
+    /// It renews what it holds.
+    pub renews: bool,
+    /// Its `check` is an answer of the library or the server.
+    pub checks: bool,
+}
+
+impl From<Promises> for AttackPromises {
+    fn from(Promises { renews, checks }: Promises) -> Self {
+        Self { renews, checks }
+    }
+}
+
+/// What one plan has shown.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct PlanReport {
+    /// Its name, as `--only` takes it.
+    pub plan: String,
+    /// The step in which its fault strikes.
+    pub step: LockStep,
+    /// The command at which it strikes; none in the middle of the hold.
+    pub command: Option<String>,
+    /// The fault.
+    pub fault: String,
+    /// What it came to.
+    pub outcome: PlanOutcome,
+    /// What was decided about the key.
+    pub key: Outcome,
+    /// Why, where nothing was shown.
+    pub why: Option<String>,
+    /// How often it was run, and how often it came to this outcome.
+    pub runs: u32,
+    /// See `runs`.
+    pub shown: u32,
+    /// What was found.
+    pub findings: Vec<AttackFinding>,
+}
+
+/// What a plan came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum PlanOutcome {
+    /// The fault cannot be staged here.
+    NotStageable,
+    /// The fault met nothing.
+    Vacuous,
+    /// The lock held.
+    Held,
+    /// Something could not be decided.
+    Inconclusive,
+    /// What no lock without a fence survives.
+    Assumption,
+    /// A misleading answer.
+    Api,
+    /// A bug.
+    Bug,
+}
+
+impl PlanOutcome {
+    /// As a cell of a table.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::NotStageable => "n/a",
+            Self::Vacuous => "-",
+            Self::Held => "ok",
+            Self::Inconclusive => "?",
+            Self::Assumption => "assumes",
+            Self::Api => "api",
+            Self::Bug => "BUG",
+        }
+    }
+}
+
+impl From<Severity> for PlanOutcome {
+    fn from(severity: Severity) -> Self {
+        match severity {
+            Severity::Assumption => Self::Assumption,
+            Severity::Api => Self::Api,
+            Severity::Bug => Self::Bug,
+        }
+    }
+}
+
+impl AttackReport {
+    /// Those of its plans with this outcome.
+    pub fn count(&self, outcome: PlanOutcome) -> usize {
+        self.plans.iter().filter(|plan| plan.outcome == outcome).count()
+    }
+}

@@ -1,0 +1,232 @@
+//! From what picklock, the proxy and the server have seen of a plan to its history.
+//!
+//! Invariant: a command stands in the history at the moment at which the server carried it out, with what it did to
+//! the lock's key, so that nothing about the key is ambiguous; it belongs to the acquisition that its client was about
+//! when it *sent* it, however late it arrived.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::Instant;
+
+use fault_proxy::{Action, ProxyEvent, ProxyLog};
+use scenarios::history::{Answer, Event, Head, History, Intent, Stage, Texts, Touch, What};
+
+use crate::plan::{Boundary, LockStep};
+use crate::recorder::{Recorded, RecordedEvent};
+use crate::seen::{CommandSeen, SeenAnswer};
+use crate::stage::VICTIM;
+
+/// Commands of a connection, and not of a lock.
+const HANDSHAKE: [&str; 7] = ["AUTH", "HELLO", "CLIENT", "SELECT", "INFO", "COMMAND", "PING"];
+
+/// A request as the proxy saw it, with what the server made of it.
+#[derive(Clone, Debug)]
+pub(crate) struct SentCommand {
+    pub(crate) client: u32,
+    pub(crate) sent: Instant,
+    pub(crate) name: String,
+    pub(crate) key: Vec<u8>,
+    pub(crate) lost: bool,
+    pub(crate) seen: Option<CommandSeen>,
+}
+
+/// The requests of all clients since `start`, in the order of their sending.
+pub(crate) fn sent(log: &ProxyLog, commands: &[CommandSeen], start: Instant) -> Vec<SentCommand> {
+    let mut from: BTreeMap<(u32, u64), SocketAddr> = BTreeMap::new();
+    let mut by_peer: BTreeMap<SocketAddr, Vec<&CommandSeen>> = BTreeMap::new();
+    for command in commands {
+        by_peer.entry(command.from).or_default().push(command);
+    }
+    let mut all: Vec<SentCommand> = Vec::new();
+    let mut places: BTreeMap<(u32, u64, u64), usize> = BTreeMap::new();
+    for record in log.records() {
+        let place = (record.client.0, record.connection);
+        let frame = (place.0, place.1, record.frame);
+        match record.event {
+            ProxyEvent::Connected(addr) => {
+                from.insert(place, addr);
+            }
+            ProxyEvent::Request | ProxyEvent::Fault(..) => {
+                let is_lost = matches!(
+                    record.event,
+                    ProxyEvent::Fault(_, Action::Drop(side) | Action::Reset(side))
+                        if side == fault_proxy::Side::Request
+                );
+                if let Some(place) = places.get(&frame) {
+                    all[*place].lost |= is_lost;
+                    continue;
+                }
+                // A connection delivers a prefix of what it was given, so the nth that arrived is the nth sent.
+                let nth = usize::try_from(record.frame.saturating_sub(1)).unwrap_or(usize::MAX);
+                let arrived = from.get(&place).and_then(|addr| by_peer.get(addr)?.get(nth));
+                places.insert(frame, all.len());
+                let name = record.command.map(|it| it.as_bytes().to_vec()).unwrap_or_default();
+                all.push(SentCommand {
+                    client: record.client.0,
+                    sent: log.start() + record.at,
+                    name: String::from_utf8_lossy(&name).into_owned(),
+                    key: record.key.clone().unwrap_or_default(),
+                    lost: is_lost,
+                    seen: arrived.map(|it| (*it).clone()),
+                });
+            }
+            _ => {}
+        }
+    }
+    all.retain(|it| it.sent >= start);
+    all
+}
+
+/// When each acquisition of a client began, took the lock, began to release it, and ended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Phases {
+    pub(crate) client: u32,
+    pub(crate) acquisition: u32,
+    pub(crate) begun: Instant,
+    pub(crate) acquired: Option<Instant>,
+    pub(crate) release: Option<Instant>,
+}
+
+pub(crate) fn phases(recorded: &Recorded) -> Vec<Phases> {
+    let mut all: Vec<Phases> = Vec::new();
+    for event in &recorded.events {
+        let RecordedEvent { at, client, acquisition, what, .. } = *event;
+        let known = all.iter_mut().find(|it| it.acquisition == acquisition);
+        match (what, known) {
+            (What::Acquire, None) => {
+                let (begun, acquired, release) = (at, None, None);
+                all.push(Phases { client, acquisition, begun, acquired, release });
+            }
+            (What::Acquired, Some(it)) => it.acquired = Some(at),
+            (What::Release, Some(it)) => it.release = Some(at),
+            _ => {}
+        }
+    }
+    all
+}
+
+/// Which acquisition a client was about at this moment; 0 before its first.
+pub(crate) fn acquisition(phases: &[Phases], client: u32, at: Instant) -> u32 {
+    let theirs = phases.iter().filter(|it| it.client == client && it.begun <= at);
+    theirs.max_by_key(|it| it.begun).map_or(0, |it| it.acquisition)
+}
+
+/// What the victim of a run without faults has sent, step by step, and the keys it created and deleted.
+pub(crate) fn learn(sent: &[SentCommand], recorded: &Recorded) -> (Vec<Boundary>, Vec<Vec<u8>>) {
+    let phases = phases(recorded);
+    let Some(held) = phases.iter().find(|it| it.client == VICTIM && it.acquired.is_some()) else {
+        return (Vec::new(), Vec::new());
+    };
+    let mut boundaries: Vec<Boundary> = Vec::new();
+    let (mut created, mut deleted) = (Vec::new(), Vec::new());
+    for command in sent.iter().filter(|it| it.client == VICTIM && it.sent >= held.begun) {
+        if HANDSHAKE.contains(&command.name.as_str()) {
+            continue;
+        }
+        let step = match () {
+            () if held.acquired.is_none_or(|at| command.sent < at) => LockStep::Acquire,
+            () if held.release.is_none_or(|at| command.sent < at) => LockStep::Hold,
+            () => LockStep::Release,
+        };
+        for change in command.seen.iter().flat_map(|it| &it.changes) {
+            match (change.touch, step) {
+                (Touch::Create(_) | Touch::Overwrite(_), LockStep::Acquire) => {
+                    created.push(change.key.clone());
+                }
+                (Touch::Delete, LockStep::Release) => deleted.push(change.key.clone()),
+                _ => {}
+            }
+        }
+        let is_same = |it: &&Boundary| it.step == step && it.command == command.name;
+        let nth = boundaries.iter().filter(is_same).count() as u64 + 1;
+        // Of renewals the first two show all that later ones would.
+        if step != LockStep::Hold || nth <= 2 {
+            boundaries.push(Boundary { step, command: command.name.clone(), nth });
+        }
+    }
+    // The key that stands for the lock is there while it is held, and only then.
+    let mut keys: Vec<Vec<u8>> =
+        created.iter().filter(|it| deleted.contains(it)).cloned().collect();
+    keys.extend(created);
+    (boundaries, keys)
+}
+
+/// The history of a plan.
+pub(crate) fn history(
+    mut head: Head,
+    recorded: Recorded,
+    sent: &[SentCommand],
+    start: Instant,
+) -> History {
+    let phases = phases(&recorded);
+    let Recorded { mut texts, mut events, validities, .. } = recorded;
+    let ns = |at: Instant| {
+        u64::try_from(at.saturating_duration_since(start).as_nanos()).unwrap_or(u64::MAX)
+    };
+    for (at, client, acquisition, until) in validities {
+        let what = What::ValidUntil(ns(until));
+        events.push(RecordedEvent { at, client, acquisition, op: 0, what });
+    }
+    let mut op = events.iter().map(|it| it.op).max().unwrap_or(0);
+    for command in sent {
+        let acquisition = acquisition(&phases, command.client, command.sent);
+        op += 1;
+        let (at, what, end) = told(command, &head.lock_key, &mut texts);
+        for what in [Some(what), end].into_iter().flatten() {
+            events.push(RecordedEvent { at, client: command.client, acquisition, op, what });
+        }
+    }
+    events.sort_by_key(|it| it.at);
+    head.clients = head.clients.max(events.iter().map(|it| it.client).max().unwrap_or(0));
+    let mut history = History { head, texts, events: Vec::with_capacity(events.len()) };
+    let (mut ops, mut acquisitions) = (BTreeMap::new(), BTreeMap::new());
+    let mut number = |known: &mut BTreeMap<u32, u32>, old: u32| match old {
+        0 => 0,
+        _ => {
+            let next = u32::try_from(known.len()).unwrap_or(u32::MAX) + 1;
+            *known.entry(old).or_insert(next)
+        }
+    };
+    for RecordedEvent { at, client, acquisition, op, what } in events {
+        let acquisition = number(&mut acquisitions, acquisition);
+        let op = match what.stage() {
+            Stage::Note => 0,
+            _ => number(&mut ops, op),
+        };
+        history.events.push(Event { at_ns: ns(at), client, acquisition, op, what });
+    }
+    history
+}
+
+/// When a command stands in the history, how it begins, and how it ends.
+fn told(command: &SentCommand, lock_key: &str, texts: &mut Texts) -> (Instant, What, Option<What>) {
+    let change = command.seen.iter().flat_map(|it| &it.changes);
+    let touch = change.filter(|it| it.key == lock_key.as_bytes()).map(|it| it.touch).next();
+    let key = match touch {
+        Some(_) => texts.intern(lock_key),
+        None => texts.intern(&String::from_utf8_lossy(&command.key)),
+    };
+    let name = texts.intern(&command.name);
+    let touch = touch.unwrap_or(Touch::None);
+    let intent = Intent { touch, compares: false };
+    let begin = What::Command { node: 0, name, key, intent };
+    let Some(seen) = &command.seen else {
+        let end = if command.lost { "lost on its way" } else { "never arrived" };
+        return (command.sent, begin, Some(What::Refused(texts.intern(end))));
+    };
+    let answer = match &seen.answer {
+        // In its place the proxy has sent what every server refuses.
+        SeenAnswer::Error(error) => {
+            return (seen.at, begin, Some(What::Refused(texts.intern(error))));
+        }
+        SeenAnswer::Nil => Answer::Nil,
+        SeenAnswer::Ok => Answer::Ok,
+        SeenAnswer::Int(number) => Answer::Int(*number),
+        SeenAnswer::Text(text) => {
+            let short: String = text.chars().take(64).collect();
+            Answer::Text(texts.intern(&short))
+        }
+        SeenAnswer::List => Answer::List,
+    };
+    (seen.at, begin, Some(What::Answered { touch, answer, found: 0 }))
+}

@@ -1,0 +1,36 @@
+//! Options of `attack`.
+
+use std::ffi::OsString;
+
+use clap::Args;
+use clap::builder::BoolishValueParser;
+use scenarios::span::Span;
+
+/// Options of `attack`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct AttackArgs {
+    /// TTL that your worker is told to lock with
+    #[arg(long, value_name = "SPAN", default_value = "600ms", env = "PICKLOCK_TTL")]
+    pub(crate) ttl: Span,
+    /// Workers that contend for the lock
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(2..=16), env = "PICKLOCK_CLIENTS")]
+    pub(crate) clients: u32,
+    /// Name of the lock that your worker is told
+    #[arg(long, value_name = "NAME", default_value = "picklock-attack", env = "PICKLOCK_KEY")]
+    pub(crate) key: String,
+    /// Only these plans: by name, by command (release.del), by step (release) or by fault (late-request)
+    #[arg(long, value_name = "PLAN", value_delimiter = ',', env = "PICKLOCK_ONLY")]
+    pub(crate) only: Vec<String>,
+    /// Run each plan so often, and say how often it shows
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..), env = "PICKLOCK_AGAIN")]
+    pub(crate) again: u32,
+    /// Plans to run at a time; default: twice the cores
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64), env = "PICKLOCK_JOBS")]
+    pub(crate) jobs: Option<u16>,
+    /// List the plans for this worker, and run none
+    #[arg(long, env = "PICKLOCK_LIST", value_parser = BoolishValueParser::new())]
+    pub(crate) list: bool,
+    /// Your worker's command and its arguments
+    #[arg(last = true, required = true, value_name = "COMMAND", env = "PICKLOCK_WORKER")]
+    pub(crate) command: Vec<OsString>,
+}
