@@ -9,5 +9,5 @@ mod page;
 mod style;
 mod verdicts;
 
-pub(crate) use document::document;
+pub use document::document;
 pub use page::{Chart, page};

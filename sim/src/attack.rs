@@ -3,17 +3,22 @@
 //! Invariant: what has been started is gone when this returns: workers, with all they have started, and servers.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use attack::{Attack, AttackError, AttackReport, Campaign, PlanOutcome, human};
+use attack::{Attack, AttackError, AttackReport, Campaign, PlanOutcome};
 use live_world::supervisor::Supervisor;
+use reports::directory::RunDirectory;
+use scenarios::history;
 
-use super::args::AttackArgs;
+use super::args::{AttackArgs, OutputFormat, World};
 use super::exit::Exit;
 use super::failure::Failure;
+use super::line::{Line, quoted};
+use super::progress::Progress;
 use super::terminal::Terminal;
-use super::{print, signal};
+use super::world::{Chosen, choose, refuse_several, runtime};
+use super::{output, print, run, signal};
 
 /// How long a worker may take to start: a JVM on a busy machine takes seconds.
 const START_WITHIN: Duration = Duration::from_secs(30);
@@ -22,19 +27,28 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
 /// Learns the worker's commands, strikes at each, and reports.
 pub(super) fn main(args: &AttackArgs, terminal: &Terminal) -> Result<Exit, Failure> {
+    output::check(&args.format)?;
+    if args.world == World::Virtual || args.server.redis.is_some() {
+        return Err(Failure::usage_text(
+            "an attack needs a server of its own, in real time",
+            "use --world embedded, or --world redis with a redis-server that picklock starts",
+        ));
+    }
+    refuse_several(&args.server)?;
+    let Chosen { choice, why, .. } = choose(args.world, &args.server)?;
+    if !terminal.is_quiet() {
+        print::note(&why);
+    }
     let attack = Arc::new(Attack {
         command: args.command.clone(),
+        server: choice,
         clients: args.clients,
         ttl: args.ttl.0,
         key: args.key.clone(),
         start_within: START_WITHIN,
         answer_within: args.ttl.0 * 4 + ANSWER_WITHIN,
     });
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::unavailable(&error))?;
-    let done = runtime.block_on(async {
+    runtime()?.block_on(async {
         let supervisor = Supervisor::spawn(None).map_err(|error| Failure::unavailable(&error))?;
         let mut stopped = signal::watch().map_err(|error| Failure::unavailable(&error))?;
         let outcome = tokio::select! {
@@ -47,8 +61,7 @@ pub(super) fn main(args: &AttackArgs, terminal: &Terminal) -> Result<Exit, Failu
         };
         supervisor.shutdown().await;
         outcome
-    });
-    done
+    })
 }
 
 async fn act(
@@ -64,30 +77,88 @@ async fn act(
         print::results(&lines.concat())?;
         return Ok(Exit::Held);
     }
+    let directory = directory(args)?;
     let cores = std::thread::available_parallelism().map_or(2, usize::from);
-    let jobs = args.jobs.map_or(cores * 2, usize::from);
-    let is_quiet = terminal.is_quiet();
+    let (done, total) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let shown = Arc::clone(&done);
     let campaign = Campaign {
         only: args.only.clone(),
         again: args.again,
-        jobs,
-        stop: Arc::new(AtomicBool::new(false)),
+        jobs: args.jobs.map_or(cores * 2, usize::from),
         progress: Box::new(move |done, of| {
-            if !is_quiet {
-                print::note(&format!("{done} of {of} plans done"));
-            }
+            shown.store(done, Ordering::Relaxed);
+            total.store(of, Ordering::Relaxed);
         }),
     };
-    let stop = Arc::clone(&campaign.stop);
-    let report =
-        attack::run(attack, supervisor, campaign).await.map_err(|error| failure(&error))?;
-    stop.store(true, Ordering::Relaxed);
-    let command = report.command.join(" ");
-    let ttl = args.ttl;
-    let text =
-        human(&report, |plan| format!("picklock attack --ttl {ttl} --only {plan} -- {command}"));
-    print::results(&text)?;
+    let bar = Progress::show(terminal, move || done.load(Ordering::Relaxed), 0, "plans");
+    let report = attack::run(attack, supervisor, campaign).await;
+    drop(bar);
+    let report = report.map_err(|error| failure(&error))?;
+    if report.plans.is_empty() {
+        return Err(Failure::usage_text(
+            format!("no plan is called {}", args.only.join(" or ")),
+            "`picklock attack --list -- COMMAND` lists the plans for your worker",
+        ));
+    }
+    write(args, &report, &directory, terminal)?;
     Ok(exit(&report))
+}
+
+/// Where the report goes.
+fn directory(args: &AttackArgs) -> Result<RunDirectory, Failure> {
+    let stamp: String = run::now().chars().filter(|c| !matches!(c, '-' | ':')).collect();
+    let made = RunDirectory::create(&args.out, "attack", &stamp, 1);
+    made.map_err(|error| Failure::unavailable(&error))
+}
+
+/// Writes the files, and prints what is to be printed.
+fn write(
+    args: &AttackArgs,
+    report: &AttackReport,
+    directory: &RunDirectory,
+    terminal: &Terminal,
+) -> Result<(), Failure> {
+    let replay = |plan: &str| again(args, plan);
+    let json = serde_json::to_string_pretty(report)
+        .map_err(|error| Failure::internal(error.to_string()))?
+        + "\n";
+    let page = attack::page(report, replay);
+    for (name, text) in [("attack.json", &json), ("report.html", &page)] {
+        let written = directory.write(name, |file| file.write_all(text.as_bytes()));
+        written.map_err(|error| Failure::unavailable(&error))?;
+    }
+    for plan in report.plans.iter().filter(|plan| !plan.findings.is_empty()) {
+        let name = format!("{}.jsonl", plan.plan);
+        let written = directory.write(&name, |file| history::write(&plan.history, file));
+        written.map_err(|error| Failure::unavailable(&error))?;
+    }
+    output::write(&args.format, |format| {
+        Ok(match format {
+            OutputFormat::Human => {
+                let report_at = directory.path().join("report.html");
+                let report_at = format!("report: {}\n", report_at.display());
+                if terminal.is_quiet() {
+                    report.sentence() + "\n"
+                } else {
+                    attack::human(report, replay) + &report_at
+                }
+            }
+            OutputFormat::Json => json.clone(),
+            OutputFormat::Markdown => attack::markdown(report),
+            OutputFormat::Junit => attack::junit(report, replay)
+                .map_err(|error| Failure::internal(error.to_string()))?,
+        })
+    })
+}
+
+/// The command that runs one plan again.
+fn again(args: &AttackArgs, plan: &str) -> String {
+    let line =
+        Line::new().word("attack").option("--only", plan).option("--ttl", &args.ttl.to_string());
+    let line = line.option("--clients", &args.clients.to_string()).option("--key", &args.key);
+    let line = line.option("--world", args.world.name()).server(&args.server, true).word("--");
+    let words = args.command.iter().map(|it| quoted(&it.to_string_lossy()));
+    words.fold(line, |line, word| line.word(&word)).text()
 }
 
 fn failure(error: &AttackError) -> Failure {

@@ -28,7 +28,7 @@ const PACKAGES: [(&str, &str, Runtime); 17] = [
         "picklock scenarios reports harness resp redis-model ttl-model fault-proxy",
         Runtime::Free,
     ),
-    ("attack", "picklock scenarios live-world fault-proxy redis-model resp", Runtime::Free),
+    ("attack", "picklock scenarios reports live-world fault-proxy redis-model resp", Runtime::Free),
     (
         "sim",
         "picklock attack scenarios reports harness resp redis-model ttl-model virtual-world fault-proxy live-world \

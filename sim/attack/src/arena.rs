@@ -8,13 +8,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fault_proxy::{ClientId, Detail, Link, Proxy, ProxyError};
-use live_world::endpoint::{Endpoint, EndpointError, KeySpace, Settings};
+use live_world::endpoint::{Choice, EndpointError};
 use live_world::supervisor::Supervisor;
-use picklock::command::Command;
 use picklock::env::{CallError, Node};
 
 use crate::protocol::{Answer, Order, PROTOCOL};
-use crate::seen::ServerLog;
+use crate::server::Server;
 use crate::worker::{Worker, WorkerError};
 
 /// What is attacked, and how.
@@ -22,6 +21,8 @@ use crate::worker::{Worker, WorkerError};
 pub struct Attack {
     /// The worker's command and its arguments.
     pub command: Vec<OsString>,
+    /// The server they lock on.
+    pub server: Choice,
     /// How many workers contend; at least two.
     pub clients: u32,
     /// The TTL that workers are told.
@@ -43,6 +44,9 @@ pub enum AttackError {
     /// No proxy.
     #[error(transparent)]
     Proxy(#[from] ProxyError),
+    /// The server does not show what it does.
+    #[error("the server's commands cannot be followed: {0}")]
+    Monitor(String),
     /// The server does not do what it is asked to between two plans.
     #[error("the server cannot be cleared: {0}")]
     Clear(CallError),
@@ -58,10 +62,9 @@ pub(crate) struct Arena {
     pub(crate) attack: Arc<Attack>,
     supervisor: Supervisor,
     // Dropped in this order: links before what they lead to.
-    links: Vec<Link>,
+    pub(crate) links: Vec<Link>,
     pub(crate) proxy: Proxy,
-    pub(crate) endpoint: Endpoint,
-    pub(crate) log: ServerLog,
+    pub(crate) server: Server,
     /// By client, from client 1.
     pub(crate) workers: Vec<Option<Worker>>,
 }
@@ -73,21 +76,20 @@ impl Arena {
         supervisor: &Supervisor,
         run: &str,
     ) -> Result<Self, AttackError> {
-        let log = ServerLog::default();
-        let keys = KeySpace::of_run(run);
-        let endpoint = Endpoint::open_embedded(keys, &Settings::default(), Some(log.tap())).await?;
-        let proxy = Proxy::start(Detail::Requests)?;
+        let server = Server::open(&attack.server, run).await?;
+        let proxy = Proxy::start(Detail::Replies)?;
         // What is lost is silent for some time, as on a network, and then the connection breaks, so that a client
         // without time-outs does not wait for ever.
         let plan = fault_proxy::Plan { grace: Some(attack.ttl * 2), ..Default::default() };
         let links = (1..=attack.clients)
             .map(|client| {
-                proxy.listen(ClientId(client), Node(0), endpoint.upstream(), plan.clone())
+                let upstream = server.endpoint.upstream();
+                proxy.listen(ClientId(client), Node(0), upstream, plan.clone())
             })
             .collect::<Result<_, _>>()?;
         let workers = (0..attack.clients).map(|_| None).collect();
         let (attack, supervisor) = (Arc::clone(attack), supervisor.clone());
-        Ok(Self { attack, supervisor, links, proxy, endpoint, log, workers })
+        Ok(Self { attack, supervisor, links, proxy, server, workers })
     }
 
     /// Makes everything as new: no key, and each worker proven to lock and unlock.
@@ -115,19 +117,13 @@ impl Arena {
 
     /// Empties the server.
     pub(crate) async fn clear(&self) -> Result<(), AttackError> {
-        let flush = Command::new("FLUSHALL");
-        self.endpoint.command(&flush).await.map(drop).map_err(AttackError::Clear)
-    }
-
-    /// Resets every connection of the workers.
-    pub(crate) fn reset_connections(&self) {
-        self.links.iter().for_each(Link::reset_connections);
+        self.server.command(&["FLUSHALL"]).await
     }
 
     async fn start(&self, place: usize) -> Result<Worker, AttackError> {
         let Attack { command, ttl, key, start_within, .. } = &*self.attack;
         let addr = self.links[place].addr();
-        let password = self.endpoint.password().unwrap_or_default();
+        let password = self.server.endpoint.password().unwrap_or_default();
         let variables = [
             ("REDIS_URL", format!("redis://:{password}@{addr}/0")),
             ("REDIS_HOST", addr.ip().to_string()),

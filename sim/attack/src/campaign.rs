@@ -3,7 +3,7 @@
 //! Invariant: plans are run several at a time, each in an arena of its own, and reported in their order.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -36,10 +36,8 @@ pub struct Campaign {
     pub again: u32,
     /// How many run at a time.
     pub jobs: usize,
-    /// Set from outside to end early.
-    pub stop: Arc<AtomicBool>,
     /// Told how many plans are done, of how many.
-    pub progress: Box<dyn Fn(usize, usize) + Send + Sync>,
+    pub progress: Box<dyn Fn(u64, u64) + Send + Sync>,
 }
 
 /// What a run without faults has shown of a lock.
@@ -85,9 +83,8 @@ pub async fn run(
     let total = meant.len();
     let queue: VecDeque<(usize, AttackPlan)> = meant.into_iter().enumerate().collect();
     let queue = Arc::new(Mutex::new(queue));
-    let (done, campaign) = (Arc::new(AtomicUsize::new(0)), Arc::new(campaign));
-    let server = arena.endpoint.server();
-    let server = format!("{} {}", server.software, server.version);
+    let (done, campaign) = (Arc::new(AtomicU64::new(0)), Arc::new(campaign));
+    let (server, world) = (arena.server.name(), arena.server.world());
     let mut tasks = JoinSet::new();
     let mut first = Some(arena);
     for job in 1..=campaign.jobs.clamp(1, total.max(1)) {
@@ -102,15 +99,15 @@ pub async fn run(
                 None => Arena::open(&attack, &supervisor, &format!("attack-{job}")).await?,
             };
             let mut reports = Vec::new();
-            while !campaign.stop.load(Ordering::Relaxed) {
+            loop {
                 let next = queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
                 let Some((place, plan)) = next else { break };
                 reports.push((place, several(&mut arena, &learnt, &plan, campaign.again).await?));
                 let done = done.fetch_add(1, Ordering::Relaxed) + 1;
-                (campaign.progress)(done, total);
+                (campaign.progress)(done, total as u64);
             }
             arena.workers.clear();
-            arena.endpoint.close().await;
+            arena.server.close().await;
             Ok::<_, AttackError>(reports)
         });
     }
@@ -125,7 +122,7 @@ pub async fn run(
     Ok(AttackReport {
         schema: ATTACK_SCHEMA.to_owned(),
         command: attack.command.iter().map(|it| it.to_string_lossy().into_owned()).collect(),
-        world: "embedded".to_owned(),
+        world: world.to_owned(),
         server,
         clients: attack.clients,
         ttl_ms: u64::try_from(attack.ttl.as_millis()).unwrap_or(u64::MAX),
@@ -144,7 +141,8 @@ async fn learn(arena: &mut Arena) -> Result<Learnt, AttackError> {
     if let Some((_, error)) = failures.into_iter().next() {
         return Err(error.into());
     }
-    let commands = arena.log.commands();
+    arena.server.catch_up().await;
+    let commands = arena.server.log.commands();
     let sent = transcript::sent(&arena.proxy.log(), &commands, start);
     let recorded = recorder.take();
     if sent.is_empty() {
@@ -196,8 +194,20 @@ async fn once(
     arena.prepare().await?;
     let staged = stage::run(arena, Some(plan), learnt.promises.renews).await;
     probe(arena, &learnt.lock_key, &staged.recorder).await;
-    let (history, judged) = judged(arena, learnt, plan, &staged);
-    let Judged { levels, findings, doubts } = judged;
+    let is_seen = arena.server.catch_up().await;
+    let ((history, astray), judged) = judged(arena, learnt, plan, &staged);
+    let Judged { mut levels, mut findings, mut doubts } = judged;
+    let astray = match is_seen {
+        true => astray,
+        false => Some(String::from("the witness has not seen all that the server carried out")),
+    };
+    if let Some(why) = astray {
+        // Without a witness that can be trusted nothing is known of the key.
+        findings.retain(|it| it.level != Level::Key && !it.invariant.ends_with("-is-true"));
+        levels.retain(|(level, _)| *level != Level::Key);
+        levels.push((Level::Key, Outcome::Inconclusive));
+        doubts.push(why);
+    }
     let of = |level| {
         let outcomes = levels.iter().filter(|(it, _)| *it == level).map(|(_, outcome)| *outcome);
         scenarios::verdict::worst(outcomes)
@@ -214,7 +224,6 @@ async fn once(
         }
         (None, None) => (PlanOutcome::Held, None),
     };
-    drop(history);
     let step = plan.boundary.as_ref().map_or(LockStep::Hold, |it| it.step);
     let command = plan.boundary.as_ref().map(|it| match it.nth {
         1 => it.command.clone(),
@@ -225,25 +234,30 @@ async fn once(
         PlanOutcome::NotStageable | PlanOutcome::Vacuous => Vec::new(),
         _ => findings,
     };
-    let key = of(Level::Key);
-    let (runs, shown) = (1, 1);
     Ok(PlanReport {
         plan: plan.to_string(),
         step,
         command,
+        does: plan.fault.does().to_owned(),
         fault,
         outcome,
-        key,
+        key: of(Level::Key),
         why,
-        runs,
-        shown,
+        runs: 1,
+        shown: 1,
         findings,
+        history,
     })
 }
 
 /// The history of a plan, and what it shows.
-fn judged(arena: &Arena, learnt: &Learnt, plan: &AttackPlan, staged: &Staged) -> (History, Judged) {
-    let commands = arena.log.commands();
+fn judged(
+    arena: &Arena,
+    learnt: &Learnt,
+    plan: &AttackPlan,
+    staged: &Staged,
+) -> ((History, Option<String>), Judged) {
+    let commands = arena.server.log.commands();
     let sent: Vec<SentCommand> = transcript::sent(&arena.proxy.log(), &commands, staged.start);
     let recorded = staged.recorder.take();
     let phases = transcript::phases(&recorded);
@@ -261,7 +275,7 @@ fn judged(arena: &Arena, learnt: &Learnt, plan: &AttackPlan, staged: &Staged) ->
         // Only where every hold has one does a belief end with it.
         tracked: granted > 0 && recorded.validities.len() == granted,
         locks: true,
-        world: "embedded".to_owned(),
+        world: arena.server.world().to_owned(),
         clients: arena.attack.clients,
         lock_key: String::from_utf8_lossy(&learnt.lock_key).into_owned(),
         ttl_ns: u64::try_from(arena.attack.ttl.as_nanos()).unwrap_or(u64::MAX),
@@ -292,7 +306,8 @@ fn judged(arena: &Arena, learnt: &Learnt, plan: &AttackPlan, staged: &Staged) ->
         end: staged.end,
     };
     let judged = judge(&shown);
-    (history, judged)
+    let astray = transcript::astray(&sent);
+    ((history, astray), judged)
 }
 
 /// Looks at the lock's key until it is gone, or should be.
@@ -300,7 +315,7 @@ async fn probe(arena: &Arena, lock_key: &[u8], recorder: &Recorder) {
     let ask = Command::new("PTTL").arg(lock_key);
     let end = crate::recorder::now() + arena.attack.ttl * 2;
     loop {
-        let answer = arena.endpoint.command(&ask).await;
+        let answer = arena.server.endpoint.command(&ask).await;
         if let Ok(Reply::Int(pttl_ms)) = answer {
             recorder.note(What::Probe(pttl_ms));
             // It has gone, or never will.

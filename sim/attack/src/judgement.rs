@@ -30,6 +30,17 @@ pub enum Severity {
     Bug,
 }
 
+impl Severity {
+    /// As a heading.
+    pub(crate) const fn title(self) -> &'static str {
+        match self {
+            Self::Assumption => "ASSUMES",
+            Self::Api => "API",
+            Self::Bug => "BUG",
+        }
+    }
+}
+
 /// Something that a plan has shown.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct AttackFinding {

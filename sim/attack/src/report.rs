@@ -1,5 +1,6 @@
 //! What an attack has found, as data.
 
+use scenarios::history::History;
 use scenarios::verdict::Outcome;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -62,6 +63,8 @@ pub struct PlanReport {
     pub command: Option<String>,
     /// The fault.
     pub fault: String,
+    /// What the fault does.
+    pub does: String,
     /// What it came to.
     pub outcome: PlanOutcome,
     /// What was decided about the key.
@@ -72,8 +75,21 @@ pub struct PlanReport {
     pub runs: u32,
     /// See `runs`.
     pub shown: u32,
-    /// What was found.
+    /// What was found, the gravest first.
     pub findings: Vec<AttackFinding>,
+    /// What happened, for `picklock check`.
+    #[serde(skip)]
+    pub history: History,
+}
+
+impl PlanReport {
+    /// Where its fault strikes, as a column of a table.
+    pub(crate) fn place(&self) -> String {
+        match &self.command {
+            Some(command) => format!("{} {command}", self.step.name()),
+            None => String::from("while held"),
+        }
+    }
 }
 
 /// What a plan came to.
@@ -122,7 +138,29 @@ impl From<Severity> for PlanOutcome {
 }
 
 impl AttackReport {
-    /// Those of its plans with this outcome.
+    /// The gravest outcome of a plan.
+    pub fn worst(&self) -> PlanOutcome {
+        self.plans.iter().map(|it| it.outcome).max().unwrap_or(PlanOutcome::Vacuous)
+    }
+
+    /// How many plans came to what, in a sentence.
+    pub fn sentence(&self) -> String {
+        let all = [
+            (PlanOutcome::Bug, "with a bug"),
+            (PlanOutcome::Api, "with a misleading answer"),
+            (PlanOutcome::Assumption, "with an assumption"),
+            (PlanOutcome::Held, "held"),
+            (PlanOutcome::Inconclusive, "undecided"),
+            (PlanOutcome::Vacuous, "vacuous"),
+            (PlanOutcome::NotStageable, "not stageable"),
+        ];
+        let parts = all.into_iter().map(|(outcome, says)| (self.count(outcome), says));
+        let parts: Vec<String> =
+            parts.filter(|it| it.0 > 0).map(|(count, says)| format!("{count} {says}")).collect();
+        format!("{} plans: {}", self.plans.len(), parts.join(", "))
+    }
+
+    /// How many of its plans have this outcome.
     pub fn count(&self, outcome: PlanOutcome) -> usize {
         self.plans.iter().filter(|plan| plan.outcome == outcome).count()
     }

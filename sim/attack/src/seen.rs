@@ -10,7 +10,7 @@ use redis_model::model::{Model, Submitted};
 use redis_model::witness::{KeyChange, KeyWitness};
 use resp::Reply;
 
-use crate::recorder::now;
+use crate::monitor::instant;
 
 /// A request that was carried out.
 #[derive(Clone, Debug)]
@@ -50,18 +50,18 @@ impl ServerLog {
         self.lock().clone()
     }
 
-    /// A tap for an embedded server that writes here.
+    /// A tap that writes here.
     pub(crate) fn tap(&self) -> Box<dyn Tap> {
-        Box::new(EmbeddedTap { log: self.clone(), witness: KeyWitness::default() })
+        Box::new(LogTap { log: self.clone(), witness: KeyWitness::default() })
     }
 }
 
-struct EmbeddedTap {
+struct LogTap {
     log: ServerLog,
     witness: KeyWitness,
 }
 
-impl Tap for EmbeddedTap {
+impl Tap for LogTap {
     fn carried_out(
         &mut self,
         model: &Model,
@@ -77,11 +77,33 @@ impl Tap for EmbeddedTap {
             Submitted::Blocked => SeenAnswer::Nil,
         };
         let changes = self.witness.look(model, wall);
-        self.log.lock().push(CommandSeen { at: now(), from, name, answer, changes });
+        self.log.lock().push(CommandSeen { at: instant(wall), from, name, answer, changes });
     }
 }
 
 impl SeenAnswer {
+    /// The same from its bytes, which may be cut; none where they cannot be compared.
+    pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
+        let (first, rest) = bytes.split_first()?;
+        let end = rest.windows(2).position(|it| it == b"\r\n")?;
+        let line = String::from_utf8_lossy(&rest[..end]).into_owned();
+        Some(match first {
+            b'+' if line == "OK" => Self::Ok,
+            b'+' => Self::Text(line),
+            b'-' => Self::Error(line),
+            b':' => Self::Int(line.parse().ok()?),
+            b'#' => Self::Int(i64::from(line == "t")),
+            b'_' => Self::Nil,
+            b'$' | b'*' if line == "-1" => Self::Nil,
+            b'$' => {
+                let text = rest[end + 2..].get(..line.parse().ok()?)?;
+                Self::Text(String::from_utf8_lossy(text).into_owned())
+            }
+            b'*' | b'~' | b'%' => Self::List,
+            _ => return None,
+        })
+    }
+
     fn of(reply: &Reply) -> Self {
         match reply {
             Reply::Nil | Reply::NilArray => Self::Nil,

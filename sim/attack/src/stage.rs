@@ -12,7 +12,6 @@ use std::time::{Duration, Instant};
 use fault_proxy::{Action, ClientId, Gate, Occurrence, Rule, RuleHandle, Side};
 use live_world::program::Program;
 use live_world::supervisor::Signal;
-use picklock::command::Command;
 use scenarios::fault::Fault;
 use scenarios::history::{Update, What};
 use tokio::sync::watch;
@@ -103,9 +102,10 @@ impl Stage {
         self.attack.ttl
     }
 
-    /// How long work takes under the lock: well within the TTL.
-    fn work(&self) -> Duration {
-        self.ttl().mul_f64(0.3)
+    /// How long a client works under the lock: well within the TTL, and the rivals longer, so that a victim that
+    /// comes back meets one at its work.
+    fn work(&self, client: u32) -> Duration {
+        self.ttl().mul_f64(if client == VICTIM { 0.15 } else { 0.4 })
     }
 
     fn strike(&self, client: u32, fault: Fault) {
@@ -213,7 +213,7 @@ fn arm(stage: &Arc<Stage>, rules: &fault_proxy::Rules, gate: &Gate, step: LockSt
 /// Carries out the parts of a fault that are no rule, ends it, and has the rivals stop; says why it cannot be staged.
 async fn direct(
     stage: &Arc<Stage>,
-    arena: &Arena,
+    arena: &mut Arena,
     process: &Arc<Program>,
     gate: &Gate,
 ) -> Option<String> {
@@ -265,19 +265,13 @@ async fn direct(
         Some(AttackFault::ClockForward) => problem = step(process, HOUR_NS),
         Some(AttackFault::ClockBack) => problem = step(process, -HOUR_NS),
         Some(AttackFault::ScriptFlush) if goes_on => {
-            let flush = Command::new("SCRIPT").arg("FLUSH");
-            let done = arena.endpoint.command(&flush).await;
+            let done = arena.server.command(&["SCRIPT", "FLUSH"]).await;
             problem = done.err().map(|error| error.to_string());
             stage.strike(0, Fault::ScriptFlush);
         }
         Some(AttackFault::Restart) if goes_on => {
-            // What its clients see of a server that dies and comes back empty.
-            let flush = Command::new("SCRIPT").arg("FLUSH");
-            let scripts = arena.endpoint.command(&flush).await.err().map(|it| it.to_string());
-            let keys = arena.clear().await.err().map(|it| it.to_string());
-            arena.reset_connections();
-            problem = scripts.or(keys);
             stage.strike(0, Fault::ServerCrash);
+            problem = arena.server.restart(&arena.links).await.err().map(|error| error.to_string());
         }
         _ => {}
     }
@@ -341,8 +335,12 @@ async fn keep(stage: &Stage) {
     match () {
         () if in_hold => {
             stage.until(ttl * 6, |board| board.healed).await;
-            // Where keys were lost another may come and get the lock meanwhile.
-            sleep(stage.work()).await;
+            let loses_keys =
+                matches!(&stage.plan, Some(plan) if plan.fault.target() == Target::Server);
+            if loses_keys {
+                // Another may come and get the lock meanwhile.
+                sleep(stage.work(VICTIM)).await;
+            }
         }
         () if at_renewal => {
             stage.until(ttl * 3, |board| board.struck.is_some()).await;
@@ -353,7 +351,7 @@ async fn keep(stage: &Stage) {
         () if stage.plan.is_none() => {
             sleep(ttl.mul_f64(if stage.renews { 1.4 } else { 0.5 })).await
         }
-        () => sleep(stage.work()).await,
+        () => sleep(stage.work(VICTIM)).await,
     }
 }
 
@@ -366,7 +364,7 @@ async fn rival(stage: &Stage, client: u32, mut worker: Worker) -> Result<Worker,
     while !stage.board.borrow().stop {
         let attempt = stage.recorder.attempt(client);
         if acquire(stage, &attempt, &mut worker).await? {
-            work(stage, &attempt, &mut worker, sleep(stage.work())).await?;
+            work(stage, &attempt, &mut worker, sleep(stage.work(client))).await?;
             release(stage, &attempt, &mut worker).await?;
         }
         sleep(RETRY).await;

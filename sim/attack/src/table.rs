@@ -1,114 +1,131 @@
-//! An attack as people read it: the table of commands and faults, and what was found.
+//! An attack as text: the table of faults and commands, what was found, and the same as Markdown.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use crate::judgement::Severity;
-use crate::report::{AttackReport, PlanOutcome, PlanReport};
+use crate::judgement::{AttackFinding, Severity};
+use crate::report::{AttackReport, PlanReport};
 
-/// The rows of the table: each place in the lock's life, with its plans by fault.
-fn rows(report: &AttackReport) -> Vec<(String, BTreeMap<&str, &PlanReport>)> {
-    let mut rows: Vec<(String, BTreeMap<&str, &PlanReport>)> = Vec::new();
-    for plan in &report.plans {
-        let place = match &plan.command {
-            Some(command) => format!("{} {command}", plan.step.name()),
-            None => String::from("while held"),
-        };
-        match rows.iter_mut().find(|(known, _)| *known == place) {
-            Some((_, plans)) => {
-                plans.insert(&plan.fault, plan);
+/// A row for each fault, and a column for each place at which it can strike.
+pub(crate) struct Grid<'a> {
+    pub(crate) places: Vec<String>,
+    pub(crate) rows: Vec<(&'a str, Vec<Option<&'a PlanReport>>)>,
+}
+
+impl<'a> Grid<'a> {
+    pub(crate) fn of(report: &'a AttackReport) -> Self {
+        let mut places: Vec<String> = Vec::new();
+        let mut faults: Vec<&str> = Vec::new();
+        for plan in &report.plans {
+            let place = plan.place();
+            if !places.contains(&place) {
+                places.push(place);
             }
-            None => rows.push((place, BTreeMap::from([(plan.fault.as_str(), plan)]))),
+            if !faults.contains(&plan.fault.as_str()) {
+                faults.push(&plan.fault);
+            }
         }
+        let cell = |fault: &str, place: &String| {
+            report.plans.iter().find(|it| it.fault == fault && it.place() == *place)
+        };
+        let row = |fault: &'a str| (fault, places.iter().map(|it| cell(fault, it)).collect());
+        let rows = faults.into_iter().map(row).collect();
+        Self { places, rows }
     }
-    rows
+
+    fn text(&self) -> String {
+        let left = self.rows.iter().map(|(fault, _)| fault.len()).max().unwrap_or(0);
+        let mut text = format!("  {:left$}", "");
+        for place in &self.places {
+            let _ = write!(text, "  {place:>8}");
+        }
+        for (fault, cells) in &self.rows {
+            let _ = write!(text, "\n  {fault:left$}");
+            for (place, cell) in self.places.iter().zip(cells) {
+                let width = place.len().max(8);
+                let _ = write!(text, "  {:>width$}", word(*cell));
+            }
+        }
+        text.lines().map(|line| format!("{}\n", line.trim_end())).collect()
+    }
 }
 
-/// The table with a row for each fault and a column for each place.
-fn table(report: &AttackReport) -> String {
-    let rows = rows(report);
-    let mut faults: Vec<&str> = Vec::new();
-    for plan in &report.plans {
-        if !faults.contains(&plan.fault.as_str()) {
-            faults.push(&plan.fault);
-        }
-    }
-    let left = faults.iter().map(|it| it.len()).max().unwrap_or(0);
-    let mut text = format!("  {:left$}", "");
-    for (place, _) in &rows {
-        let _ = write!(text, "  {place:>8}");
-    }
-    text.push('\n');
-    for fault in faults {
-        let _ = write!(text, "  {fault:left$}");
-        for (place, plans) in &rows {
-            let word = plans.get(fault).map_or("", |plan| plan.outcome.word());
-            let width = place.len().max(8);
-            let _ = write!(text, "  {word:>width$}");
-        }
-        text.push('\n');
-    }
-    text
+fn word(cell: Option<&PlanReport>) -> &'static str {
+    cell.map_or("", |plan| plan.outcome.word())
 }
 
-/// The report as text; `replay` is the command that runs one plan again, up to the plan's name.
+/// Who did something in a story.
+pub(crate) fn who(client: u32) -> String {
+    match client {
+        0 => String::from("picklock"),
+        client => format!("client {client}"),
+    }
+}
+
+/// The report as text; `replay` is the command that runs one plan again.
 pub fn human(report: &AttackReport, replay: impl Fn(&str) -> String) -> String {
     let AttackReport { clients, ttl_ms, server, lock_key, .. } = report;
     let mut text = format!(
-        "picklock attack: {clients} workers, TTL {ttl_ms} ms, {server}, key {lock_key}\n\n{}\n",
-        table(report)
+        "{clients} workers, TTL {ttl_ms} ms, {server}, lock key {lock_key}\n\n{}\n",
+        Grid::of(report).text()
     );
     for severity in [Severity::Bug, Severity::Api, Severity::Assumption] {
-        let (title, outcome) = match severity {
-            Severity::Bug => ("BUG", PlanOutcome::Bug),
-            Severity::Api => ("API", PlanOutcome::Api),
-            Severity::Assumption => ("ASSUMPTION", PlanOutcome::Assumption),
-        };
-        for plan in report.plans.iter().filter(|it| it.outcome == outcome) {
-            let of = plan.findings.iter().filter(|it| it.severity == severity);
-            let mut is_first = true;
-            for finding in of {
-                if is_first {
-                    let _ = writeln!(text, "{title}  {}", plan.plan);
-                }
-                let _ = writeln!(
-                    text,
-                    "  {} ({}): {}",
-                    finding.invariant,
-                    finding.level.name(),
-                    finding.summary
-                );
-                if is_first {
-                    for step in &finding.story {
-                        let at_ms = step.at_ns / 1_000_000;
-                        let who = match step.client {
-                            0 => String::from("picklock"),
-                            client => format!("client {client}"),
-                        };
-                        let _ = writeln!(text, "    {at_ms:>6} ms  {who:<9} {}", step.text);
-                    }
-                }
-                is_first = false;
+        let of_it = |plan: &&PlanReport| plan.outcome == severity.into();
+        for plan in report.plans.iter().filter(of_it) {
+            let _ = writeln!(text, "{}  {}: {}", severity.title(), plan.plan, plan.does);
+            for (place, finding) in plan.findings.iter().enumerate() {
+                tell(&mut text, finding, place == 0);
             }
             if plan.runs > 1 {
-                let _ = writeln!(text, "    shown in {} of {} runs", plan.shown, plan.runs);
+                let _ = writeln!(text, "  shown in {} of {} runs", plan.shown, plan.runs);
             }
-            let _ = writeln!(text, "    again: {}\n", replay(&plan.plan));
+            let _ = writeln!(text, "  again: {}\n", replay(&plan.plan));
         }
     }
-    let count = |outcome| report.count(outcome);
-    let _ = writeln!(
-        text,
-        "{} plans: {} with a bug, {} with a misleading answer, {} with an assumption, {} held, {} vacuous, {} \
-         undecided, {} not stageable",
-        report.plans.len(),
-        count(PlanOutcome::Bug),
-        count(PlanOutcome::Api),
-        count(PlanOutcome::Assumption),
-        count(PlanOutcome::Held),
-        count(PlanOutcome::Vacuous),
-        count(PlanOutcome::Inconclusive),
-        count(PlanOutcome::NotStageable),
-    );
-    text
+    for plan in &report.plans {
+        if let Some(why) = &plan.why {
+            let _ = writeln!(text, "{:<4}{}: {why}", plan.outcome.word(), plan.plan);
+        }
+    }
+    text + &report.sentence() + "\n"
+}
+
+/// A finding, and its story if it is the first: others of the same plan are the same incident seen from elsewhere.
+fn tell(text: &mut String, finding: &AttackFinding, with_story: bool) {
+    let AttackFinding { level, summary, story, .. } = finding;
+    let _ = writeln!(text, "  {}: {summary}", level.name());
+    for step in story.iter().filter(|_| with_story) {
+        let (at_ms, who) = (step.at_ns / 1_000_000, who(step.client));
+        let _ = writeln!(text, "    {at_ms:>5} ms  {who:<8}  {}", step.text);
+    }
+}
+
+/// The report as Markdown, for a pull request or a page.
+pub fn markdown(report: &AttackReport) -> String {
+    let grid = Grid::of(report);
+    let mut text = format!("| fault | {} |\n|", grid.places.join(" | "));
+    text += &" --- |".repeat(grid.places.len() + 1);
+    text.push('\n');
+    for (fault, cells) in &grid.rows {
+        let words: Vec<&str> = cells.iter().map(|cell| word(*cell)).collect();
+        let _ = writeln!(text, "| {fault} | {} |", words.join(" | "));
+    }
+    for plan in report.plans.iter().filter(|plan| !plan.findings.is_empty()) {
+        let _ = writeln!(text, "\n**{}** ({}): {}", plan.plan, plan.outcome.word(), plan.does);
+        if plan.runs > 1 {
+            let _ = write!(text, ", shown in {} of {} runs", plan.shown, plan.runs);
+        }
+        text.push('\n');
+        for finding in &plan.findings {
+            let _ = writeln!(text, "- {}: {}", finding.level.name(), finding.summary);
+        }
+        if let Some(first) = plan.findings.first() {
+            text += "\n```text\n";
+            for step in &first.story {
+                let (at_ms, who) = (step.at_ns / 1_000_000, who(step.client));
+                let _ = writeln!(text, "{at_ms:>5} ms  {who:<8}  {}", step.text);
+            }
+            text += "```\n";
+        }
+    }
+    format!("{text}\n{}\n", report.sentence())
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Instant;
 
-use fault_proxy::{Action, ProxyEvent, ProxyLog};
+use fault_proxy::{Action, ProxyEvent, ProxyLog, Side};
 use scenarios::history::{Answer, Event, Head, History, Intent, Stage, Texts, Touch, What};
 
 use crate::plan::{Boundary, LockStep};
@@ -19,6 +19,11 @@ use crate::stage::VICTIM;
 /// Commands of a connection, and not of a lock.
 const HANDSHAKE: [&str; 7] = ["AUTH", "HELLO", "CLIENT", "SELECT", "INFO", "COMMAND", "PING"];
 
+/// How a refused command is shown by a server that shows those it does not know.
+const REFUSED: &str = "PICKLOCK.REFUSE";
+/// How far two looks at the same life may differ.
+const CLOCKS_MS: u64 = 50;
+
 /// A request as the proxy saw it, with what the server made of it.
 #[derive(Clone, Debug)]
 pub(crate) struct SentCommand {
@@ -26,55 +31,114 @@ pub(crate) struct SentCommand {
     pub(crate) sent: Instant,
     pub(crate) name: String,
     pub(crate) key: Vec<u8>,
+    /// It was lost before the server.
     pub(crate) lost: bool,
+    /// The proxy has answered it with this error.
+    pub(crate) refused: Option<String>,
+    /// How the server's answer begins.
+    pub(crate) reply: Option<Vec<u8>>,
     pub(crate) seen: Option<CommandSeen>,
 }
 
 /// The requests of all clients since `start`, in the order of their sending.
 pub(crate) fn sent(log: &ProxyLog, commands: &[CommandSeen], start: Instant) -> Vec<SentCommand> {
     let mut from: BTreeMap<(u32, u64), SocketAddr> = BTreeMap::new();
-    let mut by_peer: BTreeMap<SocketAddr, Vec<&CommandSeen>> = BTreeMap::new();
-    for command in commands {
-        by_peer.entry(command.from).or_default().push(command);
-    }
-    let mut all: Vec<SentCommand> = Vec::new();
-    let mut places: BTreeMap<(u32, u64, u64), usize> = BTreeMap::new();
+    let mut sent: BTreeMap<(u32, u64), BTreeMap<u64, SentCommand>> = BTreeMap::new();
     for record in log.records() {
         let place = (record.client.0, record.connection);
-        let frame = (place.0, place.1, record.frame);
+        let command = sent.entry(place).or_default();
         match record.event {
             ProxyEvent::Connected(addr) => {
                 from.insert(place, addr);
             }
             ProxyEvent::Request | ProxyEvent::Fault(..) => {
-                let is_lost = matches!(
-                    record.event,
-                    ProxyEvent::Fault(_, Action::Drop(side) | Action::Reset(side))
-                        if side == fault_proxy::Side::Request
-                );
-                if let Some(place) = places.get(&frame) {
-                    all[*place].lost |= is_lost;
-                    continue;
-                }
-                // A connection delivers a prefix of what it was given, so the nth that arrived is the nth sent.
-                let nth = usize::try_from(record.frame.saturating_sub(1)).unwrap_or(usize::MAX);
-                let arrived = from.get(&place).and_then(|addr| by_peer.get(addr)?.get(nth));
-                places.insert(frame, all.len());
                 let name = record.command.map(|it| it.as_bytes().to_vec()).unwrap_or_default();
-                all.push(SentCommand {
+                let command = command.entry(record.frame).or_insert_with(|| SentCommand {
                     client: record.client.0,
                     sent: log.start() + record.at,
                     name: String::from_utf8_lossy(&name).into_owned(),
                     key: record.key.clone().unwrap_or_default(),
-                    lost: is_lost,
-                    seen: arrived.map(|it| (*it).clone()),
+                    lost: false,
+                    refused: None,
+                    reply: None,
+                    seen: None,
                 });
+                match record.event {
+                    ProxyEvent::Fault(
+                        _,
+                        Action::Drop(Side::Request) | Action::Reset(Side::Request),
+                    ) => {
+                        command.lost = true;
+                    }
+                    ProxyEvent::Fault(_, Action::Refuse(error)) => {
+                        command.refused = Some(error.to_string());
+                    }
+                    _ => {}
+                }
+            }
+            ProxyEvent::Reply(bytes) => {
+                if let Some(command) = command.get_mut(&record.frame) {
+                    command.reply = Some(bytes);
+                }
             }
             _ => {}
         }
     }
-    all.retain(|it| it.sent >= start);
+    for (place, theirs) in &mut sent {
+        let Some(addr) = from.get(place) else { continue };
+        let mut theirs = theirs.values_mut();
+        // A server carries out what arrives in its order, and does not show everything (no AUTH, nothing that it
+        // does not know), so what it shows is the next of that name.
+        for seen in commands.iter().filter(|it| it.from == *addr) {
+            if let Some(command) = theirs.find(|it| it.is_shown_as(&seen.name)) {
+                command.seen = Some(seen.clone());
+            }
+        }
+    }
+    let all = sent.into_values().flat_map(BTreeMap::into_values);
+    let mut all: Vec<SentCommand> = all.filter(|it| it.sent >= start).collect();
+    all.sort_by_key(|it| it.sent);
     all
+}
+
+impl SentCommand {
+    fn is_shown_as(&self, name: &str) -> bool {
+        match self.refused {
+            Some(_) => name == REFUSED,
+            None => !self.lost && self.name == name,
+        }
+    }
+
+    /// How the server's answer differs from that of the model beside it, if it does.
+    fn differs(&self) -> Option<String> {
+        if HANDSHAKE.contains(&self.name.as_str()) {
+            return None;
+        }
+        let (seen, reply) = (self.seen.as_ref()?, self.reply.as_ref()?);
+        let real = SeenAnswer::parse(reply)?;
+        let agree = match (&seen.answer, &real) {
+            // What is left of a life when the server looks, which is a little later than when MONITOR is told.
+            (SeenAnswer::Int(one), SeenAnswer::Int(other)) if *one > 1 && *other > 1 => {
+                one.abs_diff(*other) <= CLOCKS_MS
+            }
+            (SeenAnswer::Error(one), SeenAnswer::Error(other)) => {
+                one.split(' ').next() == other.split(' ').next()
+            }
+            (one, other) => one == other,
+        };
+        let Self { client, name, .. } = self;
+        (!agree).then(|| {
+            format!(
+                "the model beside the server answers {name} of client {client} with {:?}, and the server with {real:?}",
+                seen.answer
+            )
+        })
+    }
+}
+
+/// Why the witness cannot be believed: where the model and the server have answered differently.
+pub(crate) fn astray(sent: &[SentCommand]) -> Option<String> {
+    sent.iter().find_map(SentCommand::differs)
 }
 
 /// When each acquisition of a client began, took the lock, began to release it, and ended.
@@ -180,7 +244,7 @@ pub(crate) fn history(
     head.clients = head.clients.max(events.iter().map(|it| it.client).max().unwrap_or(0));
     let mut history = History { head, texts, events: Vec::with_capacity(events.len()) };
     let (mut ops, mut acquisitions) = (BTreeMap::new(), BTreeMap::new());
-    let mut number = |known: &mut BTreeMap<u32, u32>, old: u32| match old {
+    let number = |known: &mut BTreeMap<u32, u32>, old: u32| match old {
         0 => 0,
         _ => {
             let next = u32::try_from(known.len()).unwrap_or(u32::MAX) + 1;
@@ -210,12 +274,15 @@ fn told(command: &SentCommand, lock_key: &str, texts: &mut Texts) -> (Instant, W
     let touch = touch.unwrap_or(Touch::None);
     let intent = Intent { touch, compares: false };
     let begin = What::Command { node: 0, name, key, intent };
+    if let Some(error) = &command.refused {
+        let at = command.seen.as_ref().map_or(command.sent, |seen| seen.at);
+        return (at, begin, Some(What::Refused(texts.intern(error))));
+    }
     let Some(seen) = &command.seen else {
         let end = if command.lost { "lost on its way" } else { "never arrived" };
         return (command.sent, begin, Some(What::Refused(texts.intern(end))));
     };
     let answer = match &seen.answer {
-        // In its place the proxy has sent what every server refuses.
         SeenAnswer::Error(error) => {
             return (seen.at, begin, Some(What::Refused(texts.intern(error))));
         }

@@ -23,7 +23,7 @@ use super::ids::Side;
 use super::lane::{Lane, WriteProgress};
 use super::latency::{Draws, Latency};
 use super::link::{AfterLostReply, LinkState, Protocol};
-use super::log::{Detail, ProxyEvent};
+use super::log::{Detail, ProxyEvent, REPLY_BYTES};
 use super::rewrite::{AddressQuery, rewrite};
 use super::rule::{Action, Rules};
 use super::session::{Passage, ProxySession};
@@ -297,7 +297,7 @@ impl<U: AsyncRead + AsyncWrite + Unpin> ProxiedConnection<U> {
         for (id, action) in decision.applied() {
             write(ProxyEvent::Fault(*id, action.clone()));
         }
-        if decision.applied().next().is_none() && link.log.detail() == Detail::Requests {
+        if decision.applied().next().is_none() && link.log.detail() >= Detail::Requests {
             write(ProxyEvent::Request);
         }
         let (action, mut fate) = (decision.request.map(|it| it.1), decision.reply.map(|it| it.1));
@@ -370,6 +370,14 @@ impl<U: AsyncRead + AsyncWrite + Unpin> ProxiedConnection<U> {
             };
             self.around.link.count(|counters| counters.replies += 1);
             let bytes = &lane.input[run..run + frame.len];
+            let log = &self.around.link.log;
+            if let (Detail::Replies, Some(request)) =
+                (log.detail(), self.session.answered(frame.kind))
+            {
+                let begins = bytes[..bytes.len().min(REPLY_BYTES)].to_vec();
+                let place = self.around.link.place(self.around.number);
+                log.write(place, request, None, None, ProxyEvent::Reply(begins));
+            }
             let (passage, asked) = self.session.received(frame.kind, bytes);
             let instead = rewritten(&self.around, frame.kind, bytes, &asked);
             if matches!(passage, Passage::Deliver) && instead.is_none() {

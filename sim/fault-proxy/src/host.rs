@@ -353,7 +353,7 @@ async fn connect(mut around: ConnectionContext, client: TcpStream, room: &Connec
         Ok(()) => Stream::connect(&switches.upstream).await,
         Err(error) => Err(error),
     };
-    if let (Ok(Stream::Tcp(upstream)), Detail::Requests) = (&stream, link.log.detail())
+    if let (Ok(Stream::Tcp(upstream)), Detail::Replies) = (&stream, link.log.detail())
         && let Ok(addr) = upstream.local_addr()
     {
         link.log.note(link.place(around.number), ProxyEvent::Connected(addr));

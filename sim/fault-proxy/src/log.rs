@@ -21,22 +21,29 @@ use super::ids::{ClientId, Cut, LinkConnection, Side};
 use super::rule::{Action, RuleId};
 
 /// How much is written down.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Detail {
     /// Faults, and the connections they struck.
     #[default]
     Faults,
     /// Every request as well.
     Requests,
+    /// Every request, the beginning of every reply, and where each connection comes from.
+    Replies,
 }
+
+/// How much of a reply is written down.
+pub const REPLY_BYTES: usize = 128;
 
 /// What happened.
 #[derive(Clone, Debug)]
 pub enum ProxyEvent {
-    /// The server was reached, from this address. Only with [`Detail::Requests`].
+    /// The server was reached, from this address. Only with [`Detail::Replies`].
     Connected(SocketAddr),
-    /// A request went by. Only with [`Detail::Requests`].
+    /// A request went by. Only with [`Detail::Requests`] or more.
     Request,
+    /// The reply to a request arrived from the server, which begins like this. Only with [`Detail::Replies`].
+    Reply(Vec<u8>),
     /// A rule was applied to a request.
     Fault(RuleId, Action),
     /// The reply to a request arrived from the server and was lost, as a rule had it.

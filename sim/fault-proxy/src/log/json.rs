@@ -71,6 +71,7 @@ fn event_json(event: &ProxyEvent) -> (&'static str, Value) {
             ("malformed", json!({"direction": direction_name(*side), "why": error.to_string()}))
         }
         ProxyEvent::Unreachable(why) => ("unreachable", json!({"why": why})),
+        ProxyEvent::Reply(bytes) => ("reply", json!({"begins": String::from_utf8_lossy(bytes)})),
         ProxyEvent::Connected(from) => ("connected", json!({"from": from.to_string()})),
     }
 }
